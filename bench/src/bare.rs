@@ -1,4 +1,4 @@
-//! The floor: a loop that does nothing but the same commits, hand-written on rusqlite.
+//! The floor: a hand-written rusqlite loop that makes only the same commits.
 
 use std::{path::Path, time::Instant};
 
@@ -9,8 +9,8 @@ use crate::Result;
 /// Bytes of one row: about what an approval cycle appends in one commit.
 const ROW: usize = 400;
 
-/// Cycles a second of a single thread that inserts a row and updates another in each of `commits`
-/// transactions a cycle, WAL and `synchronous=FULL`; in memory without a path.
+/// Cycles per second of a single thread that inserts a row and updates another in each of `commits` transactions per
+/// cycle, with WAL and `synchronous=FULL`; in memory without a path.
 pub(crate) fn rate(path: Option<&Path>, commits: usize, cycles: usize) -> Result<f64> {
     let db = match path {
         Some(path) => Connection::open(path)?,

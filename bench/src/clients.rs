@@ -1,4 +1,4 @@
-//! A thousand WebSocket clients: what the process that serves them needs in memory.
+//! A thousand WebSocket clients: the memory of the process that serves them.
 
 use std::{
     io::{BufRead as _, BufReader},
@@ -19,7 +19,7 @@ pub(crate) const SERVE: &str = "serve-clients";
 
 const CLIENTS: usize = 1_000;
 
-/// Serves until it is killed. Prints where it listens.
+/// Serves until it is killed. Prints its address.
 pub(crate) fn serve() -> Result<()> {
     let executor = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     executor.block_on(async {
@@ -50,7 +50,7 @@ impl Served {
     }
 }
 
-/// Resident memory of a server with a thousand clients that have read its greeting: at most 90 MB.
+/// Resident memory of a server with a thousand clients that have received `hello`: at most 90 MB.
 pub(crate) fn thousand() -> Result<Verdict> {
     let mut child = Command::new(std::env::current_exe()?).arg(SERVE).stdout(Stdio::piped()).spawn()?;
     let mut address = String::new();

@@ -1,4 +1,4 @@
-//! (f) What a model reads of a compressed session: after 10,000 turns as fast as after 10 (spec G5).
+//! (f) Reading a compressed session's conversation: after 10,000 turns as fast as after 10 (spec G5).
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -22,13 +22,13 @@ use crate::{Result, Verdict, cycle::sqlite};
 
 const LONG: usize = 10_000;
 const SHORT: usize = 10;
-/// Turns of each session that are measured, in turn.
+/// Turns of each session that are measured, alternating.
 const ROUNDS: usize = 200;
 /// Tokens: every tenth turn or so is one that compresses.
 const BUDGET: u64 = 1_000;
 const KEEP: u32 = 2;
 
-/// A model that reads the conversation, as every provider's does, and keeps how long that took.
+/// A model that reads the conversation, as every provider's does, and records how long that took.
 #[derive(Clone, Default)]
 struct Reader {
     /// Milliseconds, and messages.
@@ -101,7 +101,7 @@ pub(crate) fn transcripts() -> Result<Vec<Verdict>> {
             let made = begin.elapsed().as_secs_f64();
             let (mut longs, mut shorts) = (Vec::new(), Vec::new());
             for round in 0..ROUNDS {
-                // The short session is a new one each time that it has doubled.
+                // The short session is replaced by a new one whenever it has doubled.
                 let short = format!("short-{}", round / SHORT);
                 if round % SHORT == 0 {
                     for _ in 0..SHORT {

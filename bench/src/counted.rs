@@ -1,7 +1,8 @@
-//! Instructions, which are the same on a busy machine: of a cycle in memory, of a graph's nodes, of a turn of the library.
+//! Instruction counts, which do not depend on load: of a cycle in memory, of a graph's nodes, of a turn of the library.
 //!
-//! Valgrind counts them: those of a run with few rounds are taken from those of a run with more, so that what is done once does
-//! not count. It knows no instructions for SHA-256, so a digest costs about twenty times what it costs elsewhere.
+//! Valgrind counts them: the count of a run with few rounds is subtracted from that of a run with more, so that
+//! one-time work does not count. It does not know the instructions for SHA-256, so a digest costs about twenty times
+//! its real cost.
 
 use std::{
     process::{Command, Stdio},
@@ -12,17 +13,17 @@ use countersign::store::memory::MemoryStore;
 
 use crate::{Result, Verdict, cycle, graphs, library};
 
-/// The argument that makes this program do a number of rounds of something.
+/// The argument that makes this program run a number of rounds.
 pub(crate) const ROUNDS: &str = "counted-rounds";
 
-/// What is counted: its name, how many rounds more the longer of two runs has, how many of what is told are in a round, and
-/// how many thousand instructions one may take.
+/// What is counted: its name, how many rounds more the longer of two runs has, how many units a round has, and how many
+/// thousand instructions a unit may take.
 const COUNTED: [(&str, &str, u64, u64, f64); 3] = [
     ("cycle", "counted: a cycle in memory", 200, 1, 220.0),
     ("nodes", "counted: a node of a chain", 2, 1_000, 18.5),
     ("turn", "counted: a turn of three calls", 100, 1, 265.0),
 ];
-/// Rounds of the shorter run, in which everything is made that is made once.
+/// Rounds of the shorter run, which includes all one-time work.
 const FEW: u64 = 20;
 
 pub(crate) fn all() -> Result<Vec<Verdict>> {
@@ -44,7 +45,7 @@ pub(crate) fn all() -> Result<Vec<Verdict>> {
     each.collect()
 }
 
-/// How many instructions a process of its own takes for so many rounds.
+/// How many instructions a process of its own takes for these rounds.
 fn instructions(what: &str, rounds: u64) -> Result<u64> {
     let counted = Command::new("valgrind")
         .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
@@ -60,7 +61,7 @@ fn instructions(what: &str, rounds: u64) -> Result<u64> {
     Ok(count.trim().parse()?)
 }
 
-/// Does what is counted, on one thread.
+/// Runs what is counted, on one thread.
 pub(crate) fn rounds(what: &str, rounds: &str) -> Result<()> {
     let rounds: usize = rounds.parse()?;
     let executor = tokio::runtime::Builder::new_current_thread().enable_all().build()?;

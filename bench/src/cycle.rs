@@ -1,4 +1,4 @@
-//! Whole approval cycles: message → pause → stored → loaded afresh → approve → tool → final answer.
+//! Whole approval cycles: message → pause → stored → loaded again → approve → tool → final answer.
 
 use std::{
     path::Path,
@@ -23,12 +23,12 @@ use serde::Deserialize;
 
 use crate::{Result, Verdict, bare};
 
-/// How often one cycle waits for the disk: before its question is shown, before its call begins, before its outcome is
+/// How often one cycle waits for a sync: before its request is shown, before its call begins, before its outcome is
 /// returned.
 pub(crate) const SYNCS: usize = 3;
-/// As many commits as the message and the decision would need alone.
+/// As many commits as the message and the decision alone would need.
 const TWO: usize = 2;
-/// Each figure is the median of this many rounds, ours and the floor in turn.
+/// Each figure is the median of this many rounds, ours and the floor alternating.
 const ROUNDS: usize = 5;
 
 #[derive(Deserialize, schemars::JsonSchema)]
@@ -38,7 +38,7 @@ pub(crate) struct Order {
 }
 
 impl Order {
-    /// What its tool says of it.
+    /// Its tool's result.
     pub(crate) fn placed(&self) -> String {
         format!("ordered {} {}", self.quantity, self.symbol)
     }
@@ -86,7 +86,7 @@ fn executor() -> Result<tokio::runtime::Runtime> {
     Ok(tokio::runtime::Builder::new_current_thread().enable_all().build()?)
 }
 
-/// Cycles a second, one after the other, each in a session of its own.
+/// Cycles per second, one after the other, each in a session of its own.
 pub(crate) async fn stream(runtime: &Runtime, prefix: &str, cycles: usize) -> Result<f64> {
     let text: Arc<str> = Arc::from("Buy 100 VNM");
     let begin = Instant::now();
@@ -101,7 +101,7 @@ pub(crate) fn median(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
-/// (a) One stream on SQLite against the bare loop that waits for the disk as often: at least 0.45.
+/// (a) One stream on SQLite against the bare loop with as many syncs: at least 0.45.
 pub(crate) fn single_stream() -> Result<Verdict> {
     let dir = tempfile::tempdir()?;
     let runtime = runtime(sqlite(&dir.path().join("ours.db"))?, "Ordered.")?;

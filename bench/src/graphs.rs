@@ -104,7 +104,7 @@ async fn timed(runs: &Runs<Count>, session: String, items: u64, n: u64) -> Resul
     }
 }
 
-/// So many runs of a thousand nodes in memory.
+/// This many runs of a thousand nodes in memory.
 pub(crate) async fn chains(rounds: usize) -> Result<()> {
     let graph = chain()?;
     let memory = runs(Arc::new(MemoryStore::new()), &graph)?;

@@ -36,7 +36,7 @@ pub(crate) fn one_long_session() -> Result<Vec<Verdict>> {
         }
         executor.block_on(async { runtime.shutdown(std::time::Duration::from_secs(1)).await });
     }
-    // What a reader of the folder would count: the database and what SQLite keeps beside it.
+    // All files that a folder listing shows: the database and SQLite's files beside it.
     let bytes: u64 = ["one.db", "one.db-wal", "one.db-shm"]
         .iter()
         .filter_map(|name| std::fs::metadata(dir.path().join(name)).ok())

@@ -18,7 +18,7 @@ use countersign::{
 
 use crate::{
     Result, Verdict as Measured,
-    cycle::{runtime, sqlite},
+    cycle::{median, runtime, sqlite},
 };
 
 const LONG: usize = 100_000;
@@ -46,7 +46,7 @@ impl Catalog for Anything {
     }
 }
 
-/// A session in the making: nothing of it goes through a model, so that a long one is made within seconds.
+/// A session under construction: no model is involved, so that a long one is made within seconds.
 struct Maker<'a> {
     store: &'a dyn Store,
     state: Arc<State>,
@@ -133,7 +133,7 @@ async fn many_turns(maker: &mut Maker<'_>, messages: usize) -> Result<()> {
     Ok(())
 }
 
-/// One turn and one group, but for the first message and the last.
+/// One turn and one group, except for the first message and the last.
 async fn one_group(maker: &mut Maker<'_>, messages: usize) -> Result<()> {
     maker.user().await?;
     for _ in 0..messages / 2 - 1 {
@@ -161,11 +161,11 @@ async fn make(store: &dyn Store, name: &str, group: bool, messages: usize) -> Re
         many_turns(&mut maker, messages).await?
     }
     maker.flush().await?;
-    // Each message has a record of its own, at least.
+    // Each message has at least one record of its own.
     if maker.stored < messages as u64 { Err(format!("{name} is too short").into()) } else { Ok(()) }
 }
 
-/// Milliseconds for the last page, the median of some.
+/// Milliseconds for the last page, as a median.
 async fn last_page(runtime: &Runtime, session: &str) -> Result<f64> {
     let mut times = Vec::with_capacity(PAGES);
     for _ in 0..PAGES {
@@ -178,11 +178,6 @@ async fn last_page(runtime: &Runtime, session: &str) -> Result<f64> {
         }
     }
     Ok(median(times))
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
 }
 
 /// Both shapes of session on both stores.

@@ -1,4 +1,4 @@
-//! The library: a turn of three calls in memory, a paused run as JSON and back, and agents that work for agents.
+//! The library: a turn of three calls in memory, a paused run as JSON and back, and nested agents.
 
 use std::{hint::black_box, sync::Arc, time::Instant};
 
@@ -22,7 +22,7 @@ const ROUNDS: usize = 9;
 const TURNS: usize = 500;
 /// Turns of four messages each in the paused run.
 const QUESTIONS: usize = 250;
-/// How deep agents work for agents.
+/// How deep agents are nested.
 const DEPTH: usize = 10;
 const TOOLS: [&str; 3] = ["weather", "time", "population"];
 
@@ -43,7 +43,7 @@ fn calls() -> Value {
     TOOLS.map(|name| json!({ "name": name, "args": { "city": "Oakland" } })).into_iter().collect()
 }
 
-/// An answer with all three calls, or three answers with one each; then the last word.
+/// An answer with all three calls, or three answers with one each; then the final text.
 fn script(at_once: bool) -> Result<Scripted> {
     let mut turns = if at_once {
         vec![json!({ "tool_calls": calls() })]
@@ -54,7 +54,7 @@ fn script(at_once: bool) -> Result<Scripted> {
     Ok(Scripted::from_json(&json!({ "turns": turns }).to_string())?)
 }
 
-/// No conversation: the script has no use for it.
+/// No conversation: the script does not use it.
 struct Nothing;
 
 impl Transcript for Nothing {
@@ -69,7 +69,7 @@ impl Transcript for Nothing {
     }
 }
 
-/// The same model and the same functions without anything between them.
+/// The same model and the same functions with nothing in between.
 async fn bare_turn(model: &Scripted) -> Result<String> {
     let (mut answers, mut results) = (0, Vec::new());
     loop {
@@ -114,7 +114,7 @@ async fn our_turn(model: &Scripted) -> Result<String> {
     Ok(run(&agent, "What about Oakland?").await?.final_output)
 }
 
-/// So many turns with three calls in one answer.
+/// This many turns with three calls in one answer.
 pub(crate) async fn turns(rounds: usize) -> Result<()> {
     let model = script(true)?;
     timed(rounds, || our_turn(&model)).await.map(drop)
@@ -131,8 +131,8 @@ async fn timed<F: AsyncFn() -> Result<String>>(turns: usize, turn: F) -> Result<
 
 /// Building an agent with three tools and running a turn with three calls: our own time.
 ///
-/// The bound is for one thread, where nothing waits for another processor to wake up: that is our own time. On two of them it
-/// is told what such a turn takes beside nothing else.
+/// The bound is for one thread, where nothing waits for another processor to wake up: that is our own time. For two
+/// threads the time of such a turn is reported without a bound.
 async fn turn(name: &'static str, at_once: bool, bound: Option<f64>) -> Result<Verdict> {
     let model = script(at_once)?;
     if our_turn(&model).await? != bare_turn(&model).await? {
@@ -157,7 +157,7 @@ async fn turn(name: &'static str, at_once: bool, bound: Option<f64>) -> Result<V
     })
 }
 
-/// A run of many questions in one session that waits for a person: 1,000 messages.
+/// A run with many questions in one session, pending for a person: 1,000 messages.
 async fn paused() -> Result<RunState> {
     let (ask, found) =
         ("What does the market say about it today? ".repeat(3), "VNM 67.2, VCB 91.0, HPG 25.4\n".repeat(20));
@@ -188,7 +188,7 @@ async fn paused() -> Result<RunState> {
     Ok(paused.state)
 }
 
-/// MB/s of something done with a text. What was made is dropped when the clock has stopped.
+/// MB/s of an operation on a text. Results are dropped after the clock has stopped.
 fn rate<T>(bytes: usize, mut what: impl FnMut() -> Result<T>) -> Result<f64> {
     let mut rates = Vec::with_capacity(ROUNDS);
     for _ in 0..ROUNDS {
@@ -230,7 +230,7 @@ fn json_of(state: &RunState) -> Result<[Verdict; 2]> {
     ])
 }
 
-/// An agent with `depth` agents beneath it, each of which works for the one above.
+/// An agent with `depth` agents nested beneath it.
 async fn nested(depth: usize, asks: &Scripted, says: &Scripted) -> Result<String> {
     let mut agent = Agent::new(format!("a{depth}"), says.clone());
     for level in (0..depth).rev() {

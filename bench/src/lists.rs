@@ -1,5 +1,5 @@
-//! (g) Lists of somebody who may see none of a million rows, against those of an empty store: at most 2; and beside
-//! somebody who goes through all of them.
+//! (g) Lists of a person who may see none of a million rows, against those of an empty store: at most 2; also beside a
+//! query that scans all of them.
 
 use std::{
     path::Path,
@@ -47,7 +47,7 @@ fn nobody() -> Option<Visible> {
     Some(Visible { subject: Some("nobody".to_owned()), tenant: None, roles: vec!["cfo".to_owned()] })
 }
 
-/// Seconds of each list of a person who sees nothing, together.
+/// Seconds of all lists of a person who sees nothing.
 async fn lists(store: &SqliteStore) -> Result<f64> {
     let begin = Instant::now();
     let mut found = 0;
@@ -60,7 +60,7 @@ async fn lists(store: &SqliteStore) -> Result<f64> {
     let filter = RuleFilter { visible_to: nobody(), ..RuleFilter::default() };
     found += store.rules(filter, page()).await?.rows.len();
     let took = begin.elapsed().as_secs_f64();
-    if found == 0 { Ok(took) } else { Err(format!("somebody sees {found} rows of others").into()) }
+    if found == 0 { Ok(took) } else { Err(format!("a person sees {found} rows of others").into()) }
 }
 
 pub(crate) fn who_sees_none() -> Result<Vec<Verdict>> {
@@ -76,7 +76,7 @@ pub(crate) fn who_sees_none() -> Result<Vec<Verdict>> {
             none.push(lists(&empty).await?);
             many.push(lists(&full).await?);
         }
-        // Somebody who may see everything looks for what is not there.
+        // A caller who may see everything searches for what does not exist.
         let (stop, slow) = (Arc::new(AtomicBool::new(false)), full.clone());
         let stopped = stop.clone();
         let looking = tokio::spawn(async move {

@@ -23,13 +23,13 @@ use std::process::ExitCode;
 
 use mimalloc::MiMalloc;
 
-/// As the `countersign` program's.
+/// The same as the `countersign` program's.
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
-/// A measured ratio and what it must be.
+/// A measured ratio and its bounds.
 struct Verdict {
     name: &'static str,
     ratio: f64,

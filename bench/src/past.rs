@@ -1,5 +1,5 @@
-//! The past of a session of 100 MB, asked for eight times at once: what the server needs for it, and how long somebody else
-//! waits meanwhile.
+//! The past of a session of 100 MB, requested eight times at once: the server's memory, and how long another user waits
+//! meanwhile.
 
 use std::{
     io::{BufRead as _, BufReader},
@@ -30,12 +30,12 @@ use crate::{
 /// The argument that makes this program serve such a session.
 pub(crate) const SERVE: &str = "serve-past";
 
-/// Turns of the long session, and the bytes that the user and the model say in each.
+/// Turns of the long session, and the bytes of the user's and the model's text in each.
 const TURNS: usize = 1_000;
 const SAID: usize = 50_000;
-/// How many ask for the past at once.
+/// Concurrent requests for the past.
 const AT_ONCE: usize = 8;
-/// Small turns of somebody else: alone, and at least beside the others.
+/// Small turns of another user: alone, and at least this many beside the requests.
 const ALONE: usize = 300;
 const BESIDE: usize = 20;
 const MB: f64 = 1e6;
@@ -49,7 +49,7 @@ fn person(name: &str) -> Principal {
     Principal::person(name, vec!["user".to_owned()])
 }
 
-/// Makes the session, and gives a checkpoint of its first tenth.
+/// Makes the session, and returns a checkpoint at its first tenth.
 async fn make(path: &Path) -> Result<u64> {
     let runtime = Runtime::builder(sqlite(path)?).agent(agent(&"y".repeat(SAID))?).build()?;
     let text: Arc<str> = "x".repeat(SAID).into();
@@ -66,7 +66,7 @@ async fn make(path: &Path) -> Result<u64> {
     Ok(old)
 }
 
-/// Serves the store until it is killed. Prints where it listens.
+/// Serves the store until it is killed. Prints its address.
 pub(crate) fn serve(path: &str) -> Result<()> {
     let executor = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     executor.block_on(async {
@@ -105,7 +105,7 @@ impl Served {
         Ok(Served { child, address: address.trim().to_owned() })
     }
 
-    /// Memory of the server, in MB: what it has, or the most that it had.
+    /// Memory of the server, in MB: current, or its peak.
     fn memory(&self, line: &str) -> Result<f64> {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
         let line = status.lines().find(|found| found.starts_with(line)).ok_or("no such line")?;
@@ -134,7 +134,7 @@ async fn ask(address: &str, who: &str, method: &str, path: &str, body: Option<&V
     Ok(serde_json::from_str(body)?)
 }
 
-/// Milliseconds of a small turn of somebody else.
+/// Milliseconds of a small turn of another user.
 async fn small_turn(address: &str, n: usize) -> Result<f64> {
     let begin = Instant::now();
     let path = format!("/v1/sessions/small-{}/messages", n % 16);
@@ -145,19 +145,19 @@ async fn small_turn(address: &str, n: usize) -> Result<f64> {
     Ok(begin.elapsed().as_secs_f64() * 1e3)
 }
 
-/// What eight requests at once took.
+/// The cost of eight concurrent requests.
 struct Asked {
     /// Seconds for all of them.
     seconds: f64,
-    /// The most memory above what the server had before, in MB.
+    /// The peak of memory above the level before, in MB.
     memory: f64,
-    /// The longest small turn of somebody else, in milliseconds.
+    /// The longest small turn of another user, in milliseconds.
     longest: f64,
     turns: usize,
 }
 
 async fn eight(served: &Served, method: &'static str, path: String, body: fn(usize) -> Option<Value>) -> Result<Asked> {
-    // The peak is counted anew from here; where that is not allowed it is the highest so far.
+    // The peak is reset here; if that is not allowed it is the highest so far.
     let _ = std::fs::write(format!("/proc/{}/clear_refs", served.child.id()), "5");
     let before = served.memory("VmRSS:")?;
     let begin = Instant::now();
@@ -181,8 +181,8 @@ async fn eight(served: &Served, method: &'static str, path: String, body: fn(usi
     Ok(Asked { seconds, memory: served.memory("VmHWM:")? - before, longest, turns })
 }
 
-/// Eight old states and eight forks of a session of 100 MB: memory against the session's size, and the longest small turn
-/// of somebody else against one alone, or against one fork.
+/// Eight old states and eight forks of a session of 100 MB: memory against the session's size, and the longest small
+/// turn of another user against one alone, or against one fork.
 pub(crate) fn of_a_long_session() -> Result<Vec<Verdict>> {
     let dir = tempfile::tempdir()?;
     let path = dir.path().join("past.db");

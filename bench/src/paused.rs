@@ -53,8 +53,8 @@ pub(crate) fn hundred_thousand() -> Result<Vec<Verdict>> {
     executor.block_on(async { runtime.shutdown(std::time::Duration::from_secs(1)).await });
     drop(runtime);
     executor.shutdown_timeout(std::time::Duration::from_secs(5));
-    // Measured in a process of its own, as a server that was started over them: the one that made them keeps
-    // what its allocator once had.
+    // Measured in a separate process, like a server started on them: the one that made them keeps what its allocator
+    // once had.
     let served = std::process::Command::new(std::env::current_exe()?)
         .args([SERVE, path.to_str().ok_or("a path that is not UTF-8")?])
         .output()?;
@@ -83,8 +83,8 @@ pub(crate) fn hundred_thousand() -> Result<Vec<Verdict>> {
 /// The argument that makes this program serve the sessions of a store.
 pub(crate) const SERVE: &str = "serve-paused";
 
-/// Opens the store, goes on with some of its sessions, and prints: MB resident, the median and the 99th of
-/// 100 of the milliseconds that one took.
+/// Opens the store, resumes some of its sessions, and prints: MB resident, the median and the 99th of 100 of the
+/// milliseconds that one took.
 pub(crate) fn serve(path: &str) -> Result<()> {
     let executor = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let runtime = runtime(sqlite(std::path::Path::new(path))?, "Ordered.")?;

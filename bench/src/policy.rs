@@ -1,4 +1,4 @@
-//! What the policy costs: the verdict on a call under 200 rules with conditions, alone and in a server.
+//! The cost of the policy: the verdict on a call under 200 rules with conditions, alone and in a server.
 
 use std::time::Instant;
 
@@ -30,8 +30,8 @@ fn some_tool(name: &str) -> ToolEntry {
     ToolEntry { spec, ..entry.needs_approval(Approval::never()) }
 }
 
-/// Rules as a back office has them: four for each of 48 tools, then eight for all tools. Of the twelve that a call
-/// meets, the last one matches.
+/// Rules like a back office's: four for each of 48 tools, then eight for all tools. Of the twelve that apply to a call,
+/// the last one matches.
 fn mixed() -> Result<Policy> {
     let mut rules = Vec::with_capacity(RULES);
     for n in 0..48 {
@@ -55,7 +55,7 @@ fn mixed() -> Result<Policy> {
     Ok(Policy { rules })
 }
 
-/// 200 conditions that all look at every call, and of which none is true.
+/// 200 conditions that are all checked for every call, none of which is true.
 fn worst() -> Result<Policy> {
     let rule = |n: usize| {
         let when = Some(CelCondition::compile(&format!("args.quantity > {}", 1_000_000 + n))?);
@@ -89,7 +89,7 @@ async fn verdicts(judge: &Judge, args: &Args) -> Result<f64> {
     Ok(begin.elapsed().as_secs_f64() * 1e6 / CALLS as f64)
 }
 
-/// Under 20 µs with 200 rules and conditions, of which twelve are for the tool; with the worst policy beside it.
+/// Under 20 µs with 200 rules and conditions, of which twelve apply to the tool; also with the worst policy.
 pub(crate) fn verdict() -> Result<Vec<Verdict>> {
     let executor = tokio::runtime::Builder::new_current_thread().build()?;
     let args = Args::parse(r#"{"symbol":"VNM","quantity":5,"side":"buy","price":82.5,"note":"as discussed"}"#)?;

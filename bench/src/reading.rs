@@ -1,5 +1,5 @@
-//! (c) One long session whose model reads its conversation, as every provider's does: the 400th cycle costs at most 1.3 times the
-//! 10th, less what the model itself takes to go through what it was given.
+//! (c) One long session whose model reads its conversation, as every provider's does: the 400th cycle costs at most 1.3
+//! times the 10th, excluding the time in which the model itself goes through its input.
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -33,7 +33,7 @@ const SESSIONS: usize = 5;
 /// A model that reads all of its conversation, proposes an order after a message and ends the turn after a result.
 #[derive(Clone, Default)]
 struct Reader {
-    /// How long it has gone through messages that it had, since somebody asked.
+    /// How long it has gone through messages since the last query.
     reading: Arc<Mutex<Duration>>,
 }
 
@@ -43,7 +43,7 @@ impl Reader {
     }
 }
 
-/// The bytes of a message, each of which is looked at.
+/// The bytes of a message, each of which is read.
 fn read(message: &Message) -> usize {
     let letters = |text: &str| text.bytes().filter(|byte| *byte != b' ').count();
     match message {
@@ -86,17 +86,17 @@ impl Model for Reader {
     }
 }
 
-/// Bytes that this process has caused to be written to devices, with what its log was written back with.
+/// Bytes that this process has written to devices, including checkpoints of its log.
 fn written() -> Option<u64> {
     let io = std::fs::read_to_string("/proc/self/io").ok()?;
     io.lines().find_map(|line| line.strip_prefix("write_bytes: ")).and_then(|bytes| bytes.parse().ok())
 }
 
-/// What one store has made of it.
+/// The measurements of one store.
 struct Measured {
     early: f64,
     late: f64,
-    /// Seconds of all cycles of a session, the model's own reading left out.
+    /// Seconds of all cycles of a session, excluding the model's own reading.
     all: f64,
     bytes: Option<u64>,
 }

@@ -1,4 +1,4 @@
-//! What it costs to know who asks: the same cycles over a WebSocket, with and without tokens.
+//! The cost of authentication: the same cycles over a WebSocket, with and without tokens.
 
 use std::{net::SocketAddr, sync::Arc, time::Instant};
 
@@ -14,14 +14,15 @@ use tokio_tungstenite::{
 
 use crate::{Result, Verdict, cycle};
 
-/// People of the server with tokens.
+/// People with tokens.
 const PEOPLE: usize = 100;
 const CYCLES: usize = 1_500;
 const ROUNDS: usize = 9;
 
 type Socket = WebSocketStream<MaybeTlsStream<TcpStream>>;
 
-/// A server, and a connection to it. With tokens, the last of a hundred people asks, and each cycle is that person's own.
+/// A server, and a connection to it. With tokens, the last of a hundred people connects, and each cycle is that
+/// person's own.
 async fn connected(auth: Auth, token: Option<&str>) -> Result<Socket> {
     let runtime = cycle::runtime(Arc::new(MemoryStore::new()), "Ordered.")?;
     let listener = TcpListener::bind("127.0.0.1:0").await?;
@@ -51,7 +52,7 @@ async fn until(socket: &mut Socket, status: &str) -> Result<()> {
     Err("the server closed the connection".into())
 }
 
-/// Cycles a second: message, wait for the pause, approve, wait for the end.
+/// Cycles per second: message, wait for the pause, approve, wait for the end.
 async fn rate(socket: &mut Socket, prefix: &str) -> Result<f64> {
     let begin = Instant::now();
     for i in 0..CYCLES {
@@ -70,7 +71,7 @@ async fn rate(socket: &mut Socket, prefix: &str) -> Result<f64> {
     Ok(CYCLES as f64 / begin.elapsed().as_secs_f64())
 }
 
-/// The rate with a hundred people's tokens against the rate of a server that trusts everybody: at least 0.95.
+/// The rate with a hundred people's tokens against the rate of a server without authentication: at least 0.95.
 pub(crate) fn permission() -> Result<Verdict> {
     let executor = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     executor.block_on(async {

@@ -1,4 +1,4 @@
-//! What the examples need of a terminal: options, questions, and text that cannot deceive.
+//! Terminal utilities for the examples: options, questions, and text that cannot deceive.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -12,20 +12,20 @@ use serde::Serialize;
 /// The result of an example.
 pub type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
-/// What a command line says.
+/// A parsed command line.
 #[derive(Debug, Default)]
 pub struct Options {
     flags: BTreeSet<String>,
     values: BTreeMap<String, VecDeque<String>>,
-    /// What is no option.
+    /// The arguments that are not options.
     pub words: Vec<String>,
 }
 
 impl Options {
-    /// Reads a command line that may have these flags, and these options with a value each.
+    /// Parses a command line that may have these flags, and these options with a value each.
     ///
     /// # Errors
-    /// An option that there is not, or one without its value; the error has the help in it.
+    /// An unknown option, or one without its value; the error includes the help.
     pub fn read(args: impl Iterator<Item = String>, help: &str, flags: &[&str], values: &[&str]) -> Result<Options> {
         let mut options = Options::default();
         let mut args = args.skip(1);
@@ -44,13 +44,13 @@ impl Options {
         Ok(options)
     }
 
-    /// Whether a flag is there.
+    /// Whether a flag is present.
     #[must_use]
     pub fn has(&self, flag: &str) -> bool {
         self.flags.contains(flag)
     }
 
-    /// The next value of an option; each is given once.
+    /// The next value of an option; each is returned once.
     pub fn take(&mut self, option: &str) -> Option<String> {
         self.values.get_mut(option)?.pop_front()
     }
@@ -59,7 +59,7 @@ impl Options {
     /// is no `--answer` left.
     ///
     /// # Errors
-    /// Nobody is there to answer.
+    /// No one is there to answer.
     pub fn answer(&mut self, question: &str) -> Result<Option<String>> {
         if let Some(answer) = self.take("--answer") {
             println!("{question} {}", shown_line(&answer));
@@ -77,10 +77,10 @@ impl Options {
     }
 }
 
-/// A JSON object as a reviewer is to see it: what could deceive the eye is written as escapes.
+/// A JSON object as a reviewer should see it: deceptive characters are escaped.
 ///
 /// # Errors
-/// It is no object, or one that is too large or too deep to be shown.
+/// It is not an object, or is too large or too deep to be shown.
 pub fn shown(payload: &impl Serialize) -> Result<String> {
     let args = Args::parse(&serde_json::to_string(payload)?).map_err(|error| error.to_string())?;
     Ok(Shown::of(&args).text)

@@ -1,4 +1,4 @@
-//! Tests that are built once, with features that others of a user's program may turn on, and run one by one.
+//! Tests that are built once, with features that other crates of a user's program may enable, and run one by one.
 
 use std::{
     path::{Path, PathBuf},
@@ -20,8 +20,8 @@ struct Test {
     executable: PathBuf,
 }
 
-/// Builds the unit tests and the tests in `tests/it` of these packages. One build serves all: cargo would build what they share
-/// again for each selection of packages.
+/// Builds the unit tests and the tests in `tests/it` of these packages. One build serves all: cargo would rebuild their
+/// shared dependencies for each selection of packages.
 pub(crate) fn tests(places: &Places, packages: &[&str], features: &str) -> Result<Built, String> {
     let mut build = cargo(&places.root);
     build.args(["test", "--no-run", "--message-format=json-render-diagnostics", "--lib", "--test", "it"]);
@@ -29,7 +29,7 @@ pub(crate) fn tests(places: &Places, packages: &[&str], features: &str) -> Resul
         build.args(["-p", package]);
     }
     build.args(["--features", features]);
-    // They run once: nobody builds them again after a change, or steps through them.
+    // They run once: they are neither rebuilt nor debugged.
     build.envs([("CARGO_INCREMENTAL", "0"), ("CARGO_PROFILE_DEV_DEBUG", "false")]);
     let mut built = Vec::new();
     process::run_reading(&mut build, |line| built.extend(test(line)))?;
@@ -37,7 +37,7 @@ pub(crate) fn tests(places: &Places, packages: &[&str], features: &str) -> Resul
 }
 
 impl Built {
-    /// Commands that run those of a package, as cargo would. There is at least one.
+    /// Commands that run a package's tests, as cargo would. There is at least one.
     pub(crate) fn programs(&self, package: &str) -> Result<impl Iterator<Item = Command>, String> {
         let mut of = self.0.iter().filter(move |test| test.package == package).peekable();
         if of.peek().is_none() {
@@ -51,7 +51,7 @@ impl Built {
     }
 }
 
-/// What cargo says about a test program that it has built. It names the programs that the tests start, too.
+/// A test program in cargo's messages. They also name the programs that the tests start.
 fn test(line: &str) -> Option<Test> {
     if !line.contains(r#""test":true},"features""#) {
         return None;
@@ -62,7 +62,7 @@ fn test(line: &str) -> Option<Test> {
     Some(Test { package, folder, executable })
 }
 
-/// A field of a line of JSON whose value is a text without escapes, as paths are here.
+/// A string member of a line of JSON without escapes, as paths are here.
 fn text<'a>(line: &'a str, field: &str) -> Option<&'a str> {
     let (_, rest) = line.split_once(&format!("\"{field}\":\""))?;
     rest.split_once('"').map(|(text, _)| text)

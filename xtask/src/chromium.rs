@@ -10,7 +10,7 @@ use crate::{
     process::{output, program, run, say},
 };
 
-/// Programs that will do, by preference.
+/// Suitable programs, by preference.
 const NAMES: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
 
 /// A browser; one is installed if there is none.
@@ -19,7 +19,7 @@ pub(crate) fn ensure(places: &Places) -> Result<PathBuf, String> {
         return if chosen.is_file() {
             Ok(chosen)
         } else {
-            Err(format!("CHROMIUM names {}, which is not there", chosen.display()))
+            Err(format!("CHROMIUM names {}, which does not exist", chosen.display()))
         };
     }
     if let Some(found) = find() {
@@ -45,7 +45,7 @@ fn install(root: &Path) -> Result<(), String> {
     let root_user = output(program("id", root).arg("-u")).is_ok_and(|id| id == "0");
     let sudo = !root_user && output(program("sudo", root).args(["-n", "true"])).is_ok();
     if !root_user && !sudo {
-        return Err(format!("{remedy}; it is installed by itself where you are root or sudo asks for no password"));
+        return Err(format!("{remedy}; it is installed automatically if you are root or sudo needs no password"));
     }
     let apt = |args: &[&str]| {
         let mut command = program(if sudo { "sudo" } else { "env" }, root);

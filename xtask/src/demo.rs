@@ -8,10 +8,10 @@ use crate::{
     web,
 };
 
-/// Crates that the binary is made of and that do not carry the console. With what they use they are most of the build.
+/// Crates of the binary that do not carry the console. With their dependencies they are most of the build.
 const PARTS: [&str; 4] = ["countersign-mcp", "countersign-models", "countersign-store", "countersign-tools"];
 
-/// Builds the binary with the console in it, and becomes `countersign demo`.
+/// Builds the binary with the console in it, and replaces itself with `countersign demo`.
 pub(crate) fn run(places: &Places, options: &[String]) -> Outcome {
     build(places)?;
     let mut demo = program(places.countersign("quick"), &places.root);
@@ -22,17 +22,17 @@ pub(crate) fn run(places: &Places, options: &[String]) -> Outcome {
     demo.args(options).stdin(Stdio::inherit());
     say(&shown(&demo));
     if !options.iter().any(|option| matches!(option.as_str(), "--help" | "-h")) {
-        say("open the address below in a browser; Ctrl-C stops the demo, and starting it again goes on with it");
+        say("open the address below in a browser; Ctrl-C stops the demo, and starting it again continues it");
     }
-    // The demo takes this process over, so that signals reach it and nothing else.
+    // The demo replaces this process, so that signals reach it and nothing else.
     Err(format!("the demo could not be started: {}", demo.exec()))
 }
 
 /// Builds the console beside the parts of the binary that do not carry it, then the rest.
 fn build(places: &Places) -> Outcome {
-    // Said at once, and not after minutes.
+    // Reported at once, not after minutes.
     npm::check_node(&places.root)?;
-    // The binary's package is always named, so that all is built once, with the features that it asks for.
+    // The binary's package is always named, so that everything is built once, with its features.
     let cargo = |args: &[&str]| {
         let package = ["build", "--profile", "quick", "--package", "countersign-cli"];
         process::run(cargo(&places.root).args(package).args(args))

@@ -1,15 +1,15 @@
-//! Which tests failed, and why in a few lines. The output of all tests is long, and its end is what is read.
+//! The failed tests, each with its reason in a few lines. The output of all tests is long, and its end is what is read.
 
 use std::fmt::Write as _;
 
-/// Lines kept of why a test failed.
+/// Lines kept of a failure's reason.
 const LINES: usize = 8;
 
 /// Reads the output of Rust's tests, line by line.
 #[derive(Default)]
 pub(crate) struct Failures {
     failed: Vec<Failed>,
-    /// Whether the lines are those of the failure that was read last.
+    /// Whether the lines belong to the failure that was read last.
     inside: bool,
 }
 
@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn each_failed_test_is_told_with_its_reason() {
+    fn each_failed_test_is_reported_with_its_reason() {
         let output = "test a ... ok\ntest b::c ... FAILED\n\nfailures:\n\n---- b::c stdout ----\n\nthread 'b::c' panicked \
                       at src/b.rs:1:2:\nleft is not right\n\n\nfailures:\n    b::c\n\ntest result: FAILED. 1 passed\n\n\
                       failures:\n\n---- src/lib.rs - d (line 3) stdout ----\nno\n\nfailures:\n    d\n";
@@ -72,13 +72,13 @@ mod tests {
     }
 
     #[test]
-    fn of_a_long_reason_the_beginning_is_told() {
+    fn a_long_reason_is_cut_after_its_beginning() {
         let output = format!("---- a stdout ----\n{}", "why\n".repeat(100));
         assert_eq!(of(&output).lines().count(), 2 + LINES);
     }
 
     #[test]
-    fn nothing_is_told_where_nothing_failed() {
+    fn nothing_is_reported_if_nothing_failed() {
         assert_eq!(of("running 1 test\ntest a ... ok\n\ntest result: ok. 1 passed\n"), "");
     }
 }

@@ -1,4 +1,4 @@
-//! `cargo xtask fuzz`: the fuzz targets, guided by coverage. What they find stays in `fuzz/artifacts`.
+//! `cargo xtask fuzz`: the fuzz targets, guided by coverage. Findings stay in `fuzz/artifacts`.
 
 use std::{fs, path::Path, process::Command};
 
@@ -7,7 +7,7 @@ use crate::{
     process::{self, program, say},
 };
 
-/// Seconds for each target unless told otherwise.
+/// Default seconds for each target.
 const SECONDS: u32 = 60;
 
 /// Runs one target, or all one after the other, each for some seconds.
@@ -18,10 +18,10 @@ pub(crate) fn run(places: &Places, words: &[String]) -> Outcome {
     if process::output(&mut cargo_fuzz(places, &["--version"])).is_err() {
         process::run(program("cargo", &places.root).args(["install", "cargo-fuzz", "--locked"]))?;
     }
-    // The versions that are tested are those that are fuzzed.
+    // The fuzzed versions are the tested ones.
     fs::copy(places.root.join("Cargo.lock"), folder.join("Cargo.lock"))
         .map_err(|error| format!("fuzz/Cargo.lock cannot be written: {error}"))?;
-    // Address checks need a compiler of the day; what is promised here needs none.
+    // The address sanitizer needs a nightly compiler; the promises here do not.
     let nightly = process::output(program("cargo", &places.root).args(["+nightly", "--version"])).is_ok();
     if !nightly {
         say("there is no nightly toolchain: fuzzing without address checks");
@@ -50,7 +50,7 @@ fn cargo_fuzz(places: &Places, words: &[&str]) -> Command {
     command
 }
 
-/// The targets, in the order of the alphabet.
+/// The targets, in alphabetical order.
 fn targets(folder: &Path) -> Result<Vec<String>, String> {
     let files = fs::read_dir(folder.join("fuzz_targets")).map_err(|error| format!("no fuzz targets: {error}"))?;
     let name = |file: fs::DirEntry| Some(file.path().file_stem()?.to_str()?.to_owned());
@@ -65,7 +65,7 @@ fn wanted(all: &[String], words: &[String]) -> Result<(Vec<String>, u32), String
     let (target, time) = match words {
         [] => (None, SECONDS),
         [word] => seconds(word).map_or((Some(word), SECONDS), |time| (None, time)),
-        [target, time] => (Some(target), seconds(time).ok_or_else(|| format!("{time:?} is no number of seconds"))?),
+        [target, time] => (Some(target), seconds(time).ok_or_else(|| format!("{time:?} is not a number of seconds"))?),
         _ => return Err("fuzz takes a target and a number of seconds".to_owned()),
     };
     match target {

@@ -1,4 +1,4 @@
-//! Tests over the repository itself: who may use whom, and whether the documents name what exists.
+//! Tests of the repository itself: which crate may use which, and whether names in the documents exist.
 
 mod citations;
 mod rooms;
@@ -9,7 +9,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Each crate of this repository with those it may use, in the order in which they build on each other.
+/// Each crate of this repository with those it may use, in build order.
 const MAY_USE: [(&str, &str, &[&str]); 16] = [
     ("countersign-core", "crates/core", &[]),
     ("countersign-macros", "crates/macros", &[]),
@@ -49,7 +49,7 @@ fn read(path: &Path) -> String {
     fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// The files below a folder whose names end so, without what is built or installed.
+/// The files below a folder with these endings, without build results and installed packages.
 fn files(folder: &Path, endings: &[&str], found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let (path, name) = (entry.path(), entry.file_name().to_string_lossy().into_owned());
@@ -61,7 +61,7 @@ fn files(folder: &Path, endings: &[&str], found: &mut Vec<PathBuf>) {
     }
 }
 
-/// The names that stand before `=` or `.` in the tables of dependencies.
+/// The names before `=` or `.` in the tables of dependencies.
 fn dependencies(manifest: &str) -> BTreeSet<String> {
     let mut inside = false;
     let mut found = BTreeSet::new();
@@ -130,7 +130,7 @@ fn quoted(text: &str) -> impl Iterator<Item = &str> {
     text.lines().flat_map(|line| line.split('`').skip(1).step_by(2))
 }
 
-/// Whether a word looks like the name of a test: small letters and digits, several words.
+/// Whether a word looks like the name of a test: lower-case letters and digits, several words.
 fn is_test_name(word: &str) -> bool {
     word.matches('_').count() >= 3 && word.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
 }

@@ -1,4 +1,4 @@
-//! `cargo xtask`: what has to be done with the whole repository, one file a command.
+//! `cargo xtask`: tasks for the whole repository, one file a command.
 
 mod bench;
 mod built;
@@ -33,10 +33,10 @@ Usage: cargo xtask COMMAND
   fuzz [TARGET] [SECONDS]
                    fuzzes what reads input from outside, guided by coverage; 600 seconds are ten minutes for each target";
 
-/// What a command came to: `Err` is for standard error.
+/// The outcome of a command: `Err` is for standard error.
 type Outcome = Result<(), String>;
 
-/// Where things are.
+/// The folders.
 struct Places {
     /// The repository.
     root: PathBuf,
@@ -60,7 +60,7 @@ impl Places {
         self.root.join("web")
     }
 
-    /// The program `countersign` as a profile builds it.
+    /// The program `countersign` in a profile's build.
     fn countersign(&self, profile: &str) -> PathBuf {
         self.target.join(profile).join("countersign")
     }
@@ -83,7 +83,7 @@ fn main() -> ExitCode {
             Ok(())
         }
         (Some(command @ ("test" | "web" | "security")), [option, ..]) => {
-            Err(format!("{command} takes no {option:?}\n\n{HELP}"))
+            Err(format!("{command} does not take {option:?}\n\n{HELP}"))
         }
         (Some(command), _) => Err(format!("there is no command {command:?}\n\n{HELP}")),
         (None, _) => Err(HELP.to_owned()),

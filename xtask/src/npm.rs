@@ -1,4 +1,4 @@
-//! npm: packages as the lock files say, and the scripts of `web/`.
+//! npm: packages from the lock files, and the scripts of `web/`.
 
 use std::path::Path;
 
@@ -8,10 +8,10 @@ use crate::{
     stamp::Stamp,
 };
 
-/// The oldest Node that the console's tools take.
+/// The oldest Node that the console's tools support.
 const NODE: (u32, u32) = (20, 19);
 
-/// Says what is wrong with the Node on this machine, if anything.
+/// Checks the Node on this machine.
 pub(crate) fn check_node(root: &Path) -> Outcome {
     let remedy = format!(
         "the console is built with Node.js {}.{} or newer and npm: install both (https://nodejs.org/en/download, \
@@ -30,7 +30,7 @@ fn version(text: &str) -> Option<(u32, u32)> {
     Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
 }
 
-/// Installs the packages of a folder, if its lock file or what is installed has changed.
+/// Installs the packages of a folder, if its lock file or the installed packages have changed.
 pub(crate) fn install(places: &Places, folder: &str) -> Outcome {
     let path = places.root.join(folder);
     let inputs = ["package.json", "package-lock.json", ".npmrc"].map(|name| path.join(name)).to_vec();

@@ -1,4 +1,4 @@
-//! Running programs: what is run is said first, and a program that is missing is named with its remedy.
+//! Running programs: each command is printed first, and a missing program is named with its remedy.
 
 use std::{
     ffi::OsStr,
@@ -13,8 +13,8 @@ use crate::Outcome;
 pub(crate) fn program(name: impl AsRef<OsStr>, folder: &Path) -> Command {
     let mut command = Command::new(name);
     command.current_dir(folder).stdin(Stdio::null());
-    // Cargo tells this program about its own package; build scripts of others must not see it, or they
-    // would run again each time the repository is built without xtask.
+    // Cargo sets variables about this program's own package; other build scripts must not see them, or they would run
+    // again each time the repository is built without xtask.
     for (name, _) in std::env::vars_os() {
         if name.to_str().is_some_and(|name| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_")) {
             command.env_remove(&name);
@@ -28,7 +28,7 @@ pub(crate) fn cargo(folder: &Path) -> Command {
     program(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()), folder)
 }
 
-/// Says a line about what happens now.
+/// Prints a line about the current step.
 pub(crate) fn say(line: &str) {
     println!("==> {line}");
 }

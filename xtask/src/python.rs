@@ -8,16 +8,16 @@ use crate::{
     stamp::Stamp,
 };
 
-/// The oldest Python that the packages take.
+/// The oldest Python that the packages support.
 const PYTHON: (u32, u32) = (3, 11);
 
-/// Where the environments are, each in a folder of its name; their programs are in `bin`.
+/// The folder of the environments, each in a folder of its name; their programs are in `bin`.
 pub(crate) fn folder(places: &Places) -> PathBuf {
     places.target.join("python")
 }
 
-/// Makes the environment `name` and installs the `requirements.txt` of `tests/third-party/NAME` into it, if that or what is
-/// installed has changed.
+/// Makes the environment `name` and installs the `requirements.txt` of `tests/third-party/NAME` into it, if that or the
+/// installed packages have changed.
 pub(crate) fn install(places: &Places, name: &str) -> Outcome {
     let remedy = format!(
         "some tests need Python {}.{} or newer with its venv module (https://www.python.org/downloads, or on Debian 13 \
@@ -31,7 +31,7 @@ pub(crate) fn install(places: &Places, name: &str) -> Outcome {
     }
     let list = places.root.join("tests/third-party").join(name).join("requirements.txt");
     let folder = folder(places).join(name);
-    // Written last, and only once everything is there.
+    // Written last, once everything is installed.
     let installed = folder.join("installed.txt");
     let stamp = Stamp::new(places, &format!("python-{name}"), vec![list.clone()], installed.clone());
     if stamp.is_fresh() {

@@ -1,4 +1,4 @@
-//! `cargo xtask security`: what is tried against approvals, threat by threat, as `docs/security.md` names it.
+//! `cargo xtask security`: the attacks on approvals, threat by threat, as `docs/security.md` lists them.
 
 use std::{collections::BTreeSet, fs, path::Path};
 
@@ -16,9 +16,9 @@ pub(crate) const PAGE: &str = "docs/security.md";
 pub(crate) struct Threat {
     /// Its number.
     pub(crate) number: usize,
-    /// The tests in Rust that try it.
+    /// Its tests in Rust.
     pub(crate) tests: Vec<String>,
-    /// The tests of the console that try it, which are files.
+    /// Its tests of the console, which are files.
     pub(crate) files: Vec<String>,
 }
 
@@ -78,7 +78,7 @@ fn read(root: &Path) -> Result<Vec<Threat>, String> {
     threats(&page).map_err(|error| format!("{PAGE}: {error}"))
 }
 
-/// Whether a line says that this test succeeded. A test that is run over several stores is a module of its name.
+/// Whether a line reports this test's success. A test that is run over several stores is a module of its name.
 fn is_success(line: &str, name: &str) -> bool {
     let path = line.strip_prefix("test ").and_then(|rest| rest.strip_suffix(" ... ok"));
     let path = path.map(|path| path.trim_end_matches(" - should panic"));
@@ -89,7 +89,7 @@ fn is_success(line: &str, name: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// How a function is found to be a test: its attributes, or the macro that makes a test of it for each store.
+    /// Recognises a test function: by its attributes, or by the macro that makes a test of it for each store.
     fn is_test(source: &str, at: usize) -> bool {
         let (before, rest) = source.split_at(at);
         let above = before.rsplit_once('\n').map_or("", |(above, _)| above);
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn x_each_threat_of_the_page_is_tried_by_tests_that_run() {
+    fn x_each_threat_of_the_page_has_tests_that_run() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the repository");
         let threats = read(root).expect("a page");
         assert!(threats.len() > 31, "only {} threats", threats.len());
@@ -125,7 +125,7 @@ mod tests {
         for Threat { number, tests, files } in &threats {
             assert!(!tests.is_empty() || !files.is_empty(), "{number}: nothing tries it");
             for file in files {
-                assert!(root.join(file).is_file(), "{number}: {file} is not there");
+                assert!(root.join(file).is_file(), "{number}: {file} does not exist");
             }
             for name in tests {
                 let head = format!("fn {name}(");
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_test_or_does_not_run_by_itself_does_not_count() {
+    fn only_a_test_that_runs_by_itself_counts() {
         let at = |source: &str| source.find("fn ").expect("a function");
         let counts = |source: &str| is_test(source, at(source));
         assert!(counts("#[test]\nfn a() {}") && counts("#[tokio::test(x)]\n// why\nasync fn a() {}"));

@@ -1,4 +1,4 @@
-//! Stamps: a step whose inputs and results are as they were when it last succeeded is not done again.
+//! Stamps: a step is skipped if its inputs and results are unchanged since it last succeeded.
 
 use std::{
     fs,
@@ -16,23 +16,23 @@ const RESULTS: [&str; 4] = ["node_modules", "dist", "test-results", "playwright-
 pub(crate) struct Stamp {
     file: PathBuf,
     inputs: Vec<PathBuf>,
-    /// What the step makes, and nothing else does.
+    /// What the step alone produces.
     result: PathBuf,
 }
 
 impl Stamp {
-    /// The stamp of step `name`, which turns `inputs` (files, or folders with all that is in them) into `result`.
+    /// The stamp of step `name`, which turns `inputs` (files, or whole folders) into `result`.
     pub(crate) fn new(places: &Places, name: &str, inputs: Vec<PathBuf>, result: PathBuf) -> Stamp {
         Stamp { file: places.target.join("xtask").join(name), inputs, result }
     }
 
-    /// Whether the step need not be done.
+    /// Whether the step can be skipped.
     pub(crate) fn is_fresh(&self) -> bool {
         self.result.exists()
             && fs::read_to_string(&self.file).is_ok_and(|known| self.now().is_ok_and(|now| now == known))
     }
 
-    /// Says that the step has succeeded. Not being able to write it down costs time, not correctness.
+    /// Records the step's success. Failing to record it costs time, not correctness.
     pub(crate) fn set(&self) {
         let write = || {
             fs::create_dir_all(self.file.parent().unwrap_or_else(|| Path::new(".")))?;
@@ -40,7 +40,7 @@ impl Stamp {
         };
         let written: io::Result<()> = write();
         if let Err(error) = written {
-            eprintln!("{} could not be written, the step will be done again: {error}", self.file.display());
+            eprintln!("{} could not be written, so the step will be repeated: {error}", self.file.display());
         }
     }
 
@@ -54,7 +54,7 @@ impl Stamp {
     }
 }
 
-/// Adds a file, or a folder with all that is in it except what `without` names.
+/// Adds a file, or a folder with everything in it except the names in `without`.
 fn add(hasher: &mut DefaultHasher, path: &Path, without: &[&str]) -> io::Result<()> {
     let name = path.file_name().unwrap_or(path.as_os_str()).as_encoded_bytes();
     hasher.write_usize(name.len());
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_step_is_done_again_when_its_inputs_or_its_result_change() {
+    fn a_step_is_repeated_when_its_inputs_or_its_result_change() {
         let folder = std::env::temp_dir().join(format!("xtask-stamp-{}", std::process::id()));
         let (sources, result) = (folder.join("sources"), folder.join("result"));
         fs::create_dir_all(sources.join("node_modules")).expect("folders");
@@ -91,7 +91,7 @@ mod tests {
         stamp.set();
         assert!(stamp.is_fresh());
         fs::write(sources.join("node_modules/b"), "1").expect("a file");
-        assert!(stamp.is_fresh(), "what is installed is no input");
+        assert!(stamp.is_fresh(), "installed packages are not an input");
         fs::write(sources.join("a"), "2").expect("a file");
         assert!(!stamp.is_fresh(), "an input changed");
         fs::write(sources.join("a"), "1").expect("a file");

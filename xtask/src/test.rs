@@ -1,4 +1,4 @@
-//! `cargo xtask test`: every test there is, on a machine with nothing but Rust and Node.
+//! `cargo xtask test`: all tests, on a machine with only Rust and Node.
 
 use std::{
     fs,
@@ -16,7 +16,7 @@ use crate::{
     python, web,
 };
 
-/// What has been done so far.
+/// The steps so far.
 #[derive(Default)]
 struct Steps {
     done: Vec<(&'static str, Duration, Outcome)>,
@@ -24,19 +24,19 @@ struct Steps {
 }
 
 impl Steps {
-    /// Does a step, and says whether it succeeded. A failure is shown at once and again at the end.
+    /// Runs a step, and returns whether it succeeded. A failure is shown at once and again at the end.
     fn step(&mut self, name: &'static str, step: impl FnOnce() -> Outcome) -> bool {
         self.take(name, timed(name, step))
     }
 
-    /// Notes a step that was done, and says whether it succeeded.
+    /// Records a finished step, and returns whether it succeeded.
     fn take(&mut self, name: &'static str, (took, outcome): (Duration, Outcome)) -> bool {
         let succeeded = outcome.is_ok();
         self.done.push((name, took, outcome));
         succeeded
     }
 
-    /// Does a step that makes no sense without others.
+    /// Runs a step that needs others.
     fn step_after(
         &mut self,
         needs: &[(bool, &'static str)],
@@ -79,7 +79,7 @@ impl Steps {
 const PACKAGES: &str = "the console's packages";
 const CONSOLE: &str = "build the console";
 const RUST: &str = "build all of Rust";
-const OTHERS: &str = "servers that others wrote";
+const OTHERS: &str = "third-party servers";
 const PYTHON: &str = "generators of clients, MCP servers and SDKs, from PyPI";
 /// Folders of `tests/third-party` with a `requirements.txt`.
 const ENVIRONMENTS: [&str; 4] = ["clients", "mcp", "mcp-sdk-1", "sdks"];
@@ -87,13 +87,13 @@ const ENVIRONMENTS: [&str; 4] = ["clients", "mcp", "mcp-sdk-1", "sdks"];
 const LARGE: &str = "litellm";
 const PROXY: &str = "a proxy before models, from PyPI";
 const BROWSER: &str = "a browser";
-/// What other crates of a user's program may ask of serde_json beyond what genai does.
+/// What other crates of a user's program may enable in serde_json beyond what genai does.
 const SERDE_JSON: &str = "serde_json/arbitrary_precision,serde_json/unbounded_depth";
 
-/// Features of the programs that change nothing for those who do not use them. Tests of both are built at once.
+/// Features of the programs that have no effect unless used. Tests of both are built at once.
 const FEATURES: &str = "countersign-cli/computer,countersign-cli/otlp";
 
-/// Installs what is missing and runs every test; those whose packages take minutes to install only if `all` are wanted.
+/// Installs what is missing and runs every test; those whose packages take minutes to install only if `all` is set.
 pub(crate) fn run(places: &Places, all: bool) -> Outcome {
     let mut steps = Steps::default();
     let web = places.web();
@@ -103,7 +103,7 @@ pub(crate) fn run(places: &Places, all: bool) -> Outcome {
     // The console first: the server carries its files.
     let console = steps.step_after(&[(packages, PACKAGES)], CONSOLE, || web::build(places));
     let mut browser = None;
-    // What is fetched from elsewhere leaves the processors to the compiler.
+    // Downloads leave the processors to the compiler.
     let (rust, others, python, has_browser) = thread::scope(|scope| {
         let fetched = scope.spawn(|| {
             let others = timed(OTHERS, || npm::install(places, "tests/third-party"));
@@ -111,7 +111,8 @@ pub(crate) fn run(places: &Places, all: bool) -> Outcome {
             (others, python, timed(BROWSER, || chromium::ensure(places).map(|found| browser = Some(found))))
         });
         let rust = steps.step_after(&[(console, CONSOLE)], RUST, || {
-            // As the tests are run below, so that nothing is built again for them: the programs that they start are part of it.
+            // The same command as the tests below, so that nothing is built twice: it includes the programs that they
+            // start.
             process::run(cargo(&places.root).args(["test", "--no-run", "--workspace", "--features", FEATURES]))
         });
         match fetched.join() {
@@ -136,7 +137,7 @@ pub(crate) fn run(places: &Places, all: bool) -> Outcome {
     });
     steps.step_after(
         &[(rust, RUST), (others, OTHERS), (python, PYTHON)],
-        "test clients that others' generators make, MCP servers of others, and requests by the SDKs' types",
+        "test third-party generated clients, third-party MCP servers, and requests by the SDKs' types",
         || third_party(places, &["third_party", "mcp_npm", "mcp_pypi", "sdk_types"]),
     );
     if all {
@@ -160,11 +161,11 @@ pub(crate) fn run(places: &Places, all: bool) -> Outcome {
         &[(rust, RUST), (others, OTHERS)],
         "test core and the library again, as other crates of a user's program may change what JSON is to them",
         || {
-            // genai turns on serde_json's preserve_order; another crate of a user's program may turn on arbitrary_precision.
-            // Digests, schemas, states and what is shown must not change by either, so all that makes or reads JSON values runs
-            // a second time, but for tests that need a browser or servers of others. Stores keep core's types as text and know
-            // no JSON of their own: the library's tests read and write those over each of them. The server says what a build
-            // without those features refuses.
+            // genai turns on serde_json's preserve_order; another crate of a user's program may turn on
+            // arbitrary_precision. Digests, schemas, states and displayed values must not depend on either, so
+            // everything that makes or reads JSON values runs a second time, except tests that need a browser or
+            // third-party servers. Stores keep core's types as text and have no JSON of their own: the library's tests
+            // read and write those over each of them. The server reports what a build without those features refuses.
             let packages = ["core", "engine", "models", "tools", "mcp"].map(|name| format!("countersign-{name}"));
             let packages: Vec<&str> = packages.iter().map(String::as_str).chain(["countersign"]).collect();
             let features = format!("countersign/genai,countersign-server/genai,{SERDE_JSON}");
@@ -183,7 +184,7 @@ pub(crate) fn run(places: &Places, all: bool) -> Outcome {
         e2e.args(["run", "e2e"]).env("COUNTERSIGN_BIN", places.countersign("debug"));
         with_browser(&mut e2e);
         let told = places.target.join("e2e-failures.txt");
-        // What an earlier run wrote is not about this one. Mostly there is nothing to remove.
+        // An earlier run's file is not about this one. Usually there is none.
         let _ = fs::remove_file(&told);
         e2e.env("E2E_FAILURES", &told);
         process::run(&mut e2e).map_err(|error| {
@@ -194,7 +195,7 @@ pub(crate) fn run(places: &Places, all: bool) -> Outcome {
     steps.summary()
 }
 
-/// Does a step, and says how long it took. A failure is shown at once.
+/// Runs a step, and returns its duration. A failure is shown at once.
 fn timed(name: &str, step: impl FnOnce() -> Outcome) -> (Duration, Outcome) {
     say(name);
     let begun = Instant::now();
@@ -205,9 +206,9 @@ fn timed(name: &str, step: impl FnOnce() -> Outcome) -> (Duration, Outcome) {
     (begun.elapsed(), outcome)
 }
 
-/// Runs Rust's tests. An error says which failed.
+/// Runs Rust's tests. An error names those that failed.
 fn tests(command: &mut Command) -> Outcome {
-    // Many of them wait: for a deadline, a process, a browser.
+    // Many of them mostly wait: for a deadline, a process, a browser.
     if std::env::var_os("RUST_TEST_THREADS").is_none() {
         let threads = 2 * thread::available_parallelism().map_or(1, usize::from);
         command.env("RUST_TEST_THREADS", threads.to_string());
@@ -220,8 +221,8 @@ fn tests(command: &mut Command) -> Outcome {
     ended.map_err(|error| error + &failures.told())
 }
 
-/// Runs tests, by their modules, that need packages from PyPI or npm. Of the whole workspace, as it is built already; one
-/// package alone would be built again for its own features.
+/// Runs tests, by their modules, that need packages from PyPI or npm. They belong to the whole workspace, which is
+/// built already; one package alone would be rebuilt for its own features.
 fn third_party(places: &Places, modules: &[&str]) -> Outcome {
     let mut test = cargo(&places.root);
     test.args(["test", "--workspace", "--features", FEATURES, "--test", "it", "--", "--ignored"]).args(modules);
@@ -251,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn all_that_succeeds_is_a_success() {
+    fn success_of_all_steps_is_a_success() {
         let mut steps = Steps::default();
         steps.step_after(&[], "a", || Ok(()));
         assert_eq!(steps.summary(), Ok(()));

@@ -1,4 +1,4 @@
-//! Who is asked about the calls of a tool, in words.
+//! Describes who decides about the calls of a tool.
 
 use std::path::PathBuf;
 
@@ -10,7 +10,8 @@ use countersign_server::config::{Config, ConfigComputer, ConfigRequire, ConfigRu
 
 use crate::mcp;
 
-/// What a tool of an agent is, and who decides about its calls as far as the tool says it; rules of the policy come on top.
+/// Describes a tool of an agent, and who decides about its calls according to the tool itself; rules of the policy come
+/// on top.
 pub(crate) fn of_tool(config: &Config, name: &str) -> String {
     let declared = config.tool(name);
     let said = declared.and_then(|tool| tool.approval.as_ref());
@@ -48,12 +49,12 @@ fn on_folder(config: &Config, name: &str) -> Option<String> {
     let asks = declared.and_then(|tool| tool.approval.as_ref()).map(|approval| &approval.require);
     let asks = decides(asks.unwrap_or_else(|| by_itself(builtin)));
     let kind = if builtin == name { String::new() } else { format!("{builtin} ") };
-    // Without the dot that "." leaves at its end.
+    // Without the trailing dot that "." leaves.
     let folder: PathBuf = folder.components().collect();
     Some(format!("{kind}in {}; {asks}", folder.display()))
 }
 
-/// Who decides about calls of a built-in tool on a folder of which nothing is said.
+/// Who decides by default about calls of a built-in tool on a folder.
 fn by_itself(builtin: &str) -> &'static ConfigRequire {
     match builtin {
         READ_FILE | LIST_FILES => &ConfigRequire::Never,
@@ -72,7 +73,7 @@ fn computer(config: &Config) -> String {
     let ConfigComputer { program, width, height, start_page, hosts, .. } = computer;
     let reaches = hosts.as_ref().map_or_else(|| "any host".to_owned(), |hosts| hosts.as_slice().join(", "));
     let program = program.display();
-    format!("{program} with {width} x {height} pixels, which begins at {start_page} and may reach {reaches}; {asks}")
+    format!("{program} with {width} x {height} pixels, which starts at {start_page} and may reach {reaches}; {asks}")
 }
 
 #[cfg(test)]
@@ -85,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn s12_what_is_said_of_built_in_tools_is_what_they_do() {
+    fn s12_built_in_tools_are_described_as_they_behave() {
         let folder = tempfile::tempdir().expect("folder");
         let workspace = Workspace::open(folder.path()).expect("workspace");
         for name in WORKSPACE_NAMES {

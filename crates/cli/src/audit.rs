@@ -20,7 +20,7 @@ use serde_json::json;
 
 use crate::{Outcome, loaded, say};
 
-/// Records read from the store at once.
+/// Records read from the store at a time.
 const AT_ONCE: usize = 1000;
 
 /// Arguments of `audit`.
@@ -32,9 +32,9 @@ pub(crate) struct Audit {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Prints the log as JSON lines, oldest first; the server may run meanwhile
+    /// Prints the log as JSON lines, oldest first; the server may be running
     Export(Export),
-    /// Says whether a log is as it was written, or what is the first record that is not
+    /// Says whether a log is unchanged, or which record is the first that is not
     Verify(Verify),
 }
 
@@ -53,19 +53,19 @@ struct Place {
 struct Export {
     #[command(flatten)]
     place: Place,
-    /// Only what comes after this record
+    /// Only records after this one
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
     after: u64,
 }
 
 #[derive(Args)]
 struct Verify {
-    /// What was exported; `-` is standard input; without it the store
+    /// An exported file; `-` is standard input; the store if absent
     #[arg(conflicts_with_all = ["config", "store"])]
     file: Option<PathBuf>,
     #[command(flatten)]
     place: Place,
-    /// A record that the log must have, as an earlier `verify` printed it: shows a log that was cut
+    /// A record that the log must contain, as an earlier `verify` printed it: reveals a log that was cut
     #[arg(long, value_name = "NUMBER:HASH")]
     anchor: Option<Anchor>,
     /// Print JSON
@@ -91,10 +91,10 @@ pub(crate) fn run(audit: &Audit) -> Outcome {
             match (checked, verify.json) {
                 (Ok(end), false) => say(&format!("ok: {} records; anchor {end}", end.n)),
                 (Ok(end), true) => say(&json!({ "ok": true, "records": end.n, "anchor": end.to_string() }).to_string()),
-                (Err(Fault { what, .. }), false) => Err(format!("the audit log is not as it was written: {what}")),
+                (Err(Fault { what, .. }), false) => Err(format!("the audit log was changed: {what}")),
                 (Err(Fault { n, what }), true) => {
                     say(&json!({ "ok": false, "record": n, "what": what }).to_string())?;
-                    Err(format!("the audit log is not as it was written: {what}"))
+                    Err(format!("the audit log was changed: {what}"))
                 }
             }
         }
@@ -118,7 +118,7 @@ impl Place {
         match config.store {
             ConfigStore::Sqlite(path) => Ok(Source { path, keys: loaded::keys(&config.store_keys)?, bare: false }),
             ConfigStore::Memory => {
-                Err("a store in memory ends with its server, which gives its log at /v1/audit; one that stays needs \
+                Err("a store in memory ends with its server, which serves its log at /v1/audit; a lasting one needs \
                      store.url = \"sqlite:PATH\""
                     .to_owned())
             }
@@ -126,7 +126,7 @@ impl Place {
     }
 }
 
-/// Whether somebody still reads what is written.
+/// Whether the output still has a reader.
 fn written(result: std::io::Result<()>) -> Result<bool, String> {
     match result {
         Ok(()) => Ok(true),
@@ -135,7 +135,7 @@ fn written(result: std::io::Result<()>) -> Result<bool, String> {
     }
 }
 
-/// Gives each record after `after` to `take`, until it has enough.
+/// Passes each record after `after` to `take`, until it has enough.
 fn each(store: &Source, mut after: u64, mut take: impl FnMut(AuditRecord) -> Result<bool, String>) -> Outcome {
     loop {
         let read = read_audit(&store.path, store.keys.as_ref(), after, AT_ONCE);
@@ -181,7 +181,7 @@ fn of_file(file: &Path, anchor: Option<Anchor>) -> Result<Result<Anchor, Fault>,
         };
         let taken = match serde_json::from_str::<AuditRecord>(&line) {
             Ok(record) => verifier.take(&record),
-            Err(error) => Err(Fault { n: number, what: format!("line {number} is no record: {error}") }),
+            Err(error) => Err(Fault { n: number, what: format!("line {number} is not a record: {error}") }),
         };
         if let Err(fault) = taken {
             return Ok(Err(fault));

@@ -24,7 +24,7 @@ pub(crate) struct Check {
     /// Print JSON
     #[arg(long)]
     json: bool,
-    /// Reach the MCP servers and the models' addresses too, and say which tools the servers have
+    /// Also connect to the MCP servers and the models' addresses, and list the servers' tools
     #[arg(long)]
     connect: bool,
 }
@@ -111,9 +111,7 @@ fn found(config: &Config) -> Result<String, String> {
     if let Some(jwt) = &config.jwt {
         let _ = write!(text, "\nJWTs of {} for {}", jwt.issuer, jwt.audience);
         if rules::needs_roles(config) {
-            text.push_str(
-                "; who holds which role is theirs to say, so whether people can satisfy every rule is not known",
-            );
+            text.push_str("; they say who holds which role, so it is unknown whether people can satisfy every rule");
         }
     }
     if !config.is_open() && expects_tls(config.server.listen.ip()) {
@@ -135,11 +133,11 @@ fn hosted_in_words(server: &ConfigHostedMcp) -> String {
         HostedApproval::Always => "asks about every call".to_owned(),
         HostedApproval::Never => {
             return format!(
-                "MCP server {label} of the provider, at {at}: it asks about no call, and nothing here can stop one"
+                "MCP server {label} of the provider, at {at}: it asks about no call, and no rule here can stop one"
             );
         }
         HostedApproval::Tools { never, .. } if never.is_empty() => "asks about every call".to_owned(),
-        HostedApproval::Tools { never, .. } => format!("asks about all calls but those of {}", named(never)),
+        HostedApproval::Tools { never, .. } => format!("asks about all calls except those of {}", named(never)),
     };
     let decided = asks::decides(&approval.require);
     format!("MCP server {label} of the provider, at {at}: it {asked}, and {decided}")

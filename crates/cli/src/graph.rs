@@ -10,25 +10,25 @@ use serde_json::json;
 
 use crate::{Outcome, loaded, remote::Remote, say};
 
-/// The variable with the token for the server. An argument could be read by everybody on the machine.
+/// The variable with the token for the server. An argument would be visible to every user of the machine.
 const TOKEN: &str = "COUNTERSIGN_TOKEN";
 
 /// Arguments of `graph`.
 #[derive(Args)]
 pub(crate) struct Graph {
-    /// The agent; the first of the configuration if none is named
+    /// The agent; the first of the configuration if absent
     agent: Option<String>,
     /// The configuration file
     #[arg(long, value_name = "FILE", default_value = "countersign.toml")]
     config: PathBuf,
-    /// This session of a running server, with where it stands; the variable COUNTERSIGN_TOKEN has the token, if the
-    /// server wants one
+    /// A session of a running server, with its current position; the variable COUNTERSIGN_TOKEN has the token, if the
+    /// server requires one
     #[arg(long, value_name = "ID", requires = "url", conflicts_with_all = ["agent", "config"])]
     session: Option<String>,
     /// The server's address, such as http://127.0.0.1:7410
     #[arg(long, value_name = "URL", requires = "session")]
     url: Option<String>,
-    /// The language of the drawing
+    /// The format of the drawing
     #[arg(long, value_enum, default_value_t)]
     format: Format,
     /// Print JSON; the same as --format json

@@ -1,4 +1,4 @@
-//! The configuration as every command needs it, with the secrets that it names.
+//! Loading the configuration, with the secrets that it names.
 
 use std::{net::IpAddr, path::Path};
 
@@ -6,12 +6,12 @@ use countersign::store::seal::{Key, Keys};
 use countersign_server::config::{Config, ConfigError, ConfigKey};
 use zeroize::Zeroizing;
 
-/// Reads a configuration, or says all that is wrong with it, a line each.
+/// Reads a configuration, or returns all of its errors, one a line.
 pub(crate) fn load(path: &Path) -> Result<Config, String> {
     Config::load(path).map_err(|errors| lines(&errors))
 }
 
-/// What is said of a server that other machines can reach.
+/// The warning about a server that other machines can reach.
 pub(crate) const TLS_EXPECTED: &str = "TLS is expected in front of the server: it speaks plain HTTP, and other machines can reach it, so that tokens could be read on the way";
 
 /// Whether others can listen in on the way to this address.
@@ -19,7 +19,7 @@ pub(crate) fn expects_tls(address: IpAddr) -> bool {
     !address.is_loopback()
 }
 
-/// All errors, a line each.
+/// All errors, one a line.
 pub(crate) fn lines(errors: &[ConfigError]) -> String {
     errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
 }
@@ -36,7 +36,7 @@ pub(crate) fn keys(declared: &[ConfigKey]) -> Result<Option<Keys>, String> {
     Keys::new(keys.remove(0), keys).map(Some).map_err(|error| error.to_string())
 }
 
-/// What an environment variable holds.
+/// The value of an environment variable.
 pub(crate) fn secret(env: &str) -> Result<String, String> {
     // A file read into a variable often ends with a newline, which is not part of a key.
     let secret = std::env::var(env).map_err(|_| format!("the environment variable {env} is not set"))?;

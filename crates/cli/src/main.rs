@@ -24,7 +24,8 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use mimalloc::MiMalloc;
 
-/// Turns allocate much that is small, on many threads: with this one they take a fifth less time than with the system's.
+/// Turns make many small allocations on many threads: with this allocator they take a fifth less time than with the
+/// system's.
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 
@@ -40,17 +41,17 @@ struct Cli {
 enum Command {
     /// Serves the agents of a configuration file
     Serve(serve::Serve),
-    /// Says what is wrong with a configuration file, or what is in it
+    /// Checks a configuration file, and prints a summary
     Check(check::Check),
-    /// Exports the audit log, or says whether it is as it was written
+    /// Exports the audit log, or checks that it is unchanged
     Audit(audit::Audit),
     /// Encrypts the store with the first of the configuration's keys, whatever it was before
     Rekey(rekey::Rekey),
-    /// Tries a changed policy on the recorded past
+    /// Tests a changed policy on the recorded past
     Policy(policy::Policy),
-    /// Draws the graph an agent runs on, or a session's with where it stands
+    /// Draws the graph of an agent, or that of a session with its current position
     Graph(graph::Graph),
-    /// Looks at the past of a session on a running server, and goes on from there in a new one
+    /// Shows the past of a session on a running server, and continues from there in a new one
     Sessions(sessions::Sessions),
     /// Serves a trading assistant that asks before it trades: no key, no network, a real order book
     Demo(demo::Demo),
@@ -70,13 +71,13 @@ enum Command {
 /// Arguments of `schema`.
 #[derive(clap::Args)]
 struct Schema {
-    /// That of the configuration file, for editors: as `countersign.schema.json` it is found by the line
+    /// The schema of the configuration file, for editors: as `countersign.schema.json` it is found by the line
     /// `#:schema ./countersign.schema.json` at the top of the file
     #[arg(long)]
     config: bool,
 }
 
-/// What a command came to: `Err` is one sentence, or several lines, for standard error.
+/// The outcome of a command: `Err` is one sentence, or several lines, for standard error.
 type Outcome = Result<(), String>;
 
 fn main() -> ExitCode {
@@ -110,7 +111,7 @@ fn print(value: &serde_json::Value) -> Outcome {
     say(&text)
 }
 
-/// Writes a line to standard output. A reader who has gone away is no error.
+/// Writes a line to standard output. A closed pipe is not an error.
 fn say(line: &str) -> Outcome {
     use std::io::{ErrorKind, Write as _};
     let mut out = std::io::stdout().lock();

@@ -1,4 +1,4 @@
-//! What `check` says of MCP servers, and of those it has reached.
+//! What `check` prints about MCP servers, connected or not.
 
 use std::collections::BTreeMap;
 
@@ -11,11 +11,11 @@ pub(crate) struct Reached {
     pub(crate) name: String,
     /// Its tools, or why it was not reached.
     pub(crate) tools: Result<Vec<McpToolInfo>, String>,
-    /// What the configuration names that it does not have.
+    /// Tools that the configuration names and the server does not have.
     unknown: Vec<String>,
 }
 
-/// Reaches all servers at once, each for as long as it may take, and ends what that has begun.
+/// Connects to all servers at once, each within its own limit, and closes the connections.
 pub(crate) async fn reach(config: &Config) -> Result<Vec<Reached>, String> {
     use countersign::tool::source::ToolSource as _;
     let servers = mcp_servers(config)?;
@@ -36,7 +36,7 @@ pub(crate) async fn reach(config: &Config) -> Result<Vec<Reached>, String> {
     Ok(futures::future::join_all(tried).await)
 }
 
-/// What is wrong: servers that were not reached, what they have not, and names that agents would have twice.
+/// The problems: unreachable servers, missing tools, and duplicate names within an agent.
 pub(crate) fn problems(config: &Config, reached: &[Reached]) -> Vec<String> {
     let mut wrong = Vec::new();
     for Reached { name, tools, unknown } in reached {
@@ -88,7 +88,7 @@ pub(crate) fn as_json(reached: &[Reached]) -> Value {
     reached.iter().map(one).collect()
 }
 
-/// Who is asked about a tool of a server that has a name of its own.
+/// Describes who decides about a server's tool that has a name of its own.
 pub(crate) fn tool_in_words(server: &str, tool: &str, approval: Option<&ConfigApproval>) -> String {
     let asks = match approval.map(|approval| &approval.require) {
         Some(ConfigRequire::Always) => "a person decides".to_owned(),
@@ -99,12 +99,12 @@ pub(crate) fn tool_in_words(server: &str, tool: &str, approval: Option<&ConfigAp
     format!("{tool} of the MCP server {server}; {asks}")
 }
 
-/// Who is asked about a server's tools.
+/// Describes who decides about a server's tools.
 pub(crate) fn server_in_words(server: &ConfigMcp) -> String {
     let at = server.reach.host().map(|host| format!("at {host}; ")).unwrap_or_default();
     match &server.require_approval {
         Value::String(word) if word == "never" => format!("{at}its tools run by themselves"),
         Value::String(_) => format!("{at}a person decides"),
-        lists => format!("{at}a person decides as {lists} says, and about all that it does not name"),
+        lists => format!("{at}a person decides as {lists} says, and about all that they do not name"),
     }
 }

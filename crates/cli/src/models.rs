@@ -14,7 +14,7 @@ use countersign_server::config::{ConfigEndpoint, ConfigHostedMcp, ConfigModel, C
 
 use crate::loaded::secret;
 
-/// A model, ready to be asked. Nothing is sent yet.
+/// A model, ready to be called. Nothing is sent yet.
 pub(crate) fn model(declared: &ConfigModel) -> Result<Arc<dyn Model>, String> {
     let (name, images) = (&declared.name, declared.images);
     let wrong = |error: ModelConfigError| format!("model {name:?}: {error}");
@@ -76,7 +76,7 @@ fn genai(declared: &ConfigModel, provider: &str, at: &ConfigEndpoint) -> Result<
     Ok(Arc::new(Genai::new(config).map_err(|error| format!("model {:?}: {error}", declared.name))?))
 }
 
-/// What the configuration has refused already.
+/// The configuration has refused it already.
 #[cfg(not(feature = "genai"))]
 fn genai(declared: &ConfigModel, provider: &str, _: &ConfigEndpoint) -> Result<Arc<dyn Model>, String> {
     Err(format!("model {:?}: this build does not have the provider {provider:?}", declared.name))

@@ -29,7 +29,7 @@ use serde_json::{Value, json};
 
 use crate::{Outcome, loaded, say};
 
-/// Sessions, and entries of one, read from the store at once.
+/// Sessions, and entries of one, read from the store at a time.
 const AT_ONCE: usize = 512;
 /// Characters of a call's arguments in a line of text; `--json` has all of them.
 const ARGS_SHOWN: usize = 100;
@@ -43,7 +43,7 @@ pub(crate) struct Policy {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Tries a changed policy on the recorded past: what it would ask, let through and refuse
+    /// Tests a changed policy on the recorded past: what it would ask, allow and refuse
     Test(Test),
 }
 
@@ -55,7 +55,7 @@ struct Test {
     /// The configuration file that names the store, the agents and the tools
     #[arg(long, value_name = "FILE", default_value = "countersign.toml")]
     config: PathBuf,
-    /// Only this session; may be given several times
+    /// Only this session; may be repeated
     #[arg(long, value_name = "ID")]
     session: Vec<String>,
     /// Print JSON
@@ -80,7 +80,7 @@ pub(crate) fn run(policy: &Policy) -> Outcome {
     if test.json { say(&report.json(&judge).to_string()) } else { say(&report.text(&judge)) }
 }
 
-/// The judge that a configuration makes.
+/// The judge of a configuration.
 pub(crate) fn judge(config: &Config) -> Result<Judge, String> {
     let entries = tool_entries(config)?;
     let servers = mcp_servers(config)?;
@@ -95,22 +95,22 @@ pub(crate) fn judge(config: &Config) -> Result<Judge, String> {
     Ok(Judge::with_sources(config.policy()?, tools, others))
 }
 
-/// What was said of a call, or would be.
+/// The verdict on a call, recorded or new.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Said {
     Asked,
-    LetThrough,
+    Allowed,
     Refused,
 }
 
 impl Said {
-    const ALL: [Said; 3] = [Said::Asked, Said::LetThrough, Said::Refused];
+    const ALL: [Said; 3] = [Said::Asked, Said::Allowed, Said::Refused];
 
-    /// `None` for what no policy decides: questions, and calls that were mistakes of the model's.
+    /// `None` for what no policy decides: questions, and invalid calls.
     fn of(verdict: &Verdict) -> Option<Said> {
         match verdict {
             Verdict::Ask(_) => Some(Said::Asked),
-            Verdict::Allow => Some(Said::LetThrough),
+            Verdict::Allow => Some(Said::Allowed),
             Verdict::Deny(_) => Some(Said::Refused),
             Verdict::Question(_) | Verdict::Refuse(_) => None,
         }
@@ -119,7 +119,7 @@ impl Said {
     fn name(self) -> &'static str {
         match self {
             Said::Asked => "asked",
-            Said::LetThrough => "let through",
+            Said::Allowed => "allowed",
             Said::Refused => "refused",
         }
     }
@@ -128,13 +128,13 @@ impl Said {
     fn key(self) -> &'static str {
         match self {
             Said::Asked => "asked",
-            Said::LetThrough => "let_through",
+            Said::Allowed => "allowed",
             Said::Refused => "refused",
         }
     }
 }
 
-/// How many calls of a tool were asked about, let through and refused: before, and under the changed policy.
+/// How many calls of a tool were asked about, allowed and refused: before, and under the changed policy.
 #[derive(Default)]
 struct Tally {
     calls: u64,
@@ -142,12 +142,12 @@ struct Tally {
     after: [u64; 3],
 }
 
-/// A call of which something else is said now.
+/// A call whose verdict changes.
 struct Change {
     session: Arc<str>,
     call: Call,
     before: Verdict,
-    /// The standing rule that had let it through or refused it.
+    /// The standing rule that had approved or rejected it.
     rule: Option<Arc<str>>,
     after: Verdict,
 }
@@ -156,7 +156,7 @@ struct Change {
 struct Report {
     sessions: u64,
     calls: u64,
-    /// Calls whose agent or tool is not there any more.
+    /// Calls whose agent or tool no longer exists.
     unknown: u64,
     tools: BTreeMap<Arc<str>, Tally>,
     changes: Vec<Change>,
@@ -256,18 +256,15 @@ impl Report {
             format!("{} calls in {} sessions, under the policy {}\n", self.calls, self.sessions, judge.version());
         if self.unknown > 0 {
             // Writing to a string cannot fail, here and below.
-            let _ = writeln!(
-                text,
-                "of these, {} to an agent or a tool that is not there any more",
-                count(self.unknown, "call")
-            );
+            let _ =
+                writeln!(text, "of these, {} to an agent or a tool that no longer exists", count(self.unknown, "call"));
         }
         let width = self.tools.keys().map(|name| name.chars().count()).max().unwrap_or(0).max(4);
         if !self.tools.is_empty() {
             let _ = writeln!(
                 text,
                 "\n{:width$}  {:>7}  {:>15}  {:>15}  {:>15}",
-                "tool", "calls", "asked", "let through", "refused"
+                "tool", "calls", "asked", "allowed", "refused"
             );
         }
         for (name, tally) in &self.tools {
@@ -284,7 +281,7 @@ impl Report {
             return text;
         }
         let changes = u64::try_from(self.changes.len()).unwrap_or(u64::MAX);
-        let _ = write!(text, "\n{} otherwise:", count(changes, "call"));
+        let _ = write!(text, "\n{} would change:", count(changes, "call"));
         for Change { session, call, before, rule, after } in &self.changes {
             let args =
                 call.args.as_ref().map(|args| countersign::core::call::shown::line(args.text())).unwrap_or_default();
@@ -333,14 +330,14 @@ impl Report {
     }
 }
 
-/// The standing rule of an id; `None` if it is not there any more.
+/// The standing rule with an id; `None` if it no longer exists.
 fn rule(past: &Past, id: &str) -> Result<Option<Rule>, StoreError> {
     let Some((session, id)) = RuleId::parse(id) else { return Ok(None) };
     Ok(past.rule(session, id)?.map(|row| row.rule))
 }
 
-/// What a standing rule that decided a call at a time would make of another verdict on it: it stood then, whether or
-/// not it stands today.
+/// The verdict that a standing rule, which decided a call at that time, would make of a new verdict: it was in force
+/// then, even if it is not today.
 fn ruled(rule: &Rule, call: &CallFacts<'_>, at: Millis, before: &Verdict, verdict: Verdict) -> Verdict {
     let looked_at = RuleFacts {
         agent: call.agent,
@@ -364,7 +361,7 @@ fn count(n: u64, what: &str) -> String {
     if n == 1 { format!("1 {what}") } else { format!("{n} {what}s") }
 }
 
-/// Whether something else is said, or somebody else is asked.
+/// Whether the verdict changes, or the people who are asked.
 fn differs(before: &Verdict, after: &Verdict) -> bool {
     match (before, after) {
         (Verdict::Ask(before), Verdict::Ask(after)) => people(before) != people(after),
@@ -378,20 +375,20 @@ fn people(ask: &Ask) -> (&[Reviewer], u32, bool, &[Reviewer]) {
     (levels, ask.quorum.max(1), ask.not_self, &ask.escalate)
 }
 
-/// A verdict in words.
+/// Describes a verdict.
 fn told(verdict: &Verdict) -> String {
     let Some(said) = Said::of(verdict) else { return String::new() };
     let Verdict::Ask(ask) = verdict else { return said.name().to_owned() };
     let (levels, quorum, not_self, escalate) = people(ask);
-    let mut text = format!("asked of {}", Reviewer::join(levels, ", then "));
+    let mut text = format!("asks {}", Reviewer::join(levels, ", then "));
     if quorum > 1 {
         let _ = write!(text, ", {quorum} people each");
     }
     if not_self {
-        text.push_str(", not who asked for it");
+        text.push_str(", not the requester");
     }
     if !escalate.is_empty() {
-        let _ = write!(text, ", at the deadline of {}", Reviewer::join(escalate, ", then "));
+        let _ = write!(text, ", then at the deadline {}", Reviewer::join(escalate, ", then "));
     }
     if let Some(reason) = &ask.reason {
         let _ = write!(text, " ({reason})");

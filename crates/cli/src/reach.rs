@@ -1,4 +1,4 @@
-//! What `check --connect` reaches: the MCP servers, and the addresses of the models.
+//! What `check --connect` connects to: the MCP servers, and the addresses of the models.
 
 use std::time::Duration;
 
@@ -10,13 +10,13 @@ use serde_json::{Value, json};
 
 use crate::{Outcome, mcp};
 
-/// How long an address of a model is waited for.
+/// How long to wait for a model's address.
 const MODEL_LIMIT: Duration = Duration::from_secs(10);
 
-/// What was tried.
+/// The results.
 pub(crate) struct Reached {
     pub(crate) servers: Vec<mcp::Reached>,
-    /// Each model with an address: whether anything answers there, or why not.
+    /// Each model with an address: whether it answers, or why not.
     models: Vec<(String, Result<(), String>)>,
     problems: Vec<String>,
 }
@@ -36,7 +36,7 @@ pub(crate) fn reach(config: &Config) -> Result<Reached, String> {
     Ok(Reached { servers, models, problems })
 }
 
-/// Whether anything answers there. What it answers does not matter: nothing is asked of a model, and no key is shown.
+/// Whether anything answers. The answer does not matter: no model is called, and no key is sent.
 async fn answers(url: &str) -> Result<(), String> {
     let url = reqwest::Url::parse(url).map_err(|error| error.to_string())?;
     let sent = outgoing::client(&url, MODEL_LIMIT)?.get(url.clone()).send().await;
@@ -45,12 +45,12 @@ async fn answers(url: &str) -> Result<(), String> {
 }
 
 impl Reached {
-    /// What is wrong, a sentence each.
+    /// The problems, a sentence each.
     pub(crate) fn problems(&self) -> &[String] {
         &self.problems
     }
 
-    /// An error if anything is.
+    /// An error if there are problems.
     pub(crate) fn all(&self) -> Outcome {
         if self.problems.is_empty() { Ok(()) } else { Err(self.problems.join("\n")) }
     }

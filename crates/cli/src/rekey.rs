@@ -15,7 +15,7 @@ pub(crate) struct Rekey {
     /// The configuration file that names the store and its keys
     #[arg(long, value_name = "FILE", default_value = "countersign.toml")]
     config: PathBuf,
-    /// Decrypts the store; take the keys out of the configuration afterwards
+    /// Decrypts the store; remove the keys from the configuration afterwards
     #[arg(long)]
     plain: bool,
     /// Print JSON
@@ -23,7 +23,7 @@ pub(crate) struct Rekey {
     json: bool,
 }
 
-/// Writes the store anew.
+/// Rewrites the store.
 pub(crate) fn run(rekey: &Rekey) -> Outcome {
     let config = loaded::load(&rekey.config)?;
     let ConfigStore::Sqlite(path) = &config.store else {
@@ -49,7 +49,7 @@ pub(crate) fn run(rekey: &Rekey) -> Outcome {
     }
     if done.unreadable > 0 {
         return Err(format!(
-            "{} of the values of {path} cannot be read and are as they were; their key is still needed:\n{}",
+            "{} of the values of {path} cannot be read and are unchanged; their key is still needed:\n{}",
             done.unreadable,
             done.named.join("\n")
         ));
@@ -60,7 +60,7 @@ pub(crate) fn run(rekey: &Rekey) -> Outcome {
     let how =
         if rekey.plain { "not encrypted".to_owned() } else { format!("encrypted with the key {:?}", keys.first()) };
     match done.rewritten + done.kept {
-        0 => say(&format!("ok: {path} was {how} already")),
-        _ => say(&format!("ok: {path} is {how}: {} values written anew, {} as they were", done.rewritten, done.kept)),
+        0 => say(&format!("ok: {path} is already {how}")),
+        _ => say(&format!("ok: {path} is {how}: {} values rewritten, {} unchanged", done.rewritten, done.kept)),
     }
 }

@@ -1,4 +1,4 @@
-//! Who may connect, read again while the server runs: on SIGHUP, and when the configuration file has changed.
+//! Reloading `[auth]` while the server runs: on SIGHUP, and when the configuration file has changed.
 
 use std::{
     path::{Path, PathBuf},
@@ -16,10 +16,10 @@ use tokio::{
 
 use crate::loaded::lines;
 
-/// How often it is looked whether the file has changed. A token that is taken out ends its connections soon after.
+/// How often the file is checked. A removed token's connections are closed soon after.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// What tells a changed file from an unchanged one.
+/// Distinguishes a changed file from an unchanged one.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Stamp {
     modified: Option<SystemTime>,
@@ -34,17 +34,17 @@ impl Stamp {
     }
 }
 
-/// The file that says who may connect.
+/// The watched configuration file.
 pub(crate) struct Watched {
     path: PathBuf,
-    /// What the server began with; all of it but `[auth]` is still in force.
+    /// The server's configuration at start; all of it except `[auth]` is still in force.
     running: Config,
     auth: Auth,
     seen: Option<Stamp>,
 }
 
 impl Watched {
-    /// Watches the file that `running` was read from, which was `seen` as it was before that.
+    /// Watches the file that `running` was read from; `seen` is its state before that.
     pub(crate) fn new(path: PathBuf, running: Config, auth: Auth, seen: Seen) -> Watched {
         Watched { path, running, auth, seen: seen.0 }
     }
@@ -73,21 +73,23 @@ impl Watched {
         let config = match loaded {
             Ok(Ok(config)) => config,
             Ok(Err(errors)) => {
-                tracing::error!("the configuration has errors and changes nothing:\n{}", lines(&errors));
+                tracing::error!("the configuration has errors, so nothing changes:\n{}", lines(&errors));
                 return;
             }
             Err(error) => {
-                tracing::error!("the configuration cannot be read again: {error}");
+                tracing::error!("the configuration cannot be reloaded: {error}");
                 return;
             }
         };
         let elsewhere = elsewhere(&self.running, &config);
         if !elsewhere.is_empty() {
-            tracing::warn!("what has changed in {} takes a restart", elsewhere.join(", "));
+            tracing::warn!("changes in {} need a restart", elsewhere.join(", "));
         }
         if config.is_open() {
             if !self.auth.is_open() {
-                tracing::error!("[auth] is gone; to let everybody in takes a restart, so nothing changes until then");
+                tracing::error!(
+                    "[auth] was removed; opening the server to everybody needs a restart, so nothing changes until then"
+                );
             }
             return;
         }
@@ -95,24 +97,24 @@ impl Watched {
             return;
         }
         self.auth.replace(config.server_tokens(), config.jwt.clone()).await;
-        tracing::info!(tokens = config.tokens.len(), jwt = config.jwt.is_some(), "[auth] was read again");
+        tracing::info!(tokens = config.tokens.len(), jwt = config.jwt.is_some(), "[auth] was reloaded");
         self.running.tokens = config.tokens;
         self.running.jwt = config.jwt;
     }
 }
 
-/// How the file was at some time.
+/// The state of the file at some time.
 #[derive(Clone, Copy)]
 pub(crate) struct Seen(Option<Stamp>);
 
 impl Seen {
-    /// How it is now.
+    /// Its current state.
     pub(crate) fn now(path: &Path) -> Seen {
         Seen(Stamp::of(path))
     }
 }
 
-/// The parts beside `[auth]` that are others.
+/// The changed parts other than `[auth]`.
 fn elsewhere(running: &Config, read: &Config) -> Vec<&'static str> {
     let parts = [
         ("locale", running.locale != read.locale),
@@ -139,7 +141,7 @@ fn elsewhere(running: &Config, read: &Config) -> Vec<&'static str> {
     if named.is_empty() && same != *running { vec!["other parts"] } else { named }
 }
 
-/// The rules without the lines they stand at: a file that grew above them has the same policy.
+/// The rules without their line numbers: a file with lines inserted above them has the same policy.
 fn rules(config: &Config) -> Vec<ConfigRule> {
     config.rules.iter().map(|rule| ConfigRule { line: 0, ..rule.clone() }).collect()
 }

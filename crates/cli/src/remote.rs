@@ -1,4 +1,4 @@
-//! Asking a running server over HTTP.
+//! Requests to a running server over HTTP.
 
 use std::time::Duration;
 
@@ -7,19 +7,19 @@ use countersign_server::outgoing;
 use reqwest::{Method, StatusCode, Url};
 use serde_json::Value;
 
-/// The longest time a server may take for its answer.
+/// The longest time a server may take to answer.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A running server.
 pub(crate) struct Remote<'a> {
     /// Its address.
     pub(crate) url: &'a str,
-    /// The variable that has the token for it, if it wants one. An argument could be read by everybody on the machine.
+    /// The variable with its token, if it requires one. An argument would be visible to every user of the machine.
     pub(crate) token_env: &'a str,
 }
 
 impl Remote<'_> {
-    /// Asks about a session: the text of the answer. What was refused is said in the server's words.
+    /// Sends a request about a session, and returns the text of the answer. A refusal has the server's own text.
     pub(crate) fn ask(
         &self,
         method: Method,
@@ -33,7 +33,7 @@ impl Remote<'_> {
         executor.block_on(self.answer(method, session, path, query, body))
     }
 
-    /// Like [`Remote::ask`], of what answers in JSON.
+    /// Like [`Remote::ask`], for answers in JSON.
     pub(crate) fn json(
         &self,
         method: Method,
@@ -43,7 +43,7 @@ impl Remote<'_> {
         body: Option<&Value>,
     ) -> Result<Value, String> {
         let text = self.ask(method, session, path, query, body)?;
-        serde_json::from_str(&text).map_err(|_| format!("{} did not answer as a Countersign server does", self.url))
+        serde_json::from_str(&text).map_err(|_| format!("{} did not answer like a Countersign server", self.url))
     }
 
     async fn answer(
@@ -56,12 +56,12 @@ impl Remote<'_> {
     ) -> Result<String, String> {
         let server = self.url;
         check_session_id(session).map_err(|refusal| refusal.message)?;
-        // In an address they would be steps to elsewhere.
+        // In an address they would lead elsewhere.
         if matches!(session, "." | "..") {
             return Err(format!("a session with the id {session:?} cannot be asked for over HTTP"));
         }
         let wrong = |why: &str| format!("--url {server}: {why}; it looks like http://127.0.0.1:7410");
-        let mut url = Url::parse(server).map_err(|error| wrong(&format!("it is no address: {error}")))?;
+        let mut url = Url::parse(server).map_err(|error| wrong(&format!("it is not an address: {error}")))?;
         if !matches!(url.scheme(), "http" | "https") {
             return Err(wrong("it must begin with http:// or https://"));
         }

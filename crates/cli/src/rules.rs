@@ -1,4 +1,4 @@
-//! The policy of a configuration, as `check` says it: its version, and each rule in one line.
+//! The policy of a configuration, as `check` prints it: its version, and each rule in one line.
 
 use countersign::{
     core::{approval::reviewer::Reviewer, call::gate::Ask, journal::record::Kind},
@@ -37,7 +37,7 @@ pub(crate) fn in_words(config: &Config, judge: &Judge) -> String {
     text
 }
 
-/// Whether anything is decided by people of a role, and not by the session's own user alone.
+/// Whether any decision needs people with a role, not only the session's own user.
 pub(crate) fn needs_roles(config: &Config) -> bool {
     let approvals = config
         .tools
@@ -51,13 +51,13 @@ pub(crate) fn needs_roles(config: &Config) -> bool {
     asks.flat_map(|ask| ask.levels.iter().chain(&ask.escalate)).any(|reviewer| !reviewer.is_owner())
 }
 
-/// Whether no tool of any agent fits.
+/// Whether no tool of any agent matches.
 fn is_idle(config: &Config, judge: &Judge, rule: usize) -> bool {
     let mut tools = config.agents.iter().flat_map(|agent| agent.tools.iter().map(move |tool| (&agent.name, tool)));
     !tools.any(|(agent, tool)| judge.rules(agent, tool).contains(&rule))
 }
 
-/// Which calls it is for.
+/// The calls that it matches.
 fn calls(rule: &ConfigRule) -> String {
     let mut said = if rule.tools.is_empty() { "every tool".to_owned() } else { rule.tools.join(", ") };
     if !rule.agents.is_empty() {
@@ -67,7 +67,7 @@ fn calls(rule: &ConfigRule) -> String {
         said.push_str(&format!(", {hint} = {value}"));
     }
     if !rule.roles.is_empty() {
-        said.push_str(&format!(", asked for by {}", rule.roles.join(" or ")));
+        said.push_str(&format!(", requested by {}", rule.roles.join(" or ")));
     }
     if let Some(when) = &rule.when {
         said.push_str(&format!(", when {when}"));
@@ -75,12 +75,12 @@ fn calls(rule: &ConfigRule) -> String {
     said
 }
 
-/// What is to happen.
+/// What happens to them.
 fn outcome(then: &ConfigThen) -> String {
     match then {
         ConfigThen::Deny(None) => "refused".to_owned(),
         ConfigThen::Deny(Some(text)) => format!("refused, saying {text:?}"),
-        ConfigThen::Require(ConfigRequire::Never, _) => "nobody, but whom the tool asks".to_owned(),
+        ConfigThen::Require(ConfigRequire::Never, _) => "no approval beyond the tool's own".to_owned(),
         ConfigThen::Require(ConfigRequire::Always, ask) => how(ask),
         ConfigThen::Require(ConfigRequire::When(condition), ask) => format!("{} if {condition}", how(ask)),
     }
@@ -94,7 +94,7 @@ fn how(ask: &Ask) -> String {
         said.push_str(&format!(", {} people each", ask.quorum));
     }
     if ask.not_self {
-        said.push_str(", not who asked for it");
+        said.push_str(", not the requester");
     }
     match Kind::Approval.timeout_seconds(ask.timeout) {
         0 => said.push_str(", without a deadline"),
@@ -106,7 +106,7 @@ fn how(ask: &Ask) -> String {
     said
 }
 
-/// The policy for programs, with the keys of the file.
+/// The policy as JSON, with the file's keys.
 pub(crate) fn as_json(config: &Config, judge: &Judge) -> Value {
     let rule = |(i, rule): (usize, &ConfigRule)| {
         let hints: serde_json::Map<String, Value> = HINTS

@@ -40,14 +40,14 @@ pub(crate) struct Serve {
     /// The configuration file
     #[arg(long, value_name = "FILE", default_value = "countersign.toml")]
     pub(crate) config: PathBuf,
-    /// The address, instead of the file's; port 0 takes a free one
+    /// The address, instead of the file's; port 0 picks a free one
     #[arg(long, value_name = "ADDR")]
     pub(crate) listen: Option<SocketAddr>,
 }
 
 /// Serves until a signal ends it.
 pub(crate) fn run(serve: &Serve) -> Outcome {
-    // How the file is before it is read, so that no change is missed.
+    // Its state before it is read, so that no change is missed.
     let seen = Seen::now(&serve.config);
     let config = Config::load(&serve.config).map_err(|errors| lines(&errors))?;
     let traces = traces::log(&config)?;
@@ -56,15 +56,15 @@ pub(crate) fn run(serve: &Serve) -> Outcome {
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
         runtime.map_err(|error| format!("the server cannot start: {error}"))
     };
-    // Sessions have threads of their own, so that long arguments hold up nobody's connection.
+    // Sessions have threads of their own, so that long arguments do not hold up connections.
     let (connections, sessions) = (threads()?, threads()?);
     connections.block_on(traces.send_while(serve_until_told(config, serve, seen, sessions.handle())))
 }
 
 async fn serve_until_told(config: Config, serve: &Serve, seen: Seen, sessions: &Handle) -> Outcome {
-    // Taken first, so that a signal is never lost.
-    let signals = Signals::new().map_err(|error| format!("signals cannot be taken: {error}"))?;
-    let hangup = signal(SignalKind::hangup()).map_err(|error| format!("signals cannot be taken: {error}"))?;
+    // Installed first, so that no signal is lost.
+    let signals = Signals::new().map_err(|error| format!("signals cannot be handled: {error}"))?;
+    let hangup = signal(SignalKind::hangup()).map_err(|error| format!("signals cannot be handled: {error}"))?;
     let listen = serve.listen.unwrap_or(config.server.listen);
     if config.is_open() && !listen.ip().is_loopback() {
         return Err(format!(
@@ -79,14 +79,14 @@ async fn serve_until_told(config: Config, serve: &Serve, seen: Seen, sessions: &
         connections: config.server.connections,
         ..Options::default()
     };
-    // The address first: a store that is not used is not opened.
+    // Bind first: if that fails, the store is not opened.
     let listener = TcpListener::bind(listen).await.map_err(|error| format!("cannot listen on {listen}: {error}"))?;
     let address = listener.local_addr().map_err(|error| error.to_string())?;
     let runtime = assemble(&config, &options.auth, sessions).await?;
     runtime.start().await.map_err(|refusal| format!("the store cannot be read: {refusal}"))?;
     say(&format!("listening on http://{address}"))?;
     if config.is_open() {
-        tracing::warn!("without [auth] only this machine can reach the server, and everybody on it may do everything");
+        tracing::warn!("without [auth] only this machine can reach the server, and every user of it may do everything");
     } else if expects_tls(address.ip()) {
         tracing::warn!("{TLS_EXPECTED}");
     }
@@ -109,7 +109,7 @@ async fn assemble(config: &Config, auth: &Auth, sessions: &Handle) -> Result<Run
     let mut builder = Runtime::builder(store(config.store.clone(), keys(&config.store_keys)?).await?)
         .locale(config.locale)
         .policy(config.policy()?)
-        // Standing approvals live no longer than the authority of their makers, who are looked up as they are.
+        // Standing approvals live no longer than the authority of their makers, which is looked up now.
         .authority(Arc::new(auth.clone()))
         .trace_content(config.tracing.content)
         .session_bytes(config.server.session_bytes)
@@ -185,7 +185,7 @@ async fn store(declared: ConfigStore, keys: Option<Keys>) -> Result<Arc<dyn Stor
     }
 }
 
-/// SIGTERM and SIGINT: the first ends the server in order, the second at once.
+/// SIGTERM and SIGINT: the first stops the server gracefully, the second at once.
 struct Signals {
     term: Signal,
     int: Signal,

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::{Outcome, remote::Remote, say};
 
-/// Checkpoints of one page, when all are wanted.
+/// Checkpoints per page, when all are wanted.
 const PAGE: &str = "200";
 
 /// Arguments of `sessions`.
@@ -20,15 +20,15 @@ pub(crate) struct Sessions {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Lists the checkpoints of a session, newest first: the places it can be looked at, and forked from
+    /// Lists the checkpoints of a session, newest first: where it can be inspected, and forked
     Checkpoints(Checkpoints),
-    /// Says where a session stands, or stood at a checkpoint
+    /// Shows the state of a session, now or at a checkpoint
     State(State),
-    /// Makes a new session with the past of another, which stays as it is
+    /// Makes a new session with the past of another, which stays unchanged
     Fork(Fork),
-    /// Changes the state of a graph's run that waits, has failed or is over; what waits there is asked anew
+    /// Changes the state of a graph's run that is pending, has failed or is over; what is pending is asked again
     Edit(Edit),
-    /// Continues a session that has failed: what failed is tried again, what is done stays done
+    /// Retries a session that has failed: only what failed is repeated
     Retry(Retry),
 }
 
@@ -38,7 +38,7 @@ struct Server {
     /// The server's address
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:7410")]
     url: String,
-    /// The environment variable that has the token, where the server asks for one
+    /// The environment variable with the token, if the server requires one
     #[arg(long, value_name = "NAME", default_value = "COUNTERSIGN_TOKEN")]
     token_env: String,
     /// Print JSON
@@ -58,7 +58,7 @@ struct Checkpoints {
 struct State {
     /// The session
     id: String,
-    /// As it was at this checkpoint
+    /// At this checkpoint
     #[arg(long, value_name = "NUMBER")]
     checkpoint: Option<u64>,
     #[command(flatten)]
@@ -72,13 +72,13 @@ struct Fork {
     /// Up to this checkpoint; the newest one if absent
     #[arg(long, value_name = "NUMBER")]
     checkpoint: Option<u64>,
-    /// The new session's id; made if absent
+    /// The new session's id; generated if absent
     #[arg(long, value_name = "ID")]
     session_id: Option<String>,
-    /// What the user says instead, at a checkpoint before or right after a message that begins a turn
+    /// A message of the user's instead, at a checkpoint before or right after a message that begins a turn
     #[arg(long, value_name = "TEXT")]
     message: Option<String>,
-    /// Let the new session go on by itself; else it stands until somebody decides what waits or says something
+    /// Let the new session continue by itself; else it is held until a pending request is decided or a message is sent
     #[arg(long)]
     run: bool,
     #[command(flatten)]
@@ -89,7 +89,7 @@ struct Fork {
 struct Edit {
     /// The session
     id: String,
-    /// What changes, as JSON: {"topic": "tea", "notes": {"add": ["strong"]}}
+    /// The update, as JSON: {"topic": "tea", "notes": {"add": ["strong"]}}
     #[arg(value_name = "UPDATE")]
     update: String,
     #[command(flatten)]
@@ -114,7 +114,7 @@ pub(crate) fn run(sessions: &Sessions) -> Outcome {
         Command::Fork(fork) => make(fork),
         Command::Edit(edit) => {
             let update: Value =
-                serde_json::from_str(&edit.update).map_err(|error| format!("the update is no JSON: {error}"))?;
+                serde_json::from_str(&edit.update).map_err(|error| format!("the update is not JSON: {error}"))?;
             changed(&edit.server, &edit.id, "state", &json!({ "update": update }))
         }
         Command::Retry(retry) => changed(&retry.server, &retry.id, "retry", &retry.body()),
@@ -141,10 +141,10 @@ fn list(wanted: &Checkpoints) -> Outcome {
     }
     for one in &all {
         let pending: Vec<&str> = one["pending"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-        let waits = if pending.is_empty() { String::new() } else { format!("  waits: {}", pending.join(", ")) };
+        let requests = if pending.is_empty() { String::new() } else { format!("  pending: {}", pending.join(", ")) };
         let (number, at) = (one["checkpoint"].to_string(), text(&one["at"]));
         let (after, status, node) = (text(&one["after"]), text(&one["status"]), text(&one["node"]));
-        say(&format!("{number:>6}  {at:<24}  {after:<8}  {status:<14}  {node}{waits}"))?;
+        say(&format!("{number:>6}  {at:<24}  {after:<8}  {status:<14}  {node}{requests}"))?;
     }
     Ok(())
 }
@@ -160,17 +160,17 @@ fn show(wanted: &State) -> Outcome {
         say(&format!("  forked from {} at checkpoint {}", text(&from["session_id"]), from["checkpoint"]))?;
     }
     say(&format!("  turns {}, model calls of this turn {}", state["turns"], state["turn_calls"]))?;
-    for waits in state["interruptions"].as_array().into_iter().flatten() {
-        let names = waits["actions"].as_array().into_iter().flatten().map(|action| text(&action["name"]));
+    for request in state["interruptions"].as_array().into_iter().flatten() {
+        let names = request["actions"].as_array().into_iter().flatten().map(|action| text(&action["name"]));
         let names: Vec<&str> = names.collect();
         let names = if names.is_empty() { "questions".to_owned() } else { names.join(", ") };
-        say(&format!("  waits under {}: {names}", text(&waits["approval_key"])))?;
-        waits["actions"].as_array().into_iter().flatten().try_for_each(|action| preview(&action["preview"]))?;
+        say(&format!("  pending {}: {names}", text(&request["approval_key"])))?;
+        request["actions"].as_array().into_iter().flatten().try_for_each(|action| preview(&action["preview"]))?;
     }
     Ok(())
 }
 
-/// What a call would do. The server has written out what a terminal would not show, or would take as a command.
+/// What a call would do. The server has escaped what a terminal would hide, or treat as a command.
 fn preview(preview: &Value) -> Outcome {
     let Some(told) = preview["text"].as_str() else { return Ok(()) };
     told.split('\n').try_for_each(|line| say(&format!("    {line}")))?;
@@ -203,10 +203,10 @@ fn make(wanted: &Fork) -> Outcome {
         from["checkpoint"],
         text(&made["status"])
     ))?;
-    made["pending"].as_array().into_iter().flatten().try_for_each(|key| say(&format!("  waits under {}", text(key))))
+    made["pending"].as_array().into_iter().flatten().try_for_each(|key| say(&format!("  pending {}", text(key))))
 }
 
-/// Sends what changes a run, and says where it stands.
+/// Sends a change of a run, and prints its new position.
 fn changed(server: &Server, id: &str, path: &str, body: &Value) -> Outcome {
     let answer = server.ask(Method::POST, id, path, &[], Some(body))?;
     if server.json { say(&answer.to_string()) } else { say(&format!("{id}: {}", text(&answer["status"]))) }

@@ -5,13 +5,13 @@ use std::io::IsTerminal as _;
 use countersign_server::config::Config;
 use tracing_subscriber::{EnvFilter, Layer as _, layer::SubscriberExt as _, util::SubscriberInitExt as _};
 
-/// What sends spans, if any are to be sent.
+/// Exports spans, if configured.
 pub(crate) struct Traces {
     #[cfg(feature = "otlp")]
     otlp: Option<(countersign::otlp::Traces, countersign::otlp::Sending)>,
 }
 
-/// Begins the log, and the spans that the configuration wants.
+/// Starts the log, and the export of spans if configured.
 pub(crate) fn log(config: &Config) -> Result<Traces, String> {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
     let log = tracing_subscriber::fmt::layer()
@@ -36,10 +36,10 @@ pub(crate) fn log(config: &Config) -> Result<Traces, String> {
 }
 
 impl Traces {
-    /// Sends spans while something goes on, and those that are left afterwards.
+    /// Exports spans while a future runs, and the remaining ones afterwards.
     #[cfg(feature = "otlp")]
     pub(crate) async fn send_while<T>(self, going_on: impl Future<Output = T>) -> T {
-        /// How long a collector is waited for at the end.
+        /// How long to wait for a collector at the end.
         const LAST: std::time::Duration = std::time::Duration::from_secs(2);
         let Some((traces, sending)) = self.otlp else { return going_on.await };
         tokio::spawn(sending.run());

@@ -1,10 +1,10 @@
-//! When an agent's conversation is made shorter, and how (spec G5).
+//! When and how an agent's conversation is compressed (spec G5).
 //!
-//! Only the session's own conversation is compressed. A nested agent's is one turn, from what it was asked to its
-//! answer, and cuts are made between turns only. Its size is bounded by the agent's `max_turns`, by the budget of model
-//! calls that all agents of a turn share, and by the 256 KiB that a result may have. If it outgrows the provider all
-//! the same, the model call is refused for good, the nested agent ends, and its caller's model gets the error as the
-//! result of its call and can ask for less. The conversation above it grows by the one result only.
+//! Only the session's own conversation is compressed. A nested agent's is one turn, from its task to its answer, and
+//! cuts are made between turns only. Its size is bounded by the agent's `max_turns`, by the budget of model calls that
+//! all agents of a turn share, and by the 256 KiB limit of a result. If it outgrows the provider all the same, the
+//! model call is refused permanently, the nested agent ends, and its caller's model gets the error as the result of its
+//! call and can ask for less. The conversation above it grows by the one result only.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::model::Model;
 /// Keeps the model calls of an agent within a budget of tokens.
 ///
 /// When the next call would have more tokens, everything before the newest turns is replaced by a summary, or dropped.
-/// That is about what the models read, and nothing else: events, history and the audit log keep everything.
+/// That affects only what the models read: events, history and the audit log keep everything.
 ///
 /// ```
 /// # use countersign_engine::compression::Compression;
@@ -26,13 +26,13 @@ use crate::model::Model;
 pub struct Compression {
     /// Tokens that a model call may have.
     pub budget: u64,
-    /// How many of the newest turns stay as they are.
+    /// How many of the newest turns stay unchanged.
     pub keep: u32,
-    /// What becomes of the others.
+    /// What happens to the older ones.
     pub strategy: Strategy,
 }
 
-/// What becomes of what is cut.
+/// What happens to the older turns.
 #[derive(Clone)]
 pub enum Strategy {
     /// This model, or the agent's own, writes a summary.
@@ -42,28 +42,28 @@ pub enum Strategy {
 }
 
 impl Compression {
-    /// A model summarises what is cut: the agent's own, unless [`Compression::model`] names another. If that fails, or
-    /// the summary is empty or no shorter, what is cut is dropped.
+    /// A model summarises the older turns: the agent's own, unless [`Compression::model`] names another. If that fails,
+    /// or the summary is empty or no shorter, they are dropped.
     #[must_use]
     pub fn summary(budget_tokens: u64) -> Compression {
         Compression { budget: budget_tokens, keep: limits::KEPT_TURNS, strategy: Strategy::Summary(None) }
     }
 
-    /// What is cut is dropped.
+    /// The older turns are dropped.
     #[must_use]
     pub fn trim(budget_tokens: u64) -> Compression {
         Compression { budget: budget_tokens, keep: limits::KEPT_TURNS, strategy: Strategy::Trim }
     }
 
-    /// How many of the newest turns are kept as they are, the current one included, so at least 1: with 0 the agent is refused. A turn is a user's
-    /// message with all that follows from it.
+    /// How many of the newest turns are kept unchanged, including the current one, so at least 1: with 0 the agent is
+    /// refused. A turn is a user's message with all that follows from it.
     #[must_use]
     pub fn keep(mut self, turns: u32) -> Compression {
         self.keep = turns;
         self
     }
 
-    /// The name of the model that writes the summary, if it is one of its own.
+    /// The name of the model that writes the summary, if it is not the agent's own.
     pub fn model_name(&self) -> Option<&Arc<str>> {
         match &self.strategy {
             Strategy::Summary(Some((name, _))) => Some(name),
@@ -71,7 +71,7 @@ impl Compression {
         }
     }
 
-    /// The model that writes the summary, known in journals as `name`. Means nothing where nothing is summarised.
+    /// The model that writes the summary, known in journals as `name`. Ignored if nothing is summarised.
     #[must_use]
     pub fn model(mut self, name: impl Into<Arc<str>>, model: Arc<dyn Model>) -> Compression {
         if let Strategy::Summary(summariser) = &mut self.strategy {
@@ -80,7 +80,7 @@ impl Compression {
         self
     }
 
-    /// Whether another one is this one again.
+    /// Whether both are the same.
     #[must_use]
     pub fn is_the_same(&self, other: &Compression) -> bool {
         let Compression { budget, keep, strategy } = self;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// A provider's API key. It is never printed: `Debug` shows nothing of it, and there is no `Display`.
+/// A provider's API key. It is never printed: `Debug` hides it, and there is no `Display`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ApiKey(Box<str>);
 
@@ -13,19 +13,19 @@ impl ApiKey {
         ApiKey(key.trim().into())
     }
 
-    /// The key itself, for the one header it belongs in.
+    /// The key itself, for its header.
     #[doc(hidden)]
     #[must_use]
     pub fn expose(&self) -> &str {
         &self.0
     }
 
-    /// Whether it is long enough to be a secret: the words of headers may be as short as `1`.
+    /// Whether it is long enough to be a secret: header values may be as short as `1`.
     pub fn is_long(&self) -> bool {
         self.0.len() >= 8
     }
 
-    /// A text with the key taken out, for providers that repeat it in their errors.
+    /// A text with the key redacted, for providers that repeat it in their errors.
     pub fn redact(&self, text: String) -> String {
         if self.0.is_empty() || !text.contains(&*self.0) { text } else { text.replace(&*self.0, "[API key]") }
     }
@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn x_a_key_is_never_printed_and_is_taken_out_of_texts() {
+    fn x_a_key_is_never_printed_and_is_redacted_in_texts() {
         let key = ApiKey::new("sk-secret\n");
         assert_eq!(format!("{key:?}"), "ApiKey(..)");
         assert_eq!(key.redact("Incorrect API key: sk-secret.".into()), "Incorrect API key: [API key].");

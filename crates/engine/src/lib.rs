@@ -1,5 +1,6 @@
-//! What a session at work is made of: what a [`model`](model::Model) and a [`tool`](tool::Tool) are, when a person is asked
-//! ([`policy`]), and when a conversation is made shorter ([`compression`]). Models, tools and MCP are crates that build on this one.
+//! The building blocks of a session: what a [`model`](model::Model) and a [`tool`](tool::Tool) are, when a person is
+//! asked ([`policy`]), and when a conversation is compressed ([`compression`]). Models, tools and MCP are crates that
+//! build on this one.
 
 pub mod compression;
 pub mod key;

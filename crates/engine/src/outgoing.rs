@@ -1,4 +1,4 @@
-//! What all requests to elsewhere share: models, MCP servers, tools that are requests.
+//! What all outgoing requests share: models, MCP servers, HTTP tools.
 
 use std::{error::Error as _, fmt::Write as _, time::Duration};
 
@@ -7,15 +7,15 @@ use reqwest::{Client, ClientBuilder, Response, StatusCode, Url, redirect::Policy
 /// The longest time to reach a server, TLS included.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Sets what TLS computes with, where nobody has.
+/// Sets TLS's cryptography provider, if none is set.
 pub fn install_crypto() {
     if rustls::crypto::CryptoProvider::get_default().is_none() {
-        // Fails only if somebody else was faster, which is as good.
+        // Fails only if another thread was faster, which is as good.
         let _ = rustls::crypto::ring::default_provider().install_default();
     }
 }
 
-/// The beginnings of a client for this address. It follows no redirects, which could carry secrets elsewhere.
+/// The base of a client for this address. It follows no redirects, which could carry secrets elsewhere.
 pub fn client(url: &Url) -> ClientBuilder {
     install_crypto();
     let mut builder = Client::builder()
@@ -32,10 +32,10 @@ pub fn client(url: &Url) -> ClientBuilder {
     builder
 }
 
-/// The address that a text is, without a fragment.
+/// Parses an address, without its fragment.
 ///
 /// # Errors
-/// It is none that requests may be sent to. The text says why, and repeats nothing: an address may hold a secret.
+/// It is not an address for requests. The text says why without repeating it: an address may contain a secret.
 pub fn address(text: &str) -> Result<Url, String> {
     let mut url = Url::parse(text.trim()).map_err(|error| format!("is not a URL: {error}"))?;
     if !matches!(url.scheme(), "http" | "https") {
@@ -48,7 +48,7 @@ pub fn address(text: &str) -> Result<Url, String> {
     Ok(url)
 }
 
-/// Whether it is this machine, which no proxy ever stands between.
+/// Whether it is this machine, which is never reached through a proxy.
 #[must_use]
 pub fn is_loopback(url: &Url) -> bool {
     let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']).trim_end_matches('.');
@@ -57,7 +57,7 @@ pub fn is_loopback(url: &Url) -> bool {
         || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
-/// The error's own words and its causes', without the address, whose query may hold a secret.
+/// The error's own text and its causes', without the address, whose query may contain a secret.
 #[must_use]
 pub fn chain(error: reqwest::Error) -> String {
     let error = error.without_url();
@@ -70,7 +70,7 @@ pub fn chain(error: reqwest::Error) -> String {
     text
 }
 
-/// A status with its name, where it has one.
+/// A status with its name, if it has one.
 pub fn status(status: StatusCode) -> String {
     match status.canonical_reason() {
         Some(reason) => format!("{} {reason}", status.as_u16()),
@@ -78,7 +78,7 @@ pub fn status(status: StatusCode) -> String {
     }
 }
 
-/// The body, of which no more than so many bytes are read, and what broke it off.
+/// The body, up to so many bytes, and the error that cut it off, if any.
 pub async fn body(response: &mut Response, most: usize) -> (Vec<u8>, Option<reqwest::Error>) {
     let mut body = Vec::new();
     while body.len() < most {

@@ -1,4 +1,5 @@
-//! One child process in a group of its own: given its whole input, read within bounds, and ended with everything it started.
+//! One child process in a group of its own: it gets its whole input, its output is read within limits, and it is ended
+//! with everything it started.
 
 use std::{
     fs::File,
@@ -17,15 +18,15 @@ use tokio::{
 
 /// The variables every command gets from this process's environment, if they are set here.
 pub const PASSED_ENV: [&str; 4] = ["PATH", "HOME", "LANG", "TZ"];
-/// How long output may still come after the process itself has ended, when something it started still
-/// holds its standard output or error open. Then the whole group is killed.
+/// How long output may still come after the process itself has ended, when something it started still holds its
+/// standard output or error open. Then the whole group is killed.
 pub const GRACE: Duration = Duration::from_millis(100);
 /// How much of the end of standard error is kept.
 pub const STDERR_BYTES: usize = 4 * 1024;
-/// How long a killed process may take to disappear before the call goes on without it.
+/// How long a killed process may take to disappear before the call continues without it.
 const REAP: Duration = Duration::from_secs(2);
 
-/// What became of a process.
+/// How a process ended.
 #[derive(Debug)]
 pub enum Outcome {
     /// It ended by itself.
@@ -48,8 +49,8 @@ pub enum Outcome {
 
 /// Runs `command` with `input` on its standard input.
 ///
-/// Dropping the future kills the whole process group at once. Nothing of the group survives the return
-/// either: what the process left behind in its group is killed [`GRACE`] after it ended.
+/// Dropping the future kills the whole process group at once. Nothing of the group survives the return either: leftover
+/// processes are killed [`GRACE`] after the leader ended.
 ///
 /// # Errors
 /// The process could not be started.
@@ -100,8 +101,8 @@ pub async fn run(mut command: Command, input: &[u8], output_limit: usize, time_l
     }
 }
 
-/// The whole of an input, as a standard input. It is complete before there is a process: through a pipe, a
-/// process would read an empty or cut input, and act on it, when this one is killed while it writes (spec R1).
+/// The whole input, as a standard input. It is complete before there is a process: through a pipe, a process would read
+/// an empty or truncated input, and act on it, when this process is killed while it writes (spec R1).
 fn whole(input: &[u8]) -> io::Result<Stdio> {
     let mut file = anonymous()?;
     file.write_all(input)?;
@@ -130,7 +131,7 @@ fn anonymous() -> io::Result<File> {
 #[derive(Debug)]
 struct Flood;
 
-/// `Ok(true)` if the traffic came to its end in time.
+/// `Ok(true)` if the traffic ended in time.
 trait TransposeDone {
     fn transpose_done(self) -> Result<bool, Flood>;
 }
@@ -146,9 +147,8 @@ impl TransposeDone for Result<Result<(), Flood>, tokio::time::error::Elapsed> {
 
 /// A child that leads its own process group, killed as a group when dropped.
 ///
-/// The group's number stays reserved as long as its leader has not been reaped, even when the leader has
-/// already ended. So signals go to the group only before [`Group::reap`], and can never reach a stranger
-/// that was given the same number.
+/// The group's number stays reserved until its leader is reaped, even when the leader has already ended. So signals go
+/// to the group only before [`Group::reap`], and can never reach an unrelated process with the same number.
 pub struct Group {
     pub child: Child,
     leader: Option<Pid>,
@@ -168,7 +168,7 @@ impl Group {
         loop {
             match waitid(WaitId::Pid(leader), options) {
                 Ok(None) | Err(rustix::io::Errno::INTR) => {}
-                // Ended, or not ours to wait for any more.
+                // Ended, or reaped elsewhere.
                 Ok(Some(_)) | Err(_) => return,
             }
             if child_ended.recv().await.is_none() {
@@ -179,23 +179,23 @@ impl Group {
 
     /// Waits until the leader has ended by itself.
     pub async fn ended(&self) -> io::Result<()> {
-        // Whatever ends after this is heard; what has ended before is seen at once.
+        // Later ends are signalled; earlier ones are seen at once.
         let mut child_ended = signal(SignalKind::child())?;
         self.has_ended(&mut child_ended).await;
         Ok(())
     }
 
-    /// Kills every process of the group; nothing happens once the leader was reaped.
+    /// Kills every process of the group; does nothing once the leader was reaped.
     fn kill(&self) {
         if let Some(leader) = self.leader {
-            // It fails only when nobody is left to kill.
+            // It fails only when no process is left.
             let _ = kill_process_group(leader, Signal::KILL);
         }
     }
 
     async fn reap(&mut self) -> io::Result<ExitStatus> {
         let status = self.child.wait().await;
-        // From here on the number may belong to somebody else.
+        // From here on the number may belong to another process.
         self.leader = None;
         status
     }
@@ -212,7 +212,7 @@ impl Drop for Group {
     }
 }
 
-/// The beginning of a stream, up to a limit that must not be passed.
+/// The beginning of a stream, up to a hard limit.
 struct Head {
     bytes: Vec<u8>,
     limit: usize,

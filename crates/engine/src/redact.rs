@@ -1,9 +1,9 @@
-//! Secrets taken out of texts, as they are and as they are spelled in addresses and JSON.
+//! Redacts secrets in texts, verbatim and as they are encoded in addresses and JSON.
 
-/// What stands for a secret.
+/// The replacement of a secret.
 const MARK: &str = "[API key]";
 
-/// The text without the secret: as it is, percent-encoded, or as a JSON string may have it, each character in its own way.
+/// The text without the secret: verbatim, percent-encoded, or escaped as in a JSON string, character by character.
 pub fn redacted(text: String, secret: &str) -> String {
     if secret.is_empty() {
         return text;
@@ -23,7 +23,7 @@ pub fn redacted(text: String, secret: &str) -> String {
     if found { out } else { text }
 }
 
-/// How many bytes at the beginning of the text spell the secret, at most.
+/// The length in bytes of the longest spelling of the secret at the beginning of the text.
 fn spelled(text: &str, secret: &str) -> Option<usize> {
     secret.chars().next().filter(|first| spellings(text, *first).iter().any(Option::is_some))?;
     // Where the next character may begin: a `\\` may be two, or one that is escaped.
@@ -44,7 +44,7 @@ fn spelled(text: &str, secret: &str) -> Option<usize> {
     from.into_iter().max()
 }
 
-/// The lengths of what spells this character at the beginning of the text.
+/// The lengths of the spellings of this character at the beginning of the text.
 fn spellings(text: &str, c: char) -> [Option<usize>; 3] {
     let plain = text.starts_with(c).then_some(c.len_utf8());
     let other = match text.as_bytes().first() {
@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn x_a_secret_is_taken_out_in_every_spelling() {
+    fn x_a_secret_is_redacted_in_every_spelling() {
         let secret = "a/b<c>&\"d\\+é😀 e";
         for spelling in [
             secret,
@@ -116,7 +116,7 @@ mod tests {
         for other in ["", "a/b", "a%2", "a\\", "a\\u00", "%", "é%c3", "a%2fb<c>&d"] {
             assert_eq!(redacted(other.to_owned(), secret), other);
         }
-        // Many ways to read it are looked at once.
+        // Many parses are tried in parallel.
         assert_eq!(redacted("\\".repeat(4000), &format!("{}x", "\\".repeat(60))), "\\".repeat(4000));
     }
 }

@@ -1,8 +1,8 @@
-//! Comparing what cannot be compared: it is the same only where it is shared.
+//! Comparing values that have no equality: they are the same only if they are shared.
 
 use std::sync::Arc;
 
-/// Whether both are one, or neither is there.
+/// Whether both are the same allocation, or both are absent.
 pub fn shared<T: ?Sized>(mine: &Option<Arc<T>>, theirs: &Option<Arc<T>>) -> bool {
     match (mine, theirs) {
         (Some(mine), Some(theirs)) => Arc::ptr_eq(mine, theirs),
@@ -11,7 +11,7 @@ pub fn shared<T: ?Sized>(mine: &Option<Arc<T>>, theirs: &Option<Arc<T>>) -> bool
     }
 }
 
-/// Whether as many stand in both, and each is the same as the other's at its place.
+/// Whether both have the same length, and each item is the same as the other's at its index.
 pub fn all<T>(mine: &[T], theirs: &[T], same: impl Fn(&T, &T) -> bool) -> bool {
     mine.len() == theirs.len() && mine.iter().zip(theirs).all(|(mine, theirs)| same(mine, theirs))
 }

@@ -1,8 +1,8 @@
-//! What the attributes share: all errors at once, and the name that was meant.
+//! What the attributes share: reporting all errors at once, and suggesting names.
 
 use syn::{Attribute, Error, Ident, LitStr, Path, Token, meta::ParseNestedMeta, spanned::Spanned as _};
 
-/// The errors of an item, told together.
+/// The errors of an item, reported together.
 #[derive(Default)]
 pub(crate) struct Errors(Option<Error>);
 
@@ -19,7 +19,7 @@ impl Errors {
     }
 }
 
-/// Reads what stands in the parentheses of the attributes of this name.
+/// Reads the contents of the attributes of this name.
 pub(crate) fn each(
     attributes: &[Attribute],
     name: &str,
@@ -40,7 +40,7 @@ pub(crate) fn each(
     }
 }
 
-/// That there is no such name here, with the nearest right one and all of them.
+/// The error for an unknown name, with the nearest valid one and all of them.
 pub(crate) fn unknown(path: &Path, what: &str, known: &[&str]) -> Error {
     let written = path.segments.iter().map(|segment| segment.ident.to_string()).collect::<Vec<_>>().join("::");
     let near = known.iter().map(|name| (strsim::damerau_levenshtein(name, &written), name)).min();

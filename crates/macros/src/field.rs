@@ -1,4 +1,4 @@
-//! A field of a state: its reducer, and what serde calls it.
+//! A field of a state: its reducer, and its serde attributes.
 
 use proc_macro2::{Span, TokenStream};
 use quote::quote;
@@ -11,7 +11,7 @@ use crate::attribute::{self, Errors};
 
 const REDUCERS: [&str; 7] = ["append", "append_by_id", "merge", "add", "max", "min", "reduce"];
 
-/// How a field takes the updates of a step.
+/// How a field combines the updates of a step.
 pub(crate) enum Reducer {
     Last,
     Append,
@@ -23,7 +23,7 @@ pub(crate) enum Reducer {
     With(Path),
 }
 
-/// A field with all that is said of it.
+/// A field with its attributes.
 pub(crate) struct StateField<'a> {
     pub(crate) name: &'a Ident,
     pub(crate) plain: String,
@@ -31,7 +31,7 @@ pub(crate) struct StateField<'a> {
     pub(crate) reducer: Reducer,
     /// The field's own documentation.
     pub(crate) docs: Vec<&'a Attribute>,
-    /// What serde calls it.
+    /// Its serde name.
     pub(crate) serde: TokenStream,
 }
 
@@ -58,14 +58,14 @@ impl<'a> StateField<'a> {
         }
     }
 
-    /// Whether it is written as `String`, the one type whose values are mostly at hand as another one.
+    /// Whether it is written as `String`, the one type whose values usually come as another type.
     pub(crate) fn is_string(&self) -> bool {
         matches!(self.of, Type::Path(path) if path.path.segments.last().is_some_and(|last| {
             last.ident == "String" && last.arguments.is_none()
         }))
     }
 
-    /// Where an error about the field's type belongs.
+    /// The span for errors about the field's type.
     pub(crate) fn place(&self) -> Span {
         Span::call_site().located_at(self.of.span())
     }
@@ -101,8 +101,8 @@ fn read_function(meta: &ParseNestedMeta<'_>) -> syn::Result<Reducer> {
     }
 }
 
-/// Those attributes of serde's that say how something is called. Others would give an update another form than the
-/// state has, and are errors, but for those that say nothing of the form.
+/// The serde attributes that determine a name. Others would make an update's form differ from the state's, and are
+/// errors, except those that do not affect the form.
 pub(crate) fn serde(attributes: &[Attribute], known: &[&str], ignored: &[&str], errors: &mut Errors) -> TokenStream {
     let mut kept = TokenStream::new();
     attribute::each(attributes, "serde", errors, |meta| {

@@ -1,7 +1,6 @@
 //! The macros of the crate `countersign`, which exports them as `countersign::graph::{GraphState, Route}` and `countersign::tool`.
 //!
-//! What they write refers to `::countersign` and to nothing else, so that a crate that uses them needs no other
-//! dependency under a certain name.
+//! Their expansion refers only to `::countersign`, so that a crate that uses them needs no other dependency.
 
 mod attribute;
 mod field;
@@ -11,11 +10,10 @@ mod tool;
 
 use proc_macro::TokenStream;
 
-/// Makes a struct the state of a graph (spec G1), and writes the type of its updates beside it: `EssayUpdate` for
-/// `Essay`.
+/// Makes a struct the state of a graph (spec G1), and generates the type of its updates: `EssayUpdate` for `Essay`.
 ///
-/// The struct has named fields, and is `Clone`, `Serialize` and `Deserialize`. How a field takes the updates of a
-/// step is said by one reducer:
+/// The struct has named fields, and is `Clone`, `Serialize` and `Deserialize`. Each field combines the updates of a
+/// step with one reducer:
 ///
 /// | at the field | what an update does | the field's type |
 /// |---|---|---|
@@ -27,46 +25,45 @@ use proc_macro::TokenStream;
 /// | `#[graph(max)]`, `#[graph(min)]` | the greater or the smaller one stays | `PartialOrd` |
 /// | `#[graph(reduce = path)]` | calls `fn(&mut T, T)` | any |
 ///
-/// Updates are reduced in the order of the tasks of the step. A field that has a reducer can be replaced as well,
-/// by one task of a step; what the other tasks add is then added to what replaces it.
+/// Updates are reduced in the order of the tasks of the step. A field that has a reducer can be replaced as well, by
+/// one task of a step; the other tasks' additions are then made to the replacement.
 ///
 /// # The update
-/// `EssayUpdate::new()` changes nothing. For each field there is a method of its name, which sets it or adds to it,
-/// for a field with a reducer also `replace_<field>`, and for `append_by_id` also `remove_<field>`. They take what
-/// the field holds (for a `String` whatever becomes one), and those of `append`, `append_by_id` and `merge` any
-/// iterator over the items. An update is `Clone`, `Debug`, `Default`, `PartialEq`, `Serialize` and `Deserialize`;
-/// it is shown and compared as JSON.
+/// `EssayUpdate::new()` changes nothing. For each field there is a method of its name, which sets it or adds to it, for
+/// a field with a reducer also `replace_<field>`, and for `append_by_id` also `remove_<field>`. They take the field's
+/// type (for a `String` anything that converts to one), and those of `append`, `append_by_id` and `merge` any iterator
+/// over the items. An update is `Clone`, `Debug`, `Default`, `PartialEq`, `Serialize` and `Deserialize`; it is shown
+/// and compared as JSON.
 ///
 /// # The update in JSON
-/// It is an object that has the fields that change, and no others; a field is called what serde calls it in the
-/// state (`rename`, `rename_all` and `alias` count). A field without a reducer has the new value. One with a reducer has
-/// `{"add": value}`, `{"replace": value}` or both, for `append_by_id` also `{"remove": ["id"]}`; what is in one
-/// object is done in the order `replace`, `remove`, `add`. Any other order is a list of such objects.
+/// It is an object with exactly the fields that change, under their serde names in the state (`rename`, `rename_all`
+/// and `alias` count). A field without a reducer has the new value. One with a reducer has `{"add": value}`,
+/// `{"replace": value}` or both, for `append_by_id` also `{"remove": ["id"]}`; the operations of one object are applied
+/// in the order `replace`, `remove`, `add`. Any other order is a list of such objects.
 ///
 /// # Errors
-/// Anything but a struct with named fields, lifetimes, an unknown or a second reducer, and attributes of serde's
-/// that would give an update another form than the state do not compile.
+/// Anything but a struct with named fields, lifetimes, an unknown or a second reducer, and serde attributes that would
+/// make an update's form differ from the state's do not compile.
 #[proc_macro_derive(GraphState, attributes(graph))]
 pub fn graph_state(input: TokenStream) -> TokenStream {
     written(syn::parse(input).and_then(|input| state::derive(&input)))
 }
 
-/// Makes an enum the ways that lead on from a node (spec G1).
+/// Makes an enum the routes that lead on from a node (spec G1).
 ///
-/// The enum is `Copy` and its variants have no data. A way is labelled with the words of the variant's name
-/// (`NeedsReview` is "needs review"), or with what `#[route(label = "...")]` at the variant says; no two ways of an
-/// enum have one label. Where each way leads is said where the route is built, with a `match` that the compiler
-/// checks.
+/// The enum is `Copy` and its variants have no data. A route is labelled with the words of the variant's name
+/// (`NeedsReview` is "needs review"), or with the variant's `#[route(label = "...")]`; labels are unique within an
+/// enum. Where each one leads is defined where the route is built, with a `match` that the compiler checks.
 ///
 /// # Errors
-/// Anything but an enum with at least one variant, variants with data, generics, and labels that are empty or there twice do not
+/// Anything but an enum with at least one variant, variants with data, generics, and empty or duplicate labels do not
 /// compile.
 #[proc_macro_derive(Route, attributes(route))]
 pub fn route(input: TokenStream) -> TokenStream {
     written(syn::parse(input).and_then(|input| route::derive(&input)))
 }
 
-/// Makes an async function a tool (spec S1). The function of that name then gives the tool, for `Agent::tool`:
+/// Makes an async function a tool (spec S1). The function of that name then returns the tool, for `Agent::tool`:
 ///
 /// ```ignore
 /// /// Get the weather for a given city.
@@ -80,11 +77,11 @@ pub fn route(input: TokenStream) -> TokenStream {
 /// let agent = Agent::new("weather", model).tool(get_weather);
 /// ```
 ///
-/// - Its arguments are the tool's, with the schema of their types (`Deserialize` and `JsonSchema`); they are the struct
-///   `GetWeatherArgs`. An `Option` may be left out. What is written about them, in doc comments and in attributes of serde and
-///   schemars, goes to the fields of the struct. What is written about the function is what the model reads about the tool.
-/// - It may take a `ToolContext` first: which call it runs for, and the application's own data.
-/// - It gives what can be serialized: a text as it is, anything else as JSON. The error of a `Result`, in its words, is an
+/// - Its arguments are the tool's, with the schema of their types (`Deserialize` and `JsonSchema`); they form the
+///   struct `GetWeatherArgs`. An `Option` may be omitted. Doc comments on them, and their serde and schemars
+///   attributes, are moved to the fields of the struct. The function's doc comment is the tool's description.
+/// - It may take a `ToolContext` first: its call, and the application's own data.
+/// - It returns anything serializable: a text unchanged, anything else as JSON. The text of a `Result`'s error is an
 ///   error for the model.
 ///
 /// | option | meaning |

@@ -75,7 +75,7 @@ fn label(variant: &Variant, errors: &mut Errors) -> String {
     given.unwrap_or_else(|| words(&attribute::plain(&variant.ident)))
 }
 
-/// The words of a name, in small letters: `NeedsReview` is "needs review", `HTTPError` "http error".
+/// The words of a name, in lower case: `NeedsReview` is "needs review", `HTTPError` "http error".
 fn words(name: &str) -> String {
     let letters: Vec<char> = name.chars().collect();
     let mut words = String::new();
@@ -97,7 +97,7 @@ mod tests {
     use super::words;
 
     #[test]
-    fn g1_a_way_is_labelled_with_the_words_of_its_name() {
+    fn g1_a_route_is_labelled_with_the_words_of_its_name() {
         for (name, label) in [
             ("Good", "good"),
             ("NeedsReview", "needs review"),

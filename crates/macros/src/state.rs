@@ -43,7 +43,7 @@ pub(crate) fn derive(input: &DeriveInput) -> syn::Result<TokenStream> {
     Ok(quote!(#update #implementation))
 }
 
-/// Checks that no two methods of the update have one name.
+/// Checks that no two methods of the update have the same name.
 fn names(fields: &[StateField<'_>], errors: &mut Errors) {
     let mut taken = HashMap::from([("new".to_owned(), "the update itself".to_owned())]);
     for field in fields {
@@ -63,7 +63,7 @@ fn names(fields: &[StateField<'_>], errors: &mut Errors) {
     }
 }
 
-/// The type of the updates, with what changes them.
+/// The type of the updates, with its methods.
 fn update(input: &DeriveInput, fields: &[StateField<'_>], serde: &TokenStream) -> TokenStream {
     let (state, seen) = (&input.ident, &input.vis);
     let update = format_ident!("{state}Update");
@@ -86,7 +86,7 @@ fn update(input: &DeriveInput, fields: &[StateField<'_>], serde: &TokenStream) -
     let names: Vec<_> = fields.iter().map(|field| field.name).collect();
     let methods = fields.iter().map(|field| methods(field, seen));
 
-    // What serde and Clone need of type parameters they find out by themselves.
+    // Serde and Clone infer their bounds on type parameters.
     let serialized = with(input, &parse_quote!(#update #arguments: #here::serde::Serialize));
     let serialized = serialized.split_for_impl().2;
     let about = format!("What a node changes in a [`{state}`]: nothing, until its methods say so.");
@@ -106,7 +106,7 @@ fn update(input: &DeriveInput, fields: &[StateField<'_>], serde: &TokenStream) -
             #(#declared,)*
         }
 
-        // Methods are called what the fields are called, which may look like a convention that it is not.
+        // Methods are named after fields, which may look like a convention that they do not follow.
         #[allow(dead_code, unreachable_pub, clippy::all)]
         impl #parameters #update #arguments #bounds {
             #[doc = #nothing]
@@ -207,7 +207,7 @@ fn methods(field: &StateField<'_>, seen: &Visibility) -> TokenStream {
     methods
 }
 
-/// What a method does, then what the field is.
+/// What a method does, then the field's own documentation.
 fn documentation(about: &str, docs: &[&Attribute]) -> TokenStream {
     if docs.is_empty() { quote!(#[doc = #about]) } else { quote!(#[doc = #about] #[doc = ""] #(#docs)*) }
 }

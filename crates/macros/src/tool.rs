@@ -14,7 +14,7 @@ const OPTIONS: [&str; 9] =
 const DECISIONS: [(&str, &str); 5] =
     [("approve", "Approve"), ("reject", "Reject"), ("edit", "Edit"), ("respond", "Respond"), ("defer", "Defer")];
 
-/// What stands in the parentheses.
+/// The options of the attribute.
 #[derive(Default)]
 struct Options {
     name: Option<LitStr>,
@@ -25,7 +25,7 @@ struct Options {
     timeout: Option<LitInt>,
     time_limit: Option<LitInt>,
     allow: Vec<Ident>,
-    /// What else the struct of the arguments derives.
+    /// Further derives of the argument struct.
     derive: Vec<Path>,
 }
 
@@ -33,7 +33,7 @@ struct Options {
 enum Need {
     Always,
     Never,
-    /// A closure that answers at once.
+    /// A synchronous closure.
     Closure(ExprClosure),
     /// An async closure, or the path of an async function.
     Async(Expr),
@@ -175,7 +175,7 @@ fn read_need(meta: &ParseNestedMeta<'_>) -> syn::Result<Need> {
     }
 }
 
-/// Whether the function wants the context, and its arguments.
+/// Whether the function takes the context, and its arguments.
 fn arguments(function: &ItemFn, errors: &mut Errors) -> (bool, Vec<Argument>) {
     let mut context = false;
     let mut arguments = Vec::new();
@@ -319,7 +319,7 @@ fn written(function: &ItemFn, options: &Options, context: bool, arguments: &[Arg
     }
 }
 
-/// How its calls are approved: what waits, waits for ever unless it says otherwise.
+/// How its calls are approved: without a limit of time by default.
 fn approval(options: &Options, args: &Ident, here: &TokenStream) -> Option<TokenStream> {
     let asked = match options.approval.as_ref()? {
         Need::Never => return None,

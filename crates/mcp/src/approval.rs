@@ -10,8 +10,8 @@ use countersign_engine::tool::{CallFacts, Condition, Require};
 
 /// When calls of a server's tools need a person (spec S13).
 ///
-/// What is not said needs one: tools that no list and no map names are asked about, and so is everything by default. A
-/// server can have new tools at any time, and nobody has seen them then.
+/// The default is yes: tools that no list and no map names need one, and so does everything if nothing is set. A server
+/// can add tools at any time, and nobody has reviewed those.
 #[derive(Clone, Default)]
 pub enum RequireApproval {
     /// Every call does.
@@ -19,16 +19,16 @@ pub enum RequireApproval {
     Always,
     /// No call does.
     Never,
-    /// By lists of tools, in the server's own names. Those that neither names need one.
+    /// By lists of tools, in the server's own names. Those in neither list need one.
     Lists {
         /// Tools whose calls need one.
         always: Vec<String>,
         /// Tools whose calls need none.
         never: Vec<String>,
     },
-    /// By tool, in the server's own names: whether its calls need one. Those that it does not name need one.
+    /// By tool, in the server's own names: whether its calls need one. Those not in the map need one.
     Tools(BTreeMap<String, bool>),
-    /// A function says so for each call; one that fails or panics asks (spec S26).
+    /// A function decides for each call; if it fails or panics, a person is asked (spec S26).
     When(Arc<dyn Condition>),
 }
 
@@ -55,7 +55,7 @@ impl RequireApproval {
         RequireApproval::When(Arc::new(condition))
     }
 
-    /// Reads the JSON of it, as it stands in configurations.
+    /// Parses its JSON, as used in configurations.
     ///
     /// ```
     /// # use countersign_mcp::RequireApproval;
@@ -71,7 +71,7 @@ impl RequireApproval {
     /// ```
     ///
     /// # Errors
-    /// An unknown word or key, a tool that is named twice: what is wrong, and what would be right.
+    /// An unknown word or key, a tool that is named twice: what is wrong, and how to fix it.
     pub fn from_json(value: &Value) -> Result<RequireApproval, McpError> {
         let bad = |what: String| Err(McpError::new(what));
         match value {
@@ -129,7 +129,7 @@ impl RequireApproval {
         }
     }
 
-    /// What is wrong with it, whatever tools there are.
+    /// Checks it without knowing the tools.
     pub(super) fn check(&self) -> Result<(), McpError> {
         let RequireApproval::Lists { always, never } = self else { return Ok(()) };
         for (key, names) in [("always", always), ("never", never)] {
@@ -152,7 +152,7 @@ impl RequireApproval {
         }
     }
 
-    /// What it says of one tool.
+    /// Its requirement for one tool.
     pub(super) fn of(&self, tool: &str) -> Require {
         let needs = |needs: bool| if needs { Require::Always } else { Require::Never };
         match self {
@@ -166,7 +166,7 @@ impl RequireApproval {
         }
     }
 
-    /// What it says, for the policy's version.
+    /// Its description, for the policy's version.
     pub(super) fn describe(&self) -> Value {
         match self {
             RequireApproval::Always => json!("always"),
@@ -178,7 +178,7 @@ impl RequireApproval {
     }
 }
 
-/// A condition that is told the server's own name of a tool.
+/// A condition that sees the server's own name of a tool.
 struct Named {
     tool: String,
     condition: Arc<dyn Condition>,
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn s13_m148_what_no_list_names_is_asked_about() {
+    fn s13_m148_tools_in_no_list_need_approval() {
         let rule = RequireApproval::from_json(&json!({ "never": ["read"] })).unwrap();
         assert_eq!(["read", "delete", "added_later"].map(|tool| needs(&rule, tool)), [false, true, true]);
         let rule = RequireApproval::from_json(&json!({ "read": "never", "delete": "always" })).unwrap();
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn m148_m149_what_cannot_be_meant_is_refused_with_what_would_be_right() {
+    fn m148_m149_an_invalid_rule_is_refused_with_how_to_fix_it() {
         let of = |value: Value| RequireApproval::from_json(&value).err().map(|error| error.to_string()).unwrap();
         for (value, says) in [
             (json!("sometimes"), "\"always\", \"never\""),
@@ -241,6 +241,6 @@ mod tests {
             assert!(said.contains(says), "{value}: {said}");
         }
         let twice = RequireApproval::lists(["a"], ["a"]);
-        assert!(twice.check().is_err(), "also where it was not read from JSON");
+        assert!(twice.check().is_err(), "even if it was not parsed from JSON");
     }
 }

@@ -1,4 +1,5 @@
-//! What a server asks people in the middle of a call: forms and addresses, of both revisions of the protocol (spec S13).
+//! Elicitation: what a server asks people in the middle of a call, forms and addresses, in both revisions of the
+//! protocol (spec S13).
 
 use std::sync::Arc;
 
@@ -17,15 +18,15 @@ const MESSAGE_CHARS: usize = 8000;
 /// Longest address, in characters.
 const URL_CHARS: usize = 4000;
 
-/// The question as people see it: who asks, what, and the schema of the answer.
+/// The question as people see it: its server, its text, and the schema of the answer.
 ///
-/// An answer is `{"action": "accept", "content": …}`, where the content fits what the server has asked for, or
-/// `{"action": "decline"}`, or `{"action": "cancel"}`, which is what is said when nobody answers in time.
+/// An answer is `{"action": "accept", "content": …}`, where the content fits the server's schema, or `{"action":
+/// "decline"}`, or `{"action": "cancel"}`, which is also the answer on a timeout.
 pub(super) fn question(server: &str, name: &str, params: &ElicitRequestParams) -> Option<InputQuestion> {
     let cut = |text: &str, most: usize| text.chars().take(most).collect::<String>();
     let (payload, content) = match params {
         ElicitRequestParams::FormElicitationParams { message, requested_schema, .. } => {
-            // As text: its fields stay in the order in which the server wants them filled in.
+            // As text: its fields stay in the server's order.
             let schema = serde_json::to_string(requested_schema).ok()?;
             (json!({ "from": server, "mode": "form", "message": cut(message, MESSAGE_CHARS) }), Some(schema))
         }
@@ -33,7 +34,7 @@ pub(super) fn question(server: &str, name: &str, params: &ElicitRequestParams) -
             if url.chars().count() > URL_CHARS {
                 return None;
             }
-            // It is shown whole and with its host, and opened by nobody but a person.
+            // It is shown in full and with its host, and opened only by a person.
             let host = reqwest::Url::parse(url).ok()?.host_str()?.to_owned();
             let message = cut(message, MESSAGE_CHARS);
             (json!({ "from": server, "mode": "url", "message": message, "url": url, "host": host }), None)
@@ -66,7 +67,7 @@ fn answer_schema(content: Option<&str>) -> String {
     format!(r#"{{"oneOf":[{accept},{other}],"required":["action"],"type":"object"}}"#)
 }
 
-/// An answer as the protocol has it. What does not fit (it was checked) cancels.
+/// An answer in the protocol's form. A misfit (it was checked) cancels.
 pub(super) fn result(answer: &Raw) -> ElicitResult {
     let value: Value = serde_json::from_str(answer.get()).unwrap_or_default();
     match value["action"].as_str() {
@@ -97,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn s13_a_form_is_answered_by_what_fits_it_or_declined() {
+    fn s13_a_form_is_answered_with_fitting_content_or_declined() {
         let schema = json!({ "type": "object", "required": ["size"], "properties": { "size": { "type": "integer" } } });
         let asked = of(json!({ "mode": "form", "message": "Which?", "requestedSchema": schema })).unwrap();
         assert!(asked.payload.get().contains("\"from\":\"shop\""));
@@ -120,7 +121,7 @@ mod tests {
 
     #[test]
     fn s13_the_fields_of_a_form_stay_in_the_order_of_the_server() {
-        // From text: a `Value` has them by their names.
+        // Parsed from text: a `Value` sorts them by name.
         let params = r#"{"mode":"form","message":"Who?","requestedSchema":{"type":"object","required":["zip"],"properties":{
             "zip":{"type":"string","title":"Zip"},"name":{"type":"string"},"age":{"type":"integer","minimum":1}}}}"#;
         let asked = question("shop", "q", &serde_json::from_str(params).unwrap()).unwrap().schema.unwrap();
@@ -129,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn s13_an_address_is_shown_whole_with_its_host() {
+    fn s13_an_address_is_shown_in_full_with_its_host() {
         let asked =
             of(json!({ "mode": "url", "message": "Log in", "url": "https://a.example/x?y=1", "elicitationId": "1" }));
         let payload: Value = serde_json::from_str(asked.unwrap().payload.get()).unwrap();

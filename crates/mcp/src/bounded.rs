@@ -1,4 +1,4 @@
-//! A way to a server that asks no more than it takes answers.
+//! A transport that refuses to buffer unlimited answers.
 
 use std::sync::{
     Arc,
@@ -13,18 +13,19 @@ use rmcp::{
 
 use super::pipes::MESSAGE_BYTES;
 
-/// Most answers that the server has not taken yet, and most bytes of them. Whoever asks on without taking them has its
-/// connection ended. It cannot be left unread until it takes some: over HTTP that is done by whoever reads.
+/// Most answers that the server has not read yet, and most bytes of them. If a server keeps asking without reading
+/// them, its connection is closed. Reading from it cannot be paused until it does: over HTTP our reader also does the
+/// writing.
 const UNTAKEN: usize = 1024;
 const UNTAKEN_BYTES: usize = MESSAGE_BYTES;
 
-/// A transport that ends when too many answers are not taken.
+/// A transport that closes when too many answers are unread.
 pub(super) struct Bounded<T> {
     inner: T,
     untaken: Arc<Untaken>,
 }
 
-/// The answers that are being sent, or wait for that.
+/// The answers that are being sent, or wait to be.
 #[derive(Default)]
 struct Untaken {
     count: AtomicUsize,
@@ -32,7 +33,7 @@ struct Untaken {
 }
 
 impl Untaken {
-    /// One more, if it is an answer: over HTTP our own requests are not taken before they are answered.
+    /// Counts an answer; our own requests are not counted: over HTTP they stay unread until they are answered.
     fn one_more(self: &Arc<Untaken>, message: &ClientJsonRpcMessage) -> Option<Sending> {
         if !matches!(message, JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_)) {
             return None;
@@ -48,7 +49,7 @@ impl Untaken {
     }
 }
 
-/// One of them, for as long as it is.
+/// Counts as one of them until it is dropped.
 struct Sending {
     untaken: Arc<Untaken>,
     bytes: usize,
@@ -82,7 +83,7 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for Bounded<T> {
     async fn receive(&mut self) -> Option<ServerJsonRpcMessage> {
         let message = self.inner.receive().await?;
         if self.untaken.are_too_many() {
-            tracing::warn!("an MCP server asks without end and takes no answers; its connection is ended");
+            tracing::warn!("an MCP server keeps asking and reads no answers; its connection is closed");
             return None;
         }
         Some(message)
@@ -101,7 +102,7 @@ mod tests {
     use super::*;
     use crate::pipes::Pipes;
 
-    /// How often a program may ask that writes so many lines, where each answer is `text`.
+    /// How many of a program's requests are read, where each answer is `text`.
     async fn asked(lines: usize, text: &str, to: impl AsyncWrite + Send + Unpin + 'static, taken: bool) -> usize {
         let lines = "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n".repeat(lines);
         let mut pipes = Bounded::new(Pipes::new(lines.as_bytes(), to));
@@ -120,7 +121,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn s13_r9_a_server_that_asks_and_takes_no_answers_loses_its_connection() {
+    async fn s13_r9_a_server_that_asks_and_reads_no_answers_loses_its_connection() {
         let many = UNTAKEN * 2;
         let (to, _theirs) = tokio::io::duplex(8);
         assert_eq!(asked(many, "no", to, false).await, UNTAKEN + 1);

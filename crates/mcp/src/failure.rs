@@ -1,9 +1,8 @@
-//! Why something at a server has failed, in words of our own: nothing of a library's types and no address reaches a
-//! model, a person or a log.
+//! Failures at a server, in our own words: no library type and no address reaches a model, a person or a log.
 //!
 //! [`Failure::Gone`] and [`Failure::NotSent`] mean that nothing ran, so the call is sent once more over a new
-//! connection, if the tool is still the one that was allowed. The library's errors are translated where they arise
-//! (`http`, `pipes`).
+//! connection, if the tool is still the approved one. The library's errors are translated where they arise (`http`,
+//! `pipes`).
 
 use std::{error::Error, io};
 
@@ -13,22 +12,22 @@ use rmcp::{
     transport::{DynamicTransportError, streamable_http_client::StreamableHttpError},
 };
 
-/// Why a request has no answer, and what is known of what it asked for.
+/// Why a request has no answer, and whether anything was done.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub(super) enum Failure {
-    /// The server does not know the session any more, so it did nothing.
-    #[error("it does not know the session any more")]
+    /// The server no longer knows the session, so it did nothing.
+    #[error("it no longer knows the session")]
     Gone,
-    /// It was never sent, so nothing was done: why.
+    /// It was never sent, so nothing was done.
     #[error("{0}")]
     NotSent(String),
     /// The server refused it: how.
     #[error("{0}")]
     Refused(String),
-    /// There is an answer that cannot be read. Nothing is known of what was done.
+    /// The answer cannot be read. The outcome is unknown.
     #[error("it sent an answer that cannot be read")]
     Unreadable,
-    /// It was sent, and the connection ended before there was an answer. Nothing is known of what was done.
+    /// It was sent, and the connection closed before the answer. The outcome is unknown.
     #[error("{0}")]
     Lost(String),
 }
@@ -38,7 +37,7 @@ impl Failure {
         Failure::Lost("the connection ended".to_owned())
     }
 
-    /// Whether the call may be sent again: nothing was done, or doing it twice is as good as once.
+    /// Whether the call may be sent again: nothing was done, or it is idempotent.
     pub(super) fn is_harmless(&self, idempotent: bool) -> bool {
         match self {
             Failure::Gone | Failure::NotSent(_) => true,
@@ -47,7 +46,7 @@ impl Failure {
         }
     }
 
-    /// What has failed on the way to an address.
+    /// Why a request to an address failed.
     pub(super) fn of_reqwest(error: &reqwest::Error) -> Failure {
         if error.is_connect() {
             return Failure::NotSent(unreached(error).to_owned());
@@ -65,7 +64,7 @@ impl Failure {
         }
     }
 
-    /// What has failed on the way, as the protocol's library has it.
+    /// Why a transport failed, from the protocol's library.
     fn of_transport(error: &DynamicTransportError) -> Failure {
         if let Some(error) = error.error.downcast_ref::<StreamableHttpError<Failure>>() {
             return match error {
@@ -77,13 +76,13 @@ impl Failure {
             };
         }
         match error.error.downcast_ref::<io::Error>() {
-            // A program reads whole lines, and this one it did not get.
+            // A program reads whole lines, and this one did not reach it.
             Some(_) => Failure::NotSent("its program has ended".to_owned()),
             None => Failure::lost(),
         }
     }
 
-    /// Why a request has no answer. An error that the server itself has answered is none of these.
+    /// Why a request has no answer. An error answer of the server is not among these.
     pub(super) fn of_request(error: &ServiceError) -> Failure {
         match error {
             ServiceError::TransportSend(error) => Failure::of_transport(error),
@@ -94,7 +93,7 @@ impl Failure {
     }
 }
 
-/// Why a server cannot be spoken to.
+/// Why no session with a server could be started.
 pub(super) fn connecting(error: &ClientInitializeError) -> String {
     match error {
         ClientInitializeError::TransportError { error, .. } => Failure::of_transport(error).to_string(),
@@ -110,7 +109,7 @@ pub(super) fn connecting(error: &ClientInitializeError) -> String {
     }
 }
 
-/// A server that speaks other revisions of the protocol only, in its own words, of which there are few and short ones.
+/// A server that speaks only other revisions of the protocol, of which a few are named, shortened.
 pub(super) fn unknown_revisions(theirs: &[ProtocolVersion]) -> String {
     let shown = |version: &ProtocolVersion| -> String { version.as_str().chars().take(32).collect() };
     let theirs: Vec<String> = theirs.iter().take(8).map(shown).collect();

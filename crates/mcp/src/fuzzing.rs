@@ -1,4 +1,4 @@
-//! What an MCP server's program writes, read without one.
+//! Parses the output of an MCP server's program without running one.
 
 use futures::FutureExt as _;
 use rmcp::{
@@ -11,18 +11,18 @@ use super::{pipes::Pipes, result};
 /// One message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Line {
-    /// The result of a call, as the model is told of it: `Err` if the server says that the call failed.
+    /// The result of a call, as the model gets it: `Err` if the server reports a failure.
     Result(Result<String, String>),
-    /// An error, in the server's words or ours.
+    /// An error, with the server's text or ours.
     Error(String),
     /// Anything else.
     Other,
 }
 
-/// The messages in what a program writes.
+/// The messages in a program's output.
 pub fn lines(written: &[u8]) -> Vec<Line> {
     let mut pipes = Pipes::new(written, tokio::io::sink());
-    // Nothing is waited for: all of it is there.
+    // Nothing is awaited: all of it is there.
     let mut next = || pipes.receive().now_or_never().flatten();
     let mut lines = Vec::new();
     while let Some(message) = next() {

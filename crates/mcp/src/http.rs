@@ -1,4 +1,4 @@
-//! Streamable HTTP as the protocol's library wants it, with failures that say whether anything was done.
+//! Streamable HTTP for the protocol's library, with failures that say whether anything was done.
 
 use std::{
     collections::HashMap,
@@ -24,19 +24,19 @@ use tokio::time::{Instant, sleep_until};
 
 use super::{failure::Failure, pipes::MESSAGE_BYTES, settings::secrets::Secrets};
 
-/// Streams are asked for no more often than this. A server that ends them may say how long it wants to be left alone, and that is
-/// no time at all where it means harm.
+/// Streams are reopened no more often than this. A server that closes them may set the delay itself, and a malicious
+/// one sets none.
 const STREAM_AGAIN: Duration = Duration::from_secs(1);
-/// So many are asked for at once before that: as many calls as break off together.
+/// A burst that is allowed before that: as many calls as may break at once.
 const STREAMS_AT_ONCE: u32 = 8;
 
-/// A client whose failures are ours.
+/// A client with our own failures.
 #[derive(Clone)]
 pub(super) struct Http {
     client: Client,
-    /// What nothing that the server answers may repeat.
+    /// What no error may repeat of the server's answers.
     secrets: Arc<Secrets>,
-    /// When the last stream was, or is to be, asked for.
+    /// When the last stream was, or will be, opened.
     streams: Arc<Mutex<Instant>>,
 }
 
@@ -123,7 +123,7 @@ impl StreamableHttpClient for Http {
             .get_stream_with_max_sse_event_size(uri, session_id, last_event_id, auth_header, headers, most)
             .await;
         stream.map_err(|error| match error {
-            // What is asked without end again is refused without end again.
+            // Retrying would be refused forever.
             StreamableHttpError::Client(error) if error.status().is_some_and(|status| status.is_client_error()) => {
                 StreamableHttpError::ServerDoesNotSupportSse
             }
@@ -139,7 +139,7 @@ impl Http {
         Http { client, secrets, streams: Arc::new(Mutex::new(streams)) }
     }
 
-    /// When one more stream may be asked for.
+    /// When one more stream may be opened.
     fn next_stream(&self) -> Instant {
         // Nothing panics while it is held.
         let mut next = self.streams.lock().unwrap_or_else(PoisonError::into_inner);
@@ -149,8 +149,8 @@ impl Http {
         *next
     }
 
-    /// The answer as it came. Servers that refuse a request before they have read it cannot say which it was: such an error
-    /// is a failure, since nobody would hear of it otherwise.
+    /// The answer unchanged, except that an error without an id is a failure: servers that refuse a request before they
+    /// have read it cannot name it, and it would be ignored otherwise.
     fn told(
         &self,
         message: ServerJsonRpcMessage,
@@ -166,7 +166,7 @@ impl Http {
             Some(_) if !named => {
                 let ErrorData { message, code, .. } = error.error;
                 let said = self.secrets.redact(&format!("{message} ({})", code.0));
-                // Only these two say that the request was not taken (JSON-RPC 2.0, section 5.1).
+                // Only these two say that the request was not accepted (JSON-RPC 2.0, section 5.1).
                 let refused = matches!(code, ErrorCode::PARSE_ERROR | ErrorCode::INVALID_REQUEST);
                 Err(StreamableHttpError::Client(if refused { Failure::Refused(said) } else { Failure::Lost(said) }))
             }
@@ -174,7 +174,7 @@ impl Http {
         }
     }
 
-    /// A failure of the library's as one of ours. What only the lifecycle of a connection reads stays as it is.
+    /// One of the library's failures as one of ours. What only the connection's lifecycle reads stays as it is.
     fn ours(&self, error: StreamableHttpError<reqwest::Error>, in_session: bool) -> StreamableHttpError<Failure> {
         let failure = match error {
             StreamableHttpError::Client(error) => Failure::of_reqwest(&error),
@@ -182,10 +182,10 @@ impl Http {
             StreamableHttpError::HttpStatus(error) => {
                 let status = reqwest::StatusCode::from_u16(error.status).map(countersign_engine::outgoing::status);
                 let said = format!("HTTP {}", status.unwrap_or_default());
-                // What broke down, or stands before the server, may have let it begin.
+                // A crashed server, or a gateway in front of it, may have let it begin.
                 if error.status >= 500 { Failure::Lost(said) } else { Failure::Refused(said) }
             }
-            // "HTTP 400 Bad Request: …", with what the server has written.
+            // "HTTP 400 Bad Request: …", with the server's text.
             StreamableHttpError::UnexpectedServerResponse(text) => match text.strip_prefix("HTTP ") {
                 Some(refusal)
                     if in_session
@@ -212,16 +212,16 @@ impl Http {
     }
 }
 
-/// Whether it says that the session is not known any more, so that nothing has run. One that names the request may be the
-/// tool's own answer, about a session of its own, unless it has the words in which servers refuse a request as such.
+/// Whether it says that the session is no longer known, so that nothing has run. An error that names the request may be
+/// the tool's own, about a session of its own, unless it has the wording with which servers refuse requests.
 fn of_session(error: &ErrorData, names_request: bool) -> bool {
     let said = error.message.to_ascii_lowercase();
     let refuses = matches!(error.code.0, -32000 | -32001 | -32600);
     refuses && (!names_request || said.starts_with("bad request")) && names_session(&said)
 }
 
-/// The words of the reference servers and SDKs. Anything else about sessions may be about one of the tool's own, which ended
-/// while the call ran.
+/// The wording of the reference servers and SDKs. Any other text about sessions may be about one of the tool's own,
+/// which ended while the call ran.
 fn names_session(text: &str) -> bool {
     let text = text.to_ascii_lowercase();
     let known = [

@@ -1,11 +1,11 @@
 //! MCP servers as sources of tools (spec S13): over stdio and streamable HTTP, of the revisions 2025-11-25 and before,
 //! and of 2026-07-28.
 //!
-//! A server is somebody else's program. What it says of its tools is shown as its words and decides nothing: its
-//! annotations can be matched by rules of the policy, and never make a call easier to run. Who is asked is said here,
-//! by [`RequireApproval`], and by the policy.
+//! A server is third-party software. Its descriptions are shown as its own and decide nothing: policy rules can match
+//! its annotations, which never make a call easier to run. Who is asked is configured here, by [`RequireApproval`], and
+//! by the policy.
 //!
-//! This module is the only place where the protocol's library is known.
+//! This module is the only place that knows the protocol's library.
 //!
 //! ```no_run
 //! # use countersign_mcp::{McpServer, RequireApproval};
@@ -42,16 +42,16 @@ use self::link::{Link, listed::ListedTool};
 pub use self::{approval::RequireApproval, picked::McpTool, settings::McpServer};
 use countersign_engine::tool::{ToolEntry, source::ToolSource};
 
-/// Seconds that a server may take to be reached, unless it is told otherwise.
+/// Default seconds to connect to a server.
 pub const CONNECT_SECONDS: u32 = 30;
-/// Seconds that a call of a tool may take, unless it is told otherwise. The time in which people answer does not count.
+/// Default seconds that a call of a tool may take. Time spent waiting for people does not count.
 pub const CALL_SECONDS: u32 = 60;
-/// The revisions of the protocol that are known here, the newest first.
+/// The supported revisions of the protocol, newest first.
 pub const REVISIONS: [&str; 5] = ["2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"];
 /// Longest limit of either, in seconds: one day.
 pub const SECONDS_MAX: u32 = 24 * 3600;
 
-/// Why a server cannot be used as it is declared, without its secrets.
+/// Why a server's declaration is invalid, without its secrets.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct McpError(String);
@@ -62,22 +62,22 @@ impl McpError {
     }
 }
 
-/// A tool that a server has, as it describes it itself.
+/// A tool of a server, as the server describes it.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct McpToolInfo {
-    /// The server's own name of it.
+    /// The server's own name for it.
     pub name: String,
     /// The name under which models call it.
     pub as_name: String,
-    /// What the server says it does.
+    /// The server's description.
     pub description: String,
-    /// Whether agents that have the server's tools have it.
+    /// Whether agents with the server's tools have it.
     pub used: bool,
 }
 
-/// A server that tools are taken of. It is reached when they are first needed; all agents that have its tools share one
-/// connection. When the last of them is gone, its process ends.
+/// A server as a source of tools. It is connected when they are first needed; all agents that have its tools share one
+/// connection. When the last of them is dropped, its process ends.
 pub struct Mcp {
     link: Arc<Link>,
 }
@@ -86,8 +86,8 @@ impl McpServer {
     /// Checks the declaration. Nothing is started or reached yet.
     ///
     /// # Errors
-    /// An empty name or command, an address that is none, a header that cannot be one, a tool in two lists, a revision of
-    /// the protocol that is not known here.
+    /// An empty name or command, an invalid address or header, a tool in two lists, an unsupported revision of the
+    /// protocol.
     pub fn build(self) -> Result<Arc<Mcp>, McpError> {
         Ok(Arc::new(Mcp { link: Arc::new(Link::new(self.checked()?)) }))
     }
@@ -100,7 +100,7 @@ impl fmt::Debug for Mcp {
 }
 
 impl Mcp {
-    /// Reaches the server now, and says which tools it has.
+    /// Connects to the server now, and returns its tools.
     ///
     /// # Errors
     /// It cannot be reached: why, without its secrets.
@@ -109,21 +109,21 @@ impl Mcp {
         Ok(self.link.listed().iter().map(ListedTool::info).collect())
     }
 
-    /// The tools that it had when it was last asked; none before it was reached for the first time.
+    /// The tools that were last listed; none before the first connection.
     #[must_use]
     pub fn tools_now(&self) -> Vec<McpToolInfo> {
         self.link.listed().iter().map(ListedTool::info).collect()
     }
 
-    /// What `require_approval` and the lists name that the server does not have, and which of its tools are not used since
-    /// they have names of built-in ones, in words. Empty before it was reached.
+    /// Tools named by `require_approval` and the lists that the server does not have, and its tools that are not used
+    /// because of their built-in names, described. Empty before the first connection.
     #[must_use]
     pub fn unknown_names(&self) -> Vec<String> {
         self.link.unknown_names()
     }
 
-    /// One tool of the server, by the server's own name, as a source of its own: under another name, asked about in
-    /// another way. The server's lists do not count for it, since it is named here.
+    /// One tool of the server, by the server's own name, as a source of its own, with its own name and approval. The
+    /// server's lists do not apply to it, since it is named here.
     #[must_use]
     pub fn tool(&self, name: impl Into<Arc<str>>) -> McpTool {
         McpTool::new(self.link.clone(), name.into())

@@ -1,6 +1,6 @@
-//! The connection to one server: made when it is needed, again when it has ended, never more often than makes sense.
+//! The connection to one server: made when it is needed, and again when it was closed, with back-off.
 //!
-//! A task of its own makes the connection. A turn waits for it for a bounded time, a call for as long as it may take.
+//! A task of its own connects. A turn waits for it for a bounded time, a call up to its limit.
 
 mod calling;
 mod handler;
@@ -39,44 +39,44 @@ use super::{
     transport::{self, Process},
 };
 
-/// How long a server is left alone after it could not be reached for the first time; each further time doubles it.
+/// The pause after the first failed attempt to connect; each further failure doubles it.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 /// The longest such pause.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
-/// How long a turn waits for a server that is reached for the first time. It goes on without its tools then; those who call
-/// one of them wait for as long as the server may take.
+/// How long a turn waits for the first connection to a server. It then continues without its tools; calls of those wait
+/// up to the server's limit.
 const FIRST_USE: Duration = Duration::from_secs(10);
-/// How long a call waits for a server that was there before to come back.
+/// How long a call waits for a known server to come back.
 const COMES_BACK: Duration = Duration::from_secs(5);
-/// Most pages of a list of tools that are read.
+/// Most pages of a tool list that are read.
 const PAGES: usize = 64;
 /// Most tools of one server.
 const TOOLS: usize = 1024;
 
-/// One server: how it is reached, the connection to it, and the tools it had when it was last asked.
+/// One server: how it is reached, the connection to it, and its last tool list.
 pub(super) struct Link {
     pub(super) settings: McpServer,
     stage: std::sync::Mutex<Stage>,
     listed: RwLock<Arc<[ListedTool]>>,
     version: AtomicU64,
-    /// One list is read at a time, so that the newest is the last.
+    /// One list is read at a time, so that the last one is the newest.
     listing: Mutex<()>,
-    /// The tools have changed, and the list that will say how has not begun to be read.
+    /// The tools have changed since the last list was requested.
     list_due: AtomicBool,
-    /// Calls whose questions wait for people.
+    /// Calls whose questions are pending.
     pub(super) parked: Parked,
     /// How calls take turns.
     pub(super) turns: Turns,
 }
 
-/// Where the connection stands.
+/// The state of the connection.
 enum Stage {
     /// Not needed yet, or closed.
     Idle,
     /// It is being made.
     Making(Attempt),
     Up(Arc<Connection>),
-    /// It could not be reached, and is left alone until then.
+    /// It could not be reached; no attempt before `until`.
     Down {
         until: Instant,
         failures: u32,
@@ -84,10 +84,10 @@ enum Stage {
     },
 }
 
-/// What became of an attempt to connect, once that is known.
+/// The outcome of an attempt to connect, once it is known.
 type Made = Option<Result<Arc<Connection>, String>>;
 
-/// An attempt to connect, which goes on whoever waits for it.
+/// An attempt to connect, which continues even if nothing waits for it.
 #[derive(Clone)]
 struct Attempt {
     began: Instant,
@@ -104,13 +104,13 @@ impl Attempt {
     }
 }
 
-/// The connection, or what will become of it.
+/// The connection, or the attempt to make it.
 enum Reached {
     Now(Result<Arc<Connection>, String>),
     Soon(Attempt),
 }
 
-/// A connection that is up, with what belongs to it. All of it ends when it is dropped.
+/// An open connection, with what belongs to it. All of it ends on drop.
 pub(super) struct Connection {
     service: RunningService<RoleClient, Handler>,
     process: Option<Process>,
@@ -124,7 +124,7 @@ impl Connection {
         self.service.peer().clone()
     }
 
-    /// Whether the server asks by results, and takes answers with the next request.
+    /// Whether the server asks in results, and takes answers with the next request.
     pub(super) fn has_rounds(&self) -> bool {
         self.service.peer_info().is_some_and(|info| !info.protocol_version.has_initialize())
     }
@@ -152,7 +152,7 @@ impl Link {
         }
     }
 
-    /// The tools that the server had when it was last asked.
+    /// The tools of the last list.
     pub(super) fn listed(&self) -> Arc<[ListedTool]> {
         self.listed.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -166,13 +166,13 @@ impl Link {
         self.stage.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reaches the server if it is not reached, and not known to be unreachable now. Only the first attempt is waited for,
-    /// and not for long: a server that hangs holds nobody up who can do without it.
+    /// Connects to the server if there is no connection and no back-off. Only the first attempt is waited for, and
+    /// briefly: a server that hangs delays only those who need it.
     pub(super) async fn prepare(self: &Arc<Link>) {
         if let Reached::Soon(attempt) = self.reach()
             && attempt.failures == 0
         {
-            // Why it is not reached was logged when it was tried.
+            // The failure was logged by the attempt.
             let _ = timeout_at(attempt.began + FIRST_USE, attempt.outcome()).await;
         }
     }
@@ -185,8 +185,8 @@ impl Link {
         }
     }
 
-    /// The connection for a call that is to run. A server that was there before may be about to begin again, so it is tried for
-    /// a while: what a person has allowed is not given up at once.
+    /// The connection for a call that is to run. A known server may be restarting, so it is retried for a while: an
+    /// approved call is not failed at once.
     pub(super) async fn connection_of_call(self: &Arc<Link>) -> Result<Arc<Connection>, String> {
         let until = Instant::now() + COMES_BACK;
         loop {
@@ -202,7 +202,7 @@ impl Link {
         }
     }
 
-    /// The connection, or the attempt to make it, which is begun if there is none.
+    /// The connection, or the attempt to make it, which is started if there is none.
     fn reach(self: &Arc<Link>) -> Reached {
         let mut stage = self.stage();
         let failures = match &*stage {
@@ -233,7 +233,7 @@ impl Link {
         Reached::Soon(attempt)
     }
 
-    /// Keeps what became of an attempt. One that was given up never comes here.
+    /// Records the outcome of an attempt. A cancelled one never gets here.
     fn made(&self, failed: u32, made: &Result<Arc<Connection>, String>) {
         let next = match made {
             Ok(connection) => Stage::Up(connection.clone()),
@@ -254,10 +254,10 @@ impl Link {
         connected.map_err(|why| self.settings.redact(&why))
     }
 
-    /// Begins to speak with the server, and asks for its tools.
+    /// Starts a session with the server, and lists its tools.
     async fn serve(self: &Arc<Link>) -> Result<Connection, String> {
         let lifecycle = match &self.settings.revision {
-            // A server that does not know the newest revision is spoken to as before.
+            // A server that does not know the newest revision is addressed in an older one.
             None => ClientLifecycleMode::Auto {
                 preferred_versions: vec![ProtocolVersion::V_2026_07_28],
                 legacy_version: Some(ProtocolVersion::V_2025_11_25),
@@ -271,7 +271,7 @@ impl Link {
         let (service, process) = match &self.settings.reach {
             Reach::Stdio(program) => {
                 let link = Arc::downgrade(self);
-                // Its standard error is for who operates it: it is in the log, at the level of details.
+                // Its standard error is for operators: it is logged at debug level.
                 let told = move |line: &str| {
                     if let Some(link) = link.upgrade() {
                         tracing::debug!(server = &*link.settings.name, "{}", link.settings.redact(line));
@@ -286,7 +286,7 @@ impl Link {
             }
         };
         let service = service.map_err(|error| failure::connecting(&error))?;
-        // What is asked and answered would be read by the rules of another one.
+        // Another revision would give messages another meaning.
         if let Some(info) = service.peer_info()
             && !REVISIONS.contains(&info.protocol_version.as_str())
         {
@@ -297,10 +297,10 @@ impl Link {
         Ok(Connection { service, process, listening, calls })
     }
 
-    /// Asks for the tools, and keeps them.
+    /// Lists the tools, and keeps them.
     async fn list(&self, peer: &Peer<RoleClient>) -> Result<(), String> {
         let _one_at_a_time = self.listing.lock().await;
-        // What changes from here on is not sure to be in it.
+        // Changes from here on may not be in it.
         self.list_due.store(false, Ordering::SeqCst);
         let (mut tools, mut cursor) = (Vec::new(), None);
         for _ in 0..PAGES {
@@ -335,8 +335,8 @@ impl Link {
         Ok(())
     }
 
-    /// Asks for the tools again, in the background: the server says that they have changed. However often it says so,
-    /// one list is read, and one more waits.
+    /// Lists the tools again, in the background: the server has announced changes. However often it does, one list is
+    /// read, and one more queued.
     pub(super) fn list_again(self: &Arc<Link>, peer: Peer<RoleClient>) {
         if self.list_due.swap(true, Ordering::SeqCst) {
             return;
@@ -355,7 +355,7 @@ impl Link {
         });
     }
 
-    /// Since 2026-07-28, changes are only told to those who ask to hear of them.
+    /// Since 2026-07-28, changes are only announced to subscribers.
     fn listen(self: &Arc<Link>, service: &RunningService<RoleClient, Handler>) -> Option<JoinHandle<()>> {
         let info = service.peer_info()?;
         let tells = info.capabilities.tools.as_ref().and_then(|tools| tools.list_changed).unwrap_or(false);
@@ -375,8 +375,8 @@ impl Link {
         }))
     }
 
-    /// What is named here that the server does not have, and tools that cannot have their names, in words. Empty before its
-    /// tools are known.
+    /// Tools that are named here and that the server does not have, and tools that cannot have their names, described.
+    /// Empty before its tools are known.
     pub(super) fn unknown_names(&self) -> Vec<String> {
         if self.version() == 0 {
             return Vec::new();
@@ -403,7 +403,7 @@ impl Link {
         unknown
     }
 
-    /// Takes a connection out of use that has failed. Calls that run over it may end.
+    /// Takes a failed connection out of use. Calls that run over it may end.
     pub(super) fn forget(&self, failed: &Arc<Connection>) {
         let mut stage = self.stage();
         if matches!(&*stage, Stage::Up(connection) if Arc::ptr_eq(connection, failed)) {
@@ -411,7 +411,7 @@ impl Link {
         }
     }
 
-    /// Ends the connection and the program. Calls that run end with it.
+    /// Closes the connection and the program. Running calls end with it.
     pub(super) async fn close(&self) {
         self.parked.forget_all();
         let connection = match std::mem::replace(&mut *self.stage(), Stage::Idle) {
@@ -422,7 +422,7 @@ impl Link {
             }
             Stage::Idle | Stage::Down { .. } => return,
         };
-        // Its task has the program's standard input, which is closed with it.
+        // Its task owns the program's standard input, which is closed with it.
         let Ok(mut connection) =
             Arc::try_unwrap(connection).map_err(|shared| shared.service.cancellation_token().cancel())
         else {
@@ -435,12 +435,12 @@ impl Link {
     }
 }
 
-/// Most tools that are named where one is missing.
+/// Most tools that are listed where one is missing.
 const NAMED: usize = 64;
-/// How much of the name of each, in characters.
+/// How much of each name, in characters.
 const NAMED_CHARS: usize = 64;
 
-/// The names of tools, for a line of a log: a server may give them any characters, of any number.
+/// The names of tools, for a line of a log: a server may send arbitrary characters, and any number of them.
 fn named(listed: &[ListedTool]) -> String {
     let name =
         |tool: &ListedTool| -> String { tool.name.chars().take(NAMED_CHARS).flat_map(char::escape_debug).collect() };

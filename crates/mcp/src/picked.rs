@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::link::Link;
 use countersign_engine::tool::{Approval, Hints, Require, ToolEntry, reserved, source::ToolSource};
 
-/// One tool of a server, with what is said of it here in place of what the server's declaration says of all.
+/// One tool of a server, with settings that override the server's declaration.
 #[derive(Clone)]
 pub struct McpTool {
     link: Arc<Link>,
@@ -44,13 +44,13 @@ impl McpTool {
         self.name = Some(name.into());
         self
     }
-    /// What models and people are told about it, in place of the server's words.
+    /// Its description for models and people, instead of the server's.
     #[must_use]
     pub fn description(mut self, text: impl Into<Arc<str>>) -> McpTool {
         self.description = Some(text.into());
         self
     }
-    /// When a person is asked, in place of the server's `require_approval`.
+    /// When a person is asked, instead of the server's `require_approval`.
     #[must_use]
     pub fn needs_approval(mut self, approval: Approval) -> McpTool {
         self.approval = Some(approval);
@@ -62,19 +62,19 @@ impl McpTool {
         self.idempotent = Some(idempotent);
         self
     }
-    /// What is declared about what it does, in place of the server's annotations.
+    /// Its declared hints, instead of the server's annotations.
     #[must_use]
     pub fn hints(mut self, hints: Hints) -> McpTool {
         self.hints = Some(hints);
         self
     }
-    /// What of its calls is streamed, and where it stands (spec Q5).
+    /// What of its calls is streamed, and where (spec Q5).
     #[must_use]
     pub fn stream(mut self, rule: StreamRule) -> McpTool {
         self.stream = rule;
         self
     }
-    /// Where the line that says what a call is for comes from (spec H5).
+    /// The source of the line that says what a call is for (spec H5).
     #[must_use]
     pub fn content_message(mut self, message: ContentMessage) -> McpTool {
         self.content_message = Some(message);

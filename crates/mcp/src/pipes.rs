@@ -1,4 +1,4 @@
-//! A program's standard input and output, where a message that cannot be read costs one call.
+//! A program's standard input and output, where an unreadable message fails only one call.
 
 use std::{io, sync::Arc};
 
@@ -15,28 +15,28 @@ use tokio::{
 
 /// Longest message of a server, in bytes. The largest result that is kept is far smaller.
 pub(super) const MESSAGE_BYTES: usize = 8 * 1024 * 1024;
-/// What is told of a longer one.
+/// The error for a longer one.
 pub(super) const TOO_LONG: &str = "it sent a message of more than 8 MiB, which is not read";
 const _: () = assert!(MESSAGE_BYTES == 8 * 1024 * 1024);
-/// The mark that some programs begin with.
+/// The byte order mark, with which some programs begin.
 const BOM: &[u8] = b"\xEF\xBB\xBF";
-/// Longest key or value of a message's own that is looked at, in bytes.
+/// Longest top-level key or value that is examined, in bytes.
 const WORD_BYTES: usize = 128;
 
-/// What is told of an answer that is none.
+/// The error for an answer that is malformed.
 pub(super) const UNREADABLE: &str = "it sent an answer that cannot be read";
 
-/// A program's standard input and output. Messages are lines; one that is too long, or cannot be read, is an error for the
-/// request that it answers, and nothing else: the connection goes on.
+/// A program's standard input and output. Messages are lines; one that is too long, or cannot be read, is an error for
+/// the request that it answers, and nothing else: the connection stays up.
 pub(super) struct Pipes<R, W> {
     from: BufReader<R>,
-    /// What is known of the line that is being read, and its text, as long as it is not too long.
+    /// What is known of the current line, and its text, unless it is too long.
     line: Line,
     text: Vec<u8>,
     to: Arc<Mutex<Option<Out<W>>>>,
 }
 
-/// What is written, with what of it is not written yet: whoever gives up in the middle leaves the rest to the next one.
+/// What is to be written: a cancelled write leaves the rest to the next one.
 struct Out<W> {
     to: W,
     left: Vec<u8>,
@@ -50,7 +50,7 @@ impl<R: AsyncRead + Unpin, W> Pipes<R, W> {
         Pipes { from: BufReader::new(from), line: Line::default(), text: Vec::new(), to }
     }
 
-    /// The next message; `None` at the end. It may be given up at any time.
+    /// The next message; `None` at the end. Cancel-safe.
     async fn next(&mut self) -> Option<ServerJsonRpcMessage> {
         loop {
             let read = self.from.fill_buf().await.ok()?;
@@ -77,7 +77,7 @@ impl<R: AsyncRead + Unpin, W> Pipes<R, W> {
     }
 }
 
-/// The message that a line is, or the error in its place.
+/// The message of a line, or the error in its place.
 fn message(line: Line, text: &[u8]) -> Option<ServerJsonRpcMessage> {
     let wrong = if line.bytes >= MESSAGE_BYTES {
         tracing::warn!(bytes = line.bytes, "a message of an MCP server is too long and not read");
@@ -89,7 +89,7 @@ fn message(line: Line, text: &[u8]) -> Option<ServerJsonRpcMessage> {
         }
         match serde_json::from_slice(text) {
             Ok(message) => return Some(message),
-            Err(error) => tracing::debug!(%error, "a line of an MCP server is no message of the protocol"),
+            Err(error) => tracing::debug!(%error, "a line of an MCP server is not a message of the protocol"),
         }
         UNREADABLE
     };
@@ -134,7 +134,7 @@ where
     }
 }
 
-/// What is known of a line by what was read of it: as much as it takes to answer in its place.
+/// What is known of a line while it is read: enough to answer in its place.
 #[derive(Default)]
 struct Line {
     bytes: usize,
@@ -142,7 +142,7 @@ struct Line {
     depth: usize,
     in_string: bool,
     escaped: bool,
-    /// The latest key or value of the message's own, as it is written.
+    /// The latest top-level key or value, as it is written.
     word: Vec<u8>,
     key: Vec<u8>,
     id: Option<Value>,
@@ -176,13 +176,13 @@ impl Line {
     }
 
     fn keep(&mut self, byte: u8) {
-        // No id of ours is longer.
+        // None of our ids is longer.
         if self.depth == 1 && self.word.len() < WORD_BYTES {
             self.word.push(byte);
         }
     }
 
-    /// A value of the message's own has ended.
+    /// A top-level value has ended.
     fn ended(&mut self) {
         if self.depth != 1 {
             return;
@@ -205,7 +205,7 @@ mod tests {
 
     use super::*;
 
-    /// The messages that are read of what a program writes.
+    /// The messages that are read from a program's output.
     async fn read(written: Vec<u8>, pipe: usize) -> Vec<Value> {
         let (mut write, read) = tokio::io::duplex(pipe);
         let writing = tokio::spawn(async move { write.write_all(&written).await });
@@ -235,7 +235,7 @@ mod tests {
                 Some(json!("a\"b")),
             ),
             (long(r#"{"error":{"code":1,"message":""#, r#""},"id":3}"#), Some(json!(3))),
-            // What asks or tells is nobody's answer.
+            // A request or notification answers nothing.
             (long(r#"{"jsonrpc":"2.0","method":"notifications/message","params":{"data":""#, r#""}}"#), None),
             (long(r#"{"jsonrpc":"2.0","id":7,"method":"ping","params":{"data":""#, r#""}}"#), None),
             (long(r#"{"id":null,"result":""#, r#""}"#), None),
@@ -268,7 +268,7 @@ mod tests {
     async fn s13_an_answer_that_cannot_be_read_is_an_error_for_its_request_alone() {
         let small = r#"{"jsonrpc":"2.0","id":1,"result":{}}"#;
         for (line, id) in [
-            // Python writes this for a number that is none.
+            // Python writes this for a number that is not one.
             (r#"{"jsonrpc":"2.0","id":7,"result":{"content":[],"structuredContent":{"x":NaN}}}"#, Some(json!(7))),
             (r#"{"jsonrpc":"2.0","id":7,"error":"it broke"}"#, Some(json!(7))),
             (r#"{"jsonrpc":"2.0","id":7,"result":{"content":[{"type":"text","text":"cut"#, Some(json!(7))),
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn s13_what_one_gives_up_to_write_in_the_middle_is_written_whole() {
+    async fn s13_a_write_cancelled_in_the_middle_is_completed() {
         let (to, mut theirs) = tokio::io::duplex(8);
         let mut pipes = Pipes::new(tokio::io::empty(), to);
         let ping = |id: i64| {

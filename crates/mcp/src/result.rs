@@ -1,16 +1,16 @@
-//! What a server answers, as text for the model.
+//! Converts a server's result into text for the model.
 
 use countersign_core::call::plain::as_plain;
 use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
 use serde_json::Value;
 
-/// How much of an error is told, in characters.
+/// How much of an error is passed on, in characters.
 pub(super) const ERROR_CHARS: usize = 2000;
-/// How much of a name, a type or an address of a thing that is only described, in characters.
+/// How much of the name, type or address of described content, in characters.
 const LABEL_CHARS: usize = 200;
 
-/// The result as text: texts as they are, structured content as JSON, everything else as a line that says what it is and
-/// how large. `Err` if the server says that the call failed.
+/// The result as text: texts unchanged, structured content as JSON, everything else as a line with its kind and size.
+/// `Err` if the server reports a failure.
 pub(super) fn text(result: &CallToolResult) -> Result<String, String> {
     let blocks: Vec<String> = result.content.iter().map(block).collect();
     let mut text = blocks.join("\n");
@@ -26,8 +26,8 @@ pub(super) fn text(result: &CallToolResult) -> Result<String, String> {
     if result.is_error == Some(true) { Err(text) } else { Ok(text) }
 }
 
-/// Whether the texts say exactly what the structured content does. Servers are told to write it into a text, too; those
-/// whose tools return no object wrap what they return as `result`, and write each item of a list into a text of its own.
+/// Whether the texts say exactly what the structured content does. Servers should write it into a text, too; those
+/// whose tools do not return an object wrap it as `result`, and write each item of a list into a text of its own.
 fn is_said(blocks: &[String], text: &str, structured: &Value) -> bool {
     if is(text, structured) {
         return true;
@@ -43,7 +43,7 @@ fn is_said(blocks: &[String], text: &str, structured: &Value) -> bool {
     })
 }
 
-/// Whether a text is this value: a string as it is, everything as JSON.
+/// Whether a text is this value: a string unchanged, or JSON.
 fn is(text: &str, value: &Value) -> bool {
     value.as_str() == Some(text)
         || serde_json::from_str::<Value>(text).is_ok_and(|said| as_plain(&said) == as_plain(value))
@@ -78,7 +78,7 @@ fn label(text: &str) -> String {
     text.chars().take(LABEL_CHARS).collect()
 }
 
-/// The size of what base64 stands for.
+/// The decoded size of base64.
 fn bytes(data: &str) -> usize {
     let data = data.trim_end_matches('=');
     data.len() * 3 / 4
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn s13_texts_are_joined_and_what_is_no_text_is_described_with_its_size() {
+    fn s13_texts_are_joined_and_other_content_is_described_with_its_size() {
         let result = of(json!({ "content": [
             { "type": "text", "text": "Here:" },
             { "type": "image", "mimeType": "image/png", "data": "aGVsbG8=" },
@@ -139,7 +139,7 @@ mod tests {
         assert_eq!(of(json!(["a", "2", "{\"x\": [1]}"]), json!(["a", 2, { "x": [1] }])), "a\n2\n{\"x\": [1]}");
         assert_eq!(of(json!([]), json!(null)), "");
         assert_eq!(of(json!([]), json!([])), "");
-        // What is not the same is said.
+        // If they differ, both are passed on.
         assert_eq!(of(json!(["a b"]), json!("a  b")), "a b\n{\"result\":\"a  b\"}");
         assert_eq!(of(json!(["a"]), json!(["a", "b"])), "a\n{\"result\":[\"a\",\"b\"]}");
         assert_eq!(of(json!(["a", "c"]), json!(["a", "b"])), "a\nc\n{\"result\":[\"a\",\"b\"]}");

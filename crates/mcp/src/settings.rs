@@ -1,4 +1,4 @@
-//! How a server is reached, and what of it is used.
+//! How a server is reached, and which of its tools are used.
 
 pub(super) mod secrets;
 
@@ -16,10 +16,10 @@ use self::secrets::Secrets;
 use super::{CALL_SECONDS, CONNECT_SECONDS, McpError, REVISIONS, RequireApproval};
 use countersign_engine::key::ApiKey;
 
-/// Longest prefix of tools' names, in bytes.
+/// Longest prefix of tool names, in bytes.
 const PREFIX_BYTES: usize = 32;
 
-/// An MCP server as it is declared. [`McpServer::build`] makes a source of tools of it.
+/// The declaration of an MCP server. [`McpServer::build`] makes a source of tools of it.
 #[derive(Clone)]
 pub struct McpServer {
     pub(super) name: Arc<str>,
@@ -32,9 +32,9 @@ pub struct McpServer {
     pub(super) connect_limit: Duration,
     pub(super) call_limit: Duration,
     pub(super) answer_seconds: Timeout,
-    /// The revision of the protocol, if it is not to be found out.
+    /// The revision of the protocol, unless it is negotiated.
     pub(super) revision: Option<ProtocolVersion>,
-    /// What no text may repeat; known when it is built.
+    /// What no text may repeat; known once it is built.
     pub(super) secrets: Arc<Secrets>,
 }
 
@@ -45,17 +45,17 @@ pub(super) enum Reach {
     Http(Address),
 }
 
-/// A program that is started and spoken to on its standard input and output.
+/// A program that is started, with the protocol on its standard input and output.
 #[derive(Clone)]
 pub(super) struct Program {
     pub(super) command: Vec<String>,
     pub(super) cwd: Option<PathBuf>,
-    /// Variables of this process's environment that it also gets.
+    /// Variables of this process's environment that are passed on.
     pub(super) pass_env: Vec<String>,
     pub(super) env: BTreeMap<String, ApiKey>,
 }
 
-/// An address that is spoken to over HTTP.
+/// An address that is reached over HTTP.
 #[derive(Clone)]
 pub(super) struct Address {
     pub(super) url: String,
@@ -110,7 +110,7 @@ impl McpServer {
         self
     }
 
-    /// The program's working directory. Nothing for a server at an address.
+    /// The program's working directory. Ignored for a server at an address.
     #[must_use]
     pub fn cwd(self, folder: impl Into<PathBuf>) -> McpServer {
         self.program(|program| program.cwd = Some(folder.into()))
@@ -120,7 +120,7 @@ impl McpServer {
     pub fn env(self, name: impl Into<String>, value: ApiKey) -> McpServer {
         self.program(|program| drop(program.env.insert(name.into(), value)))
     }
-    /// Variables that the program gets from this process's environment, if they are set when it is started.
+    /// Variables passed on from this process's environment, if they are set when the program is started.
     #[must_use]
     pub fn pass_env(self, names: impl IntoIterator<Item = impl Into<String>>) -> McpServer {
         self.program(|program| program.pass_env.extend(names.into_iter().map(Into::into)))
@@ -135,7 +135,7 @@ impl McpServer {
     pub fn header(self, name: impl Into<String>, value: ApiKey) -> McpServer {
         self.address(|address| address.headers.push((name.into(), value)))
     }
-    /// When calls of its tools need a person; always, unless it is said here.
+    /// When calls of its tools need a person; always by default.
     #[must_use]
     pub fn require_approval(mut self, require: RequireApproval) -> McpServer {
         self.require = require;
@@ -153,50 +153,50 @@ impl McpServer {
         self.without.extend(tools.into_iter().map(Into::into));
         self
     }
-    /// Tools of which you know that a second attempt of the same call does nothing more than the first (spec R4). The
-    /// server's own word for it does not count.
+    /// Tools that you know to be idempotent: a second attempt of the same call does nothing more than the first (spec
+    /// R4). The server's own hint does not count.
     #[must_use]
     pub fn idempotent(mut self, tools: impl IntoIterator<Item = impl Into<String>>) -> McpServer {
         self.idempotent.extend(tools.into_iter().map(Into::into));
         self
     }
-    /// What the names of its tools begin with for models, such as `files_`: where two servers have a tool of one name.
+    /// A prefix of its tools' names for models, such as `files_`: for servers with tools of the same name.
     #[must_use]
     pub fn prefix(mut self, prefix: impl Into<String>) -> McpServer {
         self.prefix = Some(prefix.into());
         self
     }
-    /// How long it may take to be reached, and to list its tools.
+    /// How long connecting and listing its tools may take.
     #[must_use]
     pub fn connect_limit(mut self, limit: Duration) -> McpServer {
         self.connect_limit = limit;
         self
     }
-    /// How long a call may take. The time in which people answer does not count.
+    /// How long a call may take. Time spent waiting for people does not count.
     #[must_use]
     pub fn call_limit(mut self, limit: Duration) -> McpServer {
         self.call_limit = limit;
         self
     }
 
-    /// Seconds in which people answer what the server asks in the middle of a call; then the answer is `cancel`. 0 waits for
-    /// ever.
+    /// Seconds in which people answer what the server asks in the middle of a call; then the answer is `cancel`. 0: no
+    /// limit.
     #[must_use]
     pub fn answer_seconds(mut self, seconds: u32) -> McpServer {
         self.answer_seconds = Timeout::of(seconds);
         self
     }
 
-    /// The revision of the protocol that it is spoken to in, one of [`REVISIONS`]. Unless it is said here, the newest is
-    /// tried, and then the one before; some older servers do not survive that.
+    /// The revision of the protocol to use, one of [`REVISIONS`]. By default, the newest is tried, and then the one
+    /// before; some older servers do not survive that.
     #[must_use]
     pub fn revision(mut self, revision: &str) -> McpServer {
-        // Its text is looked at when the server is built.
+        // The text is validated when the server is built.
         self.revision = serde_json::from_value(revision.into()).ok();
         self
     }
 
-    /// Itself, if it can be used as it is declared.
+    /// Validates the declaration.
     pub(super) fn checked(mut self) -> Result<McpServer, McpError> {
         let bad = |what: String| McpError::new(format!("MCP server {:?}: {what}", self.name));
         if self.name.is_empty() {
@@ -239,7 +239,7 @@ impl McpServer {
         Ok(self)
     }
 
-    /// What decides who is asked about its tools.
+    /// The settings that decide who is asked about its tools.
     pub(super) fn describe(&self) -> Value {
         json!({
             "require_approval": self.require.describe(),
@@ -250,7 +250,7 @@ impl McpServer {
         })
     }
 
-    /// A text with this server's secrets taken out, and cut: for logs and errors.
+    /// A text with this server's secrets redacted, and cut: for logs and errors.
     pub(super) fn redact(&self, text: &str) -> String {
         let text = self.secrets.redact(text);
         match text.char_indices().nth(crate::result::ERROR_CHARS) {
@@ -282,7 +282,7 @@ impl Address {
     }
 }
 
-/// The address, which is not repeated in errors: it may hold a secret.
+/// The address, which is not repeated in errors: it may contain a secret.
 pub(super) fn url(text: &str) -> Result<Url, String> {
     let wrong = |why: &str| format!("`url` {why}; it looks like https://mcp.example.com/mcp");
     let url = Url::parse(text.trim()).map_err(|error| wrong(&format!("is not a URL: {error}")))?;
@@ -301,7 +301,7 @@ impl fmt::Debug for McpServer {
     }
 }
 
-/// Whether a character may stand in a tool's name: model providers take no others.
+/// Whether a character is allowed in a tool's name: model providers accept no others.
 pub(crate) fn in_names(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '_' | '-')
 }

@@ -1,4 +1,4 @@
-//! The two ways to a server: a program's standard input and output, and streamable HTTP.
+//! The two transports to a server: a program's standard input and output, and streamable HTTP.
 
 use std::{path::Path, process::Stdio, sync::Arc, time::Duration};
 
@@ -29,12 +29,12 @@ const ENDING: Duration = Duration::from_secs(1);
 /// A server's program, ended as a group when it is dropped.
 pub(super) struct Process {
     group: Group,
-    /// Reads what it writes to its standard error: somebody must.
+    /// Drains its standard error, which would block it otherwise.
     log: JoinHandle<()>,
 }
 
 impl Process {
-    /// Starts the program; `told` gets what it writes to its standard error, line by line.
+    /// Starts the program; `told` gets its standard error, line by line.
     pub(super) fn start(
         program: &Program,
         told: impl FnMut(&str) + Send + 'static,
@@ -72,7 +72,7 @@ impl Process {
         }
     }
 
-    /// Waits for a moment until the program has ended by itself, then ends it with all it has started.
+    /// Waits briefly for the program to end by itself, then kills its process group.
     pub(super) async fn end(mut self) {
         let _ = timeout(ENDING, self.group.ended()).await;
         self.group.end().await;
@@ -85,7 +85,7 @@ impl Drop for Process {
     }
 }
 
-/// Reads lines to the end. One that is too long is told in parts.
+/// Reads lines to the end. A line that is too long is split.
 async fn lines(mut from: impl AsyncRead + Unpin, mut told: impl FnMut(&str)) {
     let (mut buffer, mut line) = (vec![0; 4096], Vec::new());
     while let Ok(read @ 1..) = from.read(&mut buffer).await {
@@ -102,15 +102,15 @@ async fn lines(mut from: impl AsyncRead + Unpin, mut told: impl FnMut(&str)) {
     }
 }
 
-/// The way to an address.
+/// The transport to an address.
 pub(super) fn http(address: &Address, secrets: Arc<Secrets>) -> Result<StreamableHttpClientTransport<Http>, String> {
     let url = url(&address.url)?;
-    // The secrets are the client's, so that nothing above it knows them.
+    // The secrets belong to the client, so that nothing above it knows them.
     let builder = outgoing::client(&url).default_headers(address.header_map()?);
     let client = builder.build().map_err(|_| "no client for its address can be made".to_owned())?;
     let client = Http::new(client, secrets);
     let mut config = StreamableHttpClientTransportConfig::with_uri(String::from(url))
-        // A call is never sent a second time by anybody but us.
+        // Only this crate may send a call a second time.
         .reinit_on_expired_session(false)
         .max_sse_event_size(MESSAGE_BYTES);
     config.allow_stateless = true;
@@ -126,7 +126,7 @@ mod tests {
     use countersign_engine::key::ApiKey;
 
     #[tokio::test]
-    async fn x_what_a_program_logs_is_without_its_secrets_however_it_is_written() {
+    async fn x_a_programs_log_is_redacted_however_it_is_written() {
         let server = McpServer::stdio("shop", ["shop"]).env("TOKEN", ApiKey::new("hunter2hunter2"));
         let secrets = Secrets::of(&server.reach);
         let (mut write, read) = tokio::io::duplex(8);

@@ -1,4 +1,4 @@
-//! The blocks of an answer that is being read, given out in the order in which they began.
+//! The blocks of an answer that is being read, emitted in the order in which they began.
 
 use std::collections::VecDeque;
 
@@ -15,12 +15,12 @@ pub(super) enum Kind {
     Call { id: String, name: String },
 }
 
-/// The blocks that are not given out completely. The first one comes out as it is written, the later ones as soon
-/// as those before them are over.
+/// The blocks that are not completely emitted. The first one is emitted as it is written, the later ones once those
+/// before them are over.
 #[derive(Default)]
 pub(super) struct Blocks {
     queue: VecDeque<Block>,
-    /// The number of blocks that are given out completely.
+    /// The number of blocks that are completely emitted.
     gone: usize,
     pub(super) size: Size,
 }
@@ -31,13 +31,13 @@ struct Block {
     over: bool,
     /// Whether anything was written to it.
     written: bool,
-    /// The bytes that were given out.
+    /// The bytes that were emitted.
     given: usize,
     pending: Pieces,
 }
 
 impl Blocks {
-    /// Begins a block; the number by which it is known.
+    /// Begins a block, and returns its number.
     pub(super) fn begin(&mut self, kind: Kind) -> Result<usize, ModelError> {
         let named = match &kind {
             Kind::Call { id, name } => id.len() + name.len(),
@@ -49,7 +49,7 @@ impl Blocks {
         Ok(self.gone + self.queue.len() - 1)
     }
 
-    /// Writes to a block. What comes after its end is no part of it.
+    /// Writes to a block. Text after its end is ignored.
     pub(super) fn write(&mut self, number: usize, text: &Piece) -> Result<(), ModelError> {
         self.size.grow(text.bytes().len())?;
         if let Some(block) = self.get(number).filter(|block| !block.over) {
@@ -80,7 +80,7 @@ impl Blocks {
         self.queue.get_mut(number.checked_sub(self.gone)?)
     }
 
-    /// Gives out what can be given out; `told` gets the number of each block that is over and its bytes.
+    /// Emits what can be emitted; `told` gets the number of each block that is over and its bytes.
     pub(super) fn give_out(&mut self, ready: &mut VecDeque<ModelEvent>, mut told: impl FnMut(usize, usize)) {
         while let Some(block) = self.queue.front_mut() {
             let text = block.pending.take(block.over);

@@ -1,8 +1,8 @@
-//! One call of a provider that answers with server-sent events over HTTP: what all of them share.
+//! One call of a provider that answers with server-sent events over HTTP: what all providers share.
 //!
 //! - An answer that ends before the provider has said that it is complete is a transient error.
 //! - The server may be silent for the idle timeout and no longer, before its first byte or after any.
-//! - Whatever an error repeats of what the provider said, the key is not in it.
+//! - An error may repeat what the provider said, but never the key.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -37,49 +37,49 @@ use countersign_engine::{
     model::{ModelConfigError, ModelError, ModelEvent, ModelRequest},
 };
 
-/// The longest wait for what follows the word that the answer is complete, such as usage.
+/// The longest wait for what follows the end of the answer, such as usage.
 const TRAILER_TIMEOUT: Duration = Duration::from_secs(5);
-/// How an error that comes inside a stream is introduced.
+/// The prefix of an error reported inside a stream.
 pub(super) const FAILED: &str = "the provider reported an error in its answer";
-/// What a block counts for besides its text, so that empty ones are bounded too.
+/// What a block counts for beside its text, so that empty ones are bounded too.
 pub(super) const BLOCK_BYTES: usize = 64;
 
-/// What a provider's API makes of a request.
+/// How a provider's API encodes a request.
 pub(super) trait Protocol: Send + Sync + 'static {
-    /// What reads its answers.
+    /// The reader of its answers.
     type Reader: Reader;
 
     /// The JSON body of a request.
     ///
     /// # Errors
-    /// The request cannot be put in the API's words, or not without losing something.
+    /// The API cannot express the request without losing something.
     fn body(&self, request: &ModelRequest, messages: &[Message]) -> Result<Vec<u8>, ModelError>;
 
-    /// What reads the answer to this conversation.
+    /// The reader for the answer to this conversation.
     fn reader(&self, messages: &[Message]) -> Self::Reader;
 }
 
-/// Reads one answer and gives out its events, one block open at a time.
+/// Reads one answer and emits its events, one block open at a time.
 pub(super) trait Reader: Send + 'static {
-    /// Takes one event. True when nothing that follows counts.
+    /// Takes one event. True when nothing that follows matters.
     fn take(&mut self, event: &SseEvent, ready: &mut VecDeque<ModelEvent>) -> Result<bool, ReadError>;
 
-    /// Takes an answer that came all at once.
+    /// Takes an answer that came in one piece.
     fn take_whole(&mut self, json: &str, ready: &mut VecDeque<ModelEvent>) -> Result<(), ReadError>;
 
     /// Whether the provider has said that the answer is complete.
     fn is_finished(&self) -> bool;
 
-    /// Ends the answer, which is complete.
+    /// Ends a complete answer.
     fn finish(&mut self, ready: &mut VecDeque<ModelEvent>) -> Result<(), ModelError>;
 }
 
 /// Why an answer could not be read.
 #[derive(Debug)]
 pub(super) enum ReadError {
-    /// The provider says that it failed.
+    /// The provider reports that it failed.
     Said(ErrorObject),
-    /// What it sent cannot be read, or not used.
+    /// What it sent cannot be read or used.
     Other(ModelError),
 }
 
@@ -92,20 +92,20 @@ impl From<ModelError> for ReadError {
 /// How a provider is reached.
 pub(super) struct Reach {
     pub(super) base_url: String,
-    /// What is added to the address.
+    /// What is appended to the base address.
     pub(super) path: &'static [&'static str],
     pub(super) model: String,
     pub(super) api_key: Option<ApiKey>,
-    /// The header of the key and what stands before it there.
+    /// The header of the key and the prefix of its value.
     pub(super) key_header: (&'static str, &'static str),
     pub(super) idle_timeout: Duration,
     /// Headers of every request.
     pub(super) headers: &'static [(&'static str, &'static str)],
-    /// The headers that the configuration adds.
+    /// Headers added by the configuration.
     pub(super) more_headers: BTreeMap<String, ApiKey>,
 }
 
-/// A provider that is reached over HTTP. Cloning is cheap and shares the connections.
+/// A provider reached over HTTP. Cloning is cheap and shares the connections.
 pub(super) struct Http<P> {
     shared: Arc<Shared<P>>,
 }
@@ -120,7 +120,7 @@ struct Shared<P> {
     client: Client,
     endpoint: Endpoint,
     key: Option<ApiKey>,
-    /// What no error may repeat: the key, and the values of the headers that the configuration adds.
+    /// What no error may repeat: the key, and the values of configured headers.
     secrets: Vec<ApiKey>,
     headers: HeaderMap,
     idle_timeout: Duration,
@@ -128,7 +128,7 @@ struct Shared<P> {
 }
 
 impl<P: Protocol> Http<P> {
-    /// Checks how it is reached. Nothing is sent yet.
+    /// Checks the configuration. Nothing is sent yet.
     ///
     /// # Errors
     /// A field cannot be used; the text names it.
@@ -180,14 +180,14 @@ impl<P: Protocol> Http<P> {
         &self.shared.endpoint.shown
     }
 
-    /// What the API makes of requests.
+    /// The protocol of its API.
     pub(super) fn protocol(&self) -> &P {
         &self.shared.protocol
     }
 
-    /// Asks it. The stream ends after the first error.
+    /// Calls the model. The stream ends after the first error.
     pub(super) fn call(&self, request: ModelRequest) -> BoxStream<'static, Result<ModelEvent, ModelError>> {
-        // Secrets of servers that the provider calls are sent with the request, so they may come back too.
+        // Secrets of hosted servers are sent with the request, so they may come back too.
         let mut secrets = self.shared.secrets.clone();
         secrets.extend(request.hosted.iter().filter_map(|server| server.secret().cloned()));
         let call = Call { shared: self.shared.clone(), state: State::New(Box::new(request)), ready: VecDeque::new() };
@@ -201,7 +201,7 @@ impl<P: Protocol> Http<P> {
 struct Call<P: Protocol> {
     shared: Arc<Shared<P>>,
     state: State<P::Reader>,
-    /// Events that are complete and not given out yet.
+    /// Complete events that are not emitted yet.
     ready: VecDeque<ModelEvent>,
 }
 
@@ -234,7 +234,7 @@ impl<P: Protocol> Call<P> {
                     self.state = match open.read(&self.shared, &mut self.ready).await {
                         Ok(true) => State::Open(open),
                         Ok(false) => State::Done,
-                        // What came before the error is told before it.
+                        // Events before the error are emitted before it.
                         Err(error) => State::Failed(error),
                     };
                 }
@@ -244,19 +244,19 @@ impl<P: Protocol> Call<P> {
         }
     }
 
-    /// Looks at what kind of answer came: a stream, or all at once.
+    /// Detects what kind of answer came: a stream, or all in one piece.
     async fn opened(&mut self, mut response: Response, mut answer: P::Reader) -> Result<State<P::Reader>, ModelError> {
         let shared = &self.shared;
         let key = shared.key.as_ref();
         if !response.status().is_success() {
-            // A body that never ends must not keep the error from being told.
+            // A body that never ends must not hold back the error.
             let error = http::status_error(response, key);
             return Err(timeout(shared.idle_timeout, error).await.unwrap_or_else(|_| shared.silent()));
         }
         let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
         let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
         match &*kind {
-            // Servers that ignore `stream`, and errors that come with a status of success.
+            // Servers that ignore `stream`, and errors with a success status.
             "application/json" => {
                 let body = http::read_body(&mut response, limits::RESPONSE_BYTES);
                 let body = timeout(shared.idle_timeout, body).await.map_err(|_| shared.silent())?;
@@ -290,7 +290,7 @@ impl<P: Protocol> Shared<P> {
         let messages = request.conversation.messages().await?;
         let body = self.protocol.body(request, &messages)?;
         let reader = self.protocol.reader(&messages);
-        // A long conversation is not kept while the answer is awaited.
+        // A long conversation is not kept while waiting for the answer.
         drop(messages);
         let builder = self
             .client
@@ -332,7 +332,7 @@ impl<R: Reader> Open<R> {
             Ok(Ok(Some(part))) => part,
             _ if finished => return finish(&mut self.answer, ready).map(|()| false),
             Ok(Ok(None)) => {
-                // Some servers leave out the empty line after their last event.
+                // Some servers omit the empty line after their last event.
                 self.take(b"\n\n", shared, ready)?;
                 return finish(&mut self.answer, ready).map(|()| false);
             }
@@ -345,7 +345,7 @@ impl<R: Reader> Open<R> {
         Ok(true)
     }
 
-    /// Takes more of the stream. True when nothing that follows counts.
+    /// Takes more of the stream. True when nothing that follows matters.
     fn take<P: Protocol<Reader = R>>(
         &mut self,
         bytes: &[u8],
@@ -354,7 +354,7 @@ impl<R: Reader> Open<R> {
     ) -> Result<bool, ModelError> {
         self.decoder.feed(bytes, &mut self.events).map_err(|e| ModelError::permanent(e.to_string()))?;
         for event in self.events.drain(..) {
-            // A server that forgets the empty line before its end mark has put both into one event.
+            // A server that omits the empty line before its end mark has put both into one event.
             let ends = event.data.trim_end().strip_suffix("\n[DONE]").map(str::to_owned);
             let mark = ends.is_some().then(|| SseEvent { event: String::new(), data: "[DONE]".to_owned() });
             let event = SseEvent { data: ends.unwrap_or(event.data), event: event.event };
@@ -368,19 +368,19 @@ impl<R: Reader> Open<R> {
     }
 }
 
-/// How a provider says that an answer ended, in the words of any of them.
+/// How an answer ended, for the reasons of any provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ending {
-    /// It is whole.
+    /// Completely.
     Whole,
-    /// It is not.
+    /// Cut off.
     Cut(Cut),
-    /// The provider failed in the middle of it: asking again may help.
+    /// The provider failed in the middle of it: a retry may help.
     Failed,
 }
 
-/// Reads a reason to stop. One that is not known is taken for the end of a whole answer, since servers have names of
-/// their own for that.
+/// Reads a stop reason. An unknown one counts as the end of a complete answer, since servers have names of their own
+/// for that.
 pub(super) fn ending(reason: &str) -> Ending {
     Ending::Cut(match &*reason.to_ascii_lowercase() {
         "length" | "max_tokens" | "max_output_tokens" | "model_length" | "model_context_window_exceeded" => {
@@ -395,7 +395,7 @@ pub(super) fn ending(reason: &str) -> Ending {
     })
 }
 
-/// An answer that its provider failed in the middle of.
+/// An answer in the middle of which its provider failed.
 pub(super) fn failed_in_the_middle(reason: &str) -> ModelError {
     ModelError::transient(format!("the provider failed in the middle of its answer: {reason}"))
 }
@@ -419,8 +419,8 @@ impl Size {
     }
 }
 
-/// A number of tokens as servers tell it: a whole number, also one that is written as a float. Anything else is none,
-/// since usage that cannot be read is no reason to lose an answer.
+/// A number of tokens as servers send it: a whole number, or a float with a whole value. Anything else is `None`, since
+/// unreadable usage is no reason to lose an answer.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Count(pub(super) Option<u64>);
 
@@ -428,13 +428,13 @@ impl<'de> Deserialize<'de> for Count {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Count, D::Error> {
         let text = Box::<RawValue>::deserialize(deserializer)?;
         let text = text.get().trim_matches('"');
-        // A float above the largest number of tokens is that number.
+        // A float above the largest number of tokens saturates.
         let float = || text.parse::<f64>().ok().filter(|n| *n >= 0.0).map(|n| n as u64);
         Ok(Count(text.parse().ok().or_else(float)))
     }
 }
 
-/// What OpenAI's APIs say of the tokens they count.
+/// OpenAI's details of token counts.
 #[derive(Default, Deserialize)]
 pub(super) struct Details {
     #[serde(default)]
@@ -443,7 +443,7 @@ pub(super) struct Details {
     reasoning_tokens: Count,
 }
 
-/// Tokens read and written, with the details of each; `None` if neither is told.
+/// Tokens read and written, with the details of each; `None` if neither is reported.
 pub(super) fn usage(told: (Count, Count), details: (Option<Details>, Option<Details>)) -> Option<Usage> {
     let (Count(input_tokens), Count(output_tokens)) = told;
     let of = |details: Option<Details>| details.unwrap_or_default();
@@ -455,23 +455,23 @@ pub(super) fn usage(told: (Count, Count), details: (Option<Details>, Option<Deta
     })
 }
 
-/// What is wrong with something the provider sent, without the text that stands where something else should: it may
-/// be an argument or a secret, and errors are logged. `what` says what it should have been.
+/// Describes malformed input from the provider without repeating its text: it may be an argument or a secret, and
+/// errors are logged. `what` names what was expected.
 pub(super) fn malformed(what: &str, error: &serde_json::Error) -> ModelError {
     let text = error.to_string();
     let wrong = match (text.find("string \""), text.rfind("\", expected ")) {
         (Some(begin), Some(end)) if begin < end => format!("{}string{}", &text[..begin], &text[end + 1..]),
         _ => text,
     };
-    ModelError::transient(format!("the provider sent something that is no {what}: {wrong}"))
+    ModelError::transient(format!("the provider sent a malformed {what}: {wrong}"))
 }
 
-/// The request cannot be written, which no provider of ours makes happen.
+/// The request cannot be serialised, which no input of ours causes.
 pub(super) fn unwritable(error: &serde_json::Error) -> ModelError {
     ModelError::permanent(format!("the request cannot be written as JSON: {error}"))
 }
 
-/// Refuses a request with MCP servers that the provider is to call, which only the Responses API does.
+/// Refuses a request with hosted MCP servers, which only the Responses API supports.
 pub(super) fn no_hosted(request: &ModelRequest, provider: &str) -> Result<(), ModelError> {
     match request.hosted.first() {
         None => Ok(()),

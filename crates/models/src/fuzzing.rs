@@ -1,4 +1,4 @@
-//! The answers of providers, read without a connection.
+//! Reads providers' answers without a connection.
 
 use std::collections::VecDeque;
 
@@ -12,10 +12,10 @@ use super::{
 };
 use countersign_engine::model::ModelEvent;
 
-/// What a provider's stream, in these parts, says: of chat completions (0), responses (1) or messages (2).
+/// Reads a provider's stream, in these parts: of chat completions (0), responses (1) or messages (2).
 ///
 /// # Errors
-/// It cannot be read, or is not whole: what the user is told.
+/// It cannot be read, or is incomplete: the user's error text.
 pub fn answer(api: u8, parts: &[&[u8]]) -> (Vec<ModelEvent>, Result<(), String>) {
     match api % 3 {
         0 => read(openai_chat::reader(), parts),

@@ -1,4 +1,4 @@
-//! What the providers that are reached over HTTP share: the client, the address and the errors.
+//! What providers reached over HTTP share: the client, the address and the errors.
 
 use std::{
     collections::BTreeMap,
@@ -21,7 +21,7 @@ use countersign_engine::{
 
 /// How much of an error's body is read.
 const ERROR_BODY_BYTES: usize = 64 * 1024;
-/// How much of a provider's own words an error repeats.
+/// How much of the provider's own message an error repeats.
 const ERROR_TEXT_CHARS: usize = 1000;
 
 /// A provider's address.
@@ -57,7 +57,7 @@ impl Endpoint {
     }
 }
 
-/// Headers that a request has anyway, or that are the connection's.
+/// Headers that every request has anyway, or that belong to the connection.
 const OWN_HEADERS: [&str; 9] = [
     "accept",
     "accept-encoding",
@@ -70,10 +70,10 @@ const OWN_HEADERS: [&str; 9] = [
     "user-agent",
 ];
 
-/// The headers that a configuration adds to every request. None of their values is ever printed.
+/// The headers that a configuration adds to every request. Their values are never printed.
 ///
 /// # Errors
-/// A name or a value cannot be sent, or is not the configuration's to say.
+/// A name or a value cannot be sent, or is reserved.
 pub(super) fn headers(added: &BTreeMap<String, ApiKey>) -> Result<Vec<(HeaderName, HeaderValue)>, ModelConfigError> {
     let wrong = |name: &str, what: &str| ModelConfigError(format!("`headers` has {name:?}, {what}"));
     let mut headers = Vec::with_capacity(added.len());
@@ -93,18 +93,18 @@ pub(super) fn headers(added: &BTreeMap<String, ApiKey>) -> Result<Vec<(HeaderNam
     Ok(headers)
 }
 
-/// A request that got no answer, or an answer that broke off: all of it may pass.
+/// A request without an answer, or a broken answer: both may be temporary.
 pub(super) fn transport_error(what: &str, endpoint: &Endpoint, error: reqwest::Error) -> ModelError {
     let refused = error.is_connect();
     ModelError { refused, ..ModelError::transient(format!("{what} {}: {}", endpoint.shown, chain(error))) }
 }
 
-/// Whether a request with this status may do better later.
+/// Whether a request with this status may succeed later.
 pub(super) fn is_transient(status: u16) -> bool {
     matches!(status, 408 | 409 | 425 | 429 | 500 | 502..=504 | 506..=599)
 }
 
-/// The error of an answer whose status is no success: its status, the provider's message, when to come back.
+/// The error of an unsuccessful answer: its status, the provider's message, when to retry.
 pub(super) async fn status_error(mut response: Response, key: Option<&ApiKey>) -> ModelError {
     let (status, headers) = (response.status(), response.headers().clone());
     let body = read_body(&mut response, ERROR_BODY_BYTES).await;
@@ -123,7 +123,7 @@ pub(super) fn refused(status: StatusCode, headers: &HeaderMap, body: &str, key: 
         let _ = write!(message, ": {said}");
     }
     let transient = is_transient(status.as_u16());
-    // A gateway says these where the provider behind it took too long, or whoever asked was gone.
+    // A gateway sends these where the provider behind it took too long, or the client was gone.
     let refused = status.is_client_error() && !matches!(status.as_u16(), 408 | 499);
     ModelError { message, transient, retry_after: retry_after.filter(|_| transient), refused }
 }
@@ -157,8 +157,8 @@ pub(super) fn provider_message(body: &str, key: Option<&ApiKey>) -> String {
     shorten(&text)
 }
 
-/// Short, and without the queries of addresses: a provider names the image that it could not get, and what gives access to
-/// it stands there.
+/// Shortened, and without the queries of addresses: a provider names the image that it could not fetch, and the query
+/// may contain what grants access to it.
 fn shorten(text: &str) -> String {
     let text = &without_queries(text);
     match text.char_indices().nth(ERROR_TEXT_CHARS) {
@@ -168,7 +168,7 @@ fn shorten(text: &str) -> String {
 }
 
 fn without_queries(text: &str) -> String {
-    // Some servers write JSON so, of which a part may be what is repeated.
+    // Some servers escape slashes in JSON, of which a part may be repeated.
     let text = text.replace(r"\/", "/");
     let (mut left, mut kept) = (&*text, String::with_capacity(text.len()));
     while let Some(at) = left.find("://") {
@@ -214,7 +214,7 @@ impl ErrorObject {
         }
     }
 
-    /// An error that is nothing but a text.
+    /// An error that is only a text.
     pub(super) fn text(text: &str) -> ErrorObject {
         ErrorObject { message: text.to_owned(), ..ErrorObject::default() }
     }
@@ -237,8 +237,8 @@ impl ErrorObject {
         ErrorObject { message, kind, code }
     }
 
-    /// Whether asking again may help. A stream's error has no status of its own, so its code and type are
-    /// read; what they do not settle may pass.
+    /// Whether a retry may help. An error in a stream has no status of its own, so its code and type are read; if they
+    /// are inconclusive, it may be temporary.
     pub(super) fn is_transient(&self) -> bool {
         let permanent = |text: &str| {
             ["invalid", "authentication", "permission", "not_found", "context_length", "content_filter"]
@@ -294,7 +294,7 @@ mod tests {
         for base in ["http://127.0.0.1:1", "https://example.com"] {
             match Endpoint::new(base, &[]).unwrap().client() {
                 Ok(_) => {}
-                // A machine without certificates can talk to plain servers only, and is told so.
+                // A machine without certificates can use plain HTTP only, and the error says so.
                 Err(error) => assert!(base.starts_with("https") && error.0.contains("CA certificates"), "{error}"),
             }
         }
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn a_providers_message_is_found_shortened_and_stripped_of_the_key() {
+    fn a_providers_message_is_extracted_shortened_and_stripped_of_the_key() {
         let key = ApiKey::new("sk-1234");
         let message = |body: &str| provider_message(body, Some(&key));
         assert_eq!(message(r#"{"error":{"message":"bad key sk-1234","type":"x"}}"#), "bad key [API key]");
@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn a_streams_error_object_says_whether_it_may_pass() {
+    fn a_streams_error_object_says_whether_a_retry_may_help() {
         let transient = |json: &str| ErrorObject::read(&RawValue::from_string(json.to_owned()).unwrap()).is_transient();
         assert!(transient(r#"{"message":"x","type":"server_error","code":null}"#));
         assert!(transient(r#"{"message":"x","code":429}"#));

@@ -1,7 +1,7 @@
-//! Models of providers, each one module behind [`Model`](countersign_engine::model::Model).
+//! Models of providers, one module each behind [`Model`](countersign_engine::model::Model).
 //!
 //! The adapters of OpenAI's and Anthropic's APIs are our own; `docs/dependencies.md` says what client libraries lose.
-//! What a provider wants back unchanged (reasoning, signatures, items of servers that it called) is kept as `opaque` of
+//! What a provider needs back unchanged (reasoning, signatures, items of servers that it called) is kept as `opaque` of
 //! the answer: its order with lengths, never the texts and arguments again, which are cut from the blocks.
 
 #[cfg(feature = "http")]
@@ -31,14 +31,13 @@ mod text;
 
 use countersign_core::content::TakesImages;
 
-/// Providers with OpenAI's chat completions that are known by name: [`openai_chat`] reaches them, with their address.
+/// Known providers with OpenAI's chat completions: [`openai_chat`] reaches them at their address.
 pub const COMPATIBLE_PROVIDERS: [&str; 10] =
     ["cohere", "deepseek", "fireworks", "groq", "mistral", "moonshot", "openrouter", "together", "xai", "zai"];
-/// Providers that are reached through the genai crate, in a build with the feature `genai`.
+/// Providers reached through the genai crate, in a build with the feature `genai`.
 pub const GENAI_PROVIDERS: [&str; 2] = ["gemini", "ollama"];
 
-/// Where a provider that is known by name is reached, unless another address is set; `None` for `openai-chat`, which
-/// may be any server, and for names that are not known.
+/// The default address of a known provider; `None` for `openai-chat`, which may be any server, and for unknown names.
 #[must_use]
 pub fn default_base_url(provider: &str) -> Option<&'static str> {
     Some(match provider {
@@ -60,9 +59,9 @@ pub fn default_base_url(provider: &str) -> Option<&'static str> {
     })
 }
 
-/// Which images a model takes, where nobody says it: those that all models of the provider take which are in use. Behind a compatible server
-/// there may be any model, and an image that is refused here is better than a turn that fails there. An address goes to the
-/// providers' own servers only: another one may stand where it reaches what whoever names the address cannot.
+/// Which images a model accepts by default: those that all current models of the provider accept. Behind a compatible
+/// server there may be any model, and an image refused here is better than a turn that fails there. Addresses go to the
+/// providers' own servers only: another server may be able to reach what the user who names the address cannot.
 #[must_use]
 pub fn default_images(provider: &str, base_url: &str) -> TakesImages {
     let own = |provider| default_base_url(provider) == Some(base_url.trim_end_matches('/'));

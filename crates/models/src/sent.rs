@@ -3,7 +3,7 @@
 //! - Argument text goes back byte for byte if it is a JSON object, else as `{}`: servers parse it, and one
 //!   broken call would make every later request of the session fail. The call's result, which stays, tells
 //!   the model what was wrong with it.
-//! - A tool name that no tool has goes back with the characters the APIs allow, for the same reason.
+//! - The name of an unknown tool goes back with the characters the APIs allow, for the same reason.
 
 use std::{borrow::Cow, collections::VecDeque};
 
@@ -15,7 +15,7 @@ use serde::de::IgnoredAny;
 
 use countersign_engine::tool::ToolSpec;
 
-/// The longest tool name the APIs take.
+/// The longest tool name the APIs accept.
 const NAME_CHARS: usize = 64;
 
 /// Appends a text to another, with an empty line between them.
@@ -26,13 +26,13 @@ pub(super) fn join(text: &mut String, more: &str) {
     text.push_str(more);
 }
 
-/// The arguments of a call as they go back.
+/// The arguments of a call as they are sent back.
 pub(super) fn arguments(call: &ToolUse) -> &str {
     let is_object = call.input.trim_start().starts_with('{') && serde_json::from_str::<IgnoredAny>(&call.input).is_ok();
     if is_object { &call.input } else { "{}" }
 }
 
-/// The name of a call as it goes back.
+/// The name of a call as it is sent back.
 pub(super) fn name<'a>(call: &'a ToolUse, tools: &[ToolSpec]) -> Cow<'a, str> {
     let known = tools.iter().any(|tool| *tool.name == *call.name);
     if known { Cow::Borrowed(&call.name) } else { Cow::Owned(allowed_name(&call.name)) }
@@ -45,7 +45,7 @@ fn allowed_name(name: &str) -> String {
     if name.is_empty() { "_".to_owned() } else { name }
 }
 
-/// An answer's blocks, to be cut again as the provider had them: what is recorded joins neighbours of one kind.
+/// An answer's blocks, to be cut again as the provider had them: the journal joins neighbours of one kind.
 pub(super) struct Cutter<'a> {
     text: String,
     thinking: String,
@@ -66,12 +66,12 @@ impl<'a> Cutter<'a> {
         cutter
     }
 
-    /// The next so many bytes of text; `None` if the answer is not what it was.
+    /// The next `bytes` bytes of text; `None` if the answer no longer matches.
     pub(super) fn text(&mut self, bytes: usize) -> Option<String> {
         cut(&self.text, &mut self.at.0, bytes)
     }
 
-    /// The next so many bytes of thinking.
+    /// The next `bytes` bytes of thinking.
     pub(super) fn thinking(&mut self, bytes: usize) -> Option<String> {
         cut(&self.thinking, &mut self.at.1, bytes)
     }
@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn m1_an_answer_is_cut_again_only_as_it_was() {
+    fn m1_an_answer_is_cut_only_where_the_provider_cut_it() {
         let call = |id: &str| Block::ToolUse(ToolUse::new(id, "t", "{}"));
         let blocks = vec![Block::Text("a đ".into()), call("1"), Block::Thinking("hm".into()), Block::Text("b".into())];
         let answer = Answer { model: "m".into(), blocks, opaque: None };
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn m1_names_and_arguments_that_no_api_takes_go_back_in_a_form_that_all_take() {
+    fn m1_invalid_names_and_arguments_go_back_in_a_form_that_every_api_accepts() {
         let call = |name: &str, input: &str| ToolUse::new("1", name, input);
         for (input, sent) in
             [(r#" {"a": 1.10}"#, r#" {"a": 1.10}"#), ("", "{}"), ("[1]", "{}"), ("{", "{}"), ("{}}", "{}")]

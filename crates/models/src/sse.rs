@@ -31,7 +31,7 @@ pub struct SseDecoder {
     data: String,
     /// Whether the open event has a `data` line, which may be empty.
     has_data: bool,
-    /// Whether the last byte was `\r`, so that a `\n` right after it ends nothing.
+    /// Whether the last byte was `\r`, so that a `\n` right after it ends no line.
     after_cr: bool,
     first_line: bool,
 }
@@ -141,7 +141,7 @@ mod tests {
             pair("", "{\"a\": \"đô €🙂\"}"),
             pair("error", "one\ntwo"),
             pair("", ""),
-            // The blank line that ends an event without data forgets its name.
+            // The blank line that ends an event without data clears its name.
             pair("", " x: y"),
         ]
     }
@@ -176,7 +176,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the events, their encoding and the cuts are: they come out as they went in.
+        /// Whatever the events, their encoding and the cuts are: they come out unchanged.
         #[test]
         fn any_events_survive_any_line_ends_and_any_cuts(
             events in prop::collection::vec(("[a-z]{0,5}", prop::collection::vec("[^\r\n]{0,12}", 1..4)), 0..6),
@@ -186,7 +186,7 @@ mod tests {
             let mut ends = ends.iter().cycle().map(|end| ["\n", "\r", "\r\n"][*end]);
             let mut text = String::new();
             for (name, lines) in &events {
-                // A CR line end must not meet the LF of the next one, which would make them one.
+                // A CR line end must not meet the LF of the next one, which would merge them.
                 let end = ends.next().unwrap();
                 if !name.is_empty() {
                     text.push_str(&format!("event: {name}{end}"));
@@ -211,7 +211,7 @@ mod tests {
             prop_assert_eq!(decode(&parts), want);
         }
 
-        /// Bytes of any kind never panic and never make it keep more than the limit.
+        /// Arbitrary bytes never panic and never make it keep more than the limit.
         #[test]
         fn any_bytes_are_safe(parts in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..40), 0..20)) {
             let mut decoder = SseDecoder::new(64);

@@ -1,13 +1,13 @@
 //! Strings of a stream that may be cut inside a character.
 //!
-//! Some servers cut a text into UTF-16 units, so that the two halves of one character (`"\ud83d"`, `"\ude42"`)
-//! come in different chunks. They are kept as they are (WTF-8) until they can be joined.
+//! Some servers cut a text into UTF-16 units, so that the two surrogates of one character (`"\ud83d"`, `"\ude42"`) come
+//! in different chunks. They are kept as WTF-8 until they can be joined.
 
 use std::fmt;
 
 use serde::{Deserialize, Deserializer, de};
 
-/// A JSON string in which halves of characters may stand alone.
+/// A JSON string that may contain lone surrogates.
 #[derive(Default)]
 pub(super) struct Piece(Vec<u8>);
 
@@ -35,7 +35,7 @@ impl<'de> Deserialize<'de> for Piece {
                 Ok(Piece(bytes.to_vec()))
             }
         }
-        // Asked for bytes, serde_json lets halves of characters stand.
+        // Asked for bytes, serde_json accepts lone surrogates.
         deserializer.deserialize_bytes(Visitor)
     }
 }
@@ -49,8 +49,8 @@ impl Pieces {
         self.0.extend_from_slice(&piece.0);
     }
 
-    /// Takes the text so far. A half of a character at its end stays for the next piece, unless this is the
-    /// `end`; a half that stays alone becomes U+FFFD.
+    /// Takes the text so far. A high surrogate at its end stays for the next piece, unless this is the `end`; a lone
+    /// surrogate becomes U+FFFD.
     pub(super) fn take(&mut self, end: bool) -> String {
         let bytes = std::mem::take(&mut self.0);
         let mut bytes = match String::from_utf8(bytes) {
@@ -76,7 +76,7 @@ impl Pieces {
                     text.push(char::REPLACEMENT_CHARACTER);
                     rest = &rest[3..];
                 }
-                // Nothing else is invalid in what serde_json gives.
+                // Nothing else is invalid in serde_json's output.
                 (None, _) => rest = rest.get(1..).unwrap_or_default(),
             }
         }
@@ -84,7 +84,7 @@ impl Pieces {
     }
 }
 
-/// The UTF-16 unit of half a character at the beginning of these bytes.
+/// The surrogate at the beginning of these bytes.
 fn half(bytes: &[u8]) -> Option<u16> {
     match bytes {
         [0xED, second @ 0xA0..=0xBF, third @ 0x80..=0xBF, ..] => {
@@ -113,14 +113,14 @@ mod tests {
     }
 
     #[test]
-    fn m1_a_character_that_was_cut_in_two_is_joined_again() {
+    fn m1_a_character_cut_in_two_is_joined_again() {
         assert_eq!(taken(&[r#""a\ud83d""#, r#""\ude42b""#]), ["a", "🙂b"]);
         assert_eq!(taken(&[r#""đ\ud83d""#, r#""""#, r#""\ude42""#]), ["đ", "", "🙂"]);
         assert_eq!(taken(&[r#""\ud83d\ude42""#, r#""đ🙂""#]), ["🙂", "đ🙂"]);
     }
 
     #[test]
-    fn m1_half_a_character_that_stays_alone_is_replaced() {
+    fn m1_a_lone_surrogate_is_replaced() {
         assert_eq!(taken(&[r#""a\ud83d""#]), ["a\u{FFFD}"]);
         assert_eq!(taken(&[r#""a\ud83d""#, r#""b""#]), ["a", "\u{FFFD}b"]);
         assert_eq!(taken(&[r#""\ude42\ud83dx""#, r#""y""#]), ["\u{FFFD}\u{FFFD}x", "y"]);
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn m1_what_is_no_string_is_no_piece() {
+    fn m1_only_a_string_is_a_piece() {
         for json in ["5", "{}", "null", r#""\ud8""#] {
             assert!(serde_json::from_str::<Piece>(json).is_err(), "{json}");
         }

@@ -1,6 +1,6 @@
 //! How fast the stores are on this machine: `cargo run --release --example store_rates -- DIRECTORY`.
 //!
-//! The bare rate is a plain rusqlite loop on one thread that commits as often: one update and one insert a
+//! The bare rate is a plain rusqlite loop on one thread that commits as often: one update and one insert per
 //! transaction, `synchronous=FULL`.
 
 #![allow(

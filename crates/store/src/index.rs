@@ -17,9 +17,9 @@ use super::{Append, InterruptionRow, RuleRow, StoreError};
 /// One change of the index.
 #[derive(Clone, Debug)]
 pub enum Change {
-    /// A new interruption waits.
+    /// A new interruption is pending.
     Asked(InterruptionRow),
-    /// A waiting one ended.
+    /// A pending one was resolved.
     Resolved {
         /// Its number.
         n: u32,
@@ -27,24 +27,24 @@ pub enum Change {
         resolution: Resolution,
         /// When.
         at: Millis,
-        /// The position of the entry that ended it.
+        /// The position of the entry that resolved it.
         pos: u64,
     },
-    /// A waiting one was said again.
+    /// A reminder of a pending one was sent.
     Reminded {
         /// Its number.
         n: u32,
-        /// When it is said the next time.
+        /// When the next reminder is due.
         next: Option<Millis>,
     },
-    /// Holders of another role decide a waiting one.
+    /// A pending one was reassigned to another role.
     Reassigned {
         /// Its number.
         n: u32,
         /// The role.
         role: String,
     },
-    /// A rule stands, in place of those for the same calls.
+    /// A rule was made; it replaces those for the same calls.
     RuleMade(RuleRow),
     /// A rule was revoked.
     RuleRevoked {
@@ -58,7 +58,7 @@ pub enum Change {
 }
 
 /// The changes of one append, in order. `state` is the state after it. The past that a fork has copied changes nothing:
-/// what waited, was made or was acknowledged there is the original's.
+/// its interruptions, rules and acknowledgements are the original's.
 #[must_use]
 pub fn changes(state: &State, entries: &[Arc<Entry>]) -> Vec<Change> {
     let mut changes = Vec::new();
@@ -121,19 +121,19 @@ pub fn changes(state: &State, entries: &[Arc<Entry>]) -> Vec<Change> {
     changes
 }
 
-/// A `request_id` that an entry brings.
+/// A `request_id` that an entry carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Claim<'a> {
     /// The id.
     pub request_id: &'a str,
-    /// What brings it.
+    /// What carries it.
     pub by: Claimant,
 }
 
-/// What brings a `request_id`.
+/// What carries a `request_id`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Claimant {
-    /// A message that waits for its place; the message itself will bring the id once more.
+    /// A queued message; the message itself carries the id again later.
     Queued,
     /// A user's message.
     Message,
@@ -141,7 +141,7 @@ pub enum Claimant {
     Other,
 }
 
-/// The request ids of one append, in order, but for those of a past that a fork has copied.
+/// The request ids of one append, in order, except those of a copied past.
 #[must_use]
 pub fn claims(entries: &[Arc<Entry>]) -> Vec<Claim<'_>> {
     let mut claims = Vec::new();
@@ -158,11 +158,11 @@ pub fn claims(entries: &[Arc<Entry>]) -> Vec<Claim<'_>> {
     claims
 }
 
-/// Whether an append may bring these ids: each is new to the session, or is a queued message's that now
-/// finds its place. `known` says what last brought an id of the session.
+/// Whether an append may carry these ids: each is new to the session, or that of a queued message which is now taken
+/// up. `known` says what last carried an id of the session.
 ///
 /// # Errors
-/// [`StoreError::Conflict`] if an id was brought before; what `known` returns.
+/// [`StoreError::Conflict`] if an id is a duplicate; whatever `known` returns.
 pub fn admit(
     claims: &[Claim<'_>],
     mut known: impl FnMut(&str) -> Result<Option<Claimant>, StoreError>,
@@ -182,10 +182,10 @@ pub fn admit(
     Ok(())
 }
 
-/// Whether an append is one: its entries follow each other, and its state is the one after them.
+/// Whether an append is well-formed: its entries are consecutive, and its state is the one after them.
 ///
 /// # Errors
-/// [`StoreError::Failed`]: the caller is wrong.
+/// [`StoreError::Failed`]: a bug of the caller.
 pub fn check(append: &Append) -> Result<(), StoreError> {
     let wrong = |what: &str| Err(StoreError::Failed(format!("append to session {}: {what}", append.session_id)));
     if append.entries.is_empty() {

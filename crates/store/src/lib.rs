@@ -1,15 +1,15 @@
 //! Stores: where journals live. The journal is the truth; the indexes beside it are derived from it.
 //!
-//! A store keeps, for each session, its entries and a head: the position of the last entry, a summary
-//! for lists, and a snapshot of the state from which a load folds on (a cache, never the truth). Beside
-//! that it keeps one row for each interruption, derived from the entries by [`index`], and a [`Waypoint`] now and
-//! then, from which a state of the past is folded.
+//! A store keeps, for each session, its entries and a head: the position of the last entry, a summary for lists, and a
+//! snapshot of the state to which a load applies the later entries (a cache, never the truth). It also keeps one row
+//! for each interruption, derived from the entries by [`index`], and an occasional [`Waypoint`] from which past states
+//! are folded.
 //!
-//! The snapshot spares a load the long way. It is written with every answer and every end of a turn, and at least every
-//! 64 entries; a store may lose it.
+//! The snapshot keeps loads short. It is written with every answer and every end of a turn, and at least every 64
+//! entries; a store may lose it.
 //!
-//! The id of a deleted session stays ([`StoreError::Deleted`]), since people and programs keep ids, keys and decisions
-//! longer than sessions.
+//! The id of a deleted session stays taken ([`StoreError::Deleted`]), since people and programs keep ids, keys and
+//! decisions longer than sessions.
 
 pub mod index;
 pub mod memory;
@@ -43,24 +43,24 @@ pub trait Store: Send + Sync {
     /// When it returns `Ok` the entries are durable as [`Append::durability`] asks.
     ///
     /// # Errors
-    /// [`StoreError::Conflict`] if the position is another, or the `request_id` of an entry is already there.
-    /// A queued message brings its id twice: when it is queued, and when it finds its place.
-    /// [`StoreError::Deleted`] if there was a session of this id, which is deleted.
+    /// [`StoreError::Conflict`] if the position is another, or the `request_id` of an entry is a duplicate. A queued
+    /// message carries its id twice: when it is queued, and when it is taken up. [`StoreError::Deleted`] if a session
+    /// of this id was deleted.
     fn append(&self, append: Append) -> BoxFuture<'_, Result<(), StoreError>>;
-    /// Waits until everything that was appended before survives power loss. Whoever lets something out that rests on an append
-    /// (an answer, an event with a `seq`, a saved state) waits for this first.
+    /// Waits until everything appended before survives power loss. Call it before letting anything out that depends on
+    /// an append (an answer, an event with a `seq`, a saved state).
     ///
     /// # Errors
-    /// [`StoreError::Closed`]: what was appended may be lost.
+    /// [`StoreError::Closed`]: recent appends may be lost.
     fn sync(&self) -> BoxFuture<'_, Result<(), StoreError>>;
     /// Makes a session with the past of another: its entries up to [`Append::expected`] are those of `from` at the same
-    /// positions, and those of the append follow. Nobody sees any of it before all of it is stored; if that never comes,
-    /// nothing of it stays and the id is free. A long past is copied in pieces, between which others append.
+    /// positions, and those of the append follow. Nothing of it is visible before all of it is stored; if that never
+    /// happens, nothing remains and the id is free. A long past is copied in pieces, between which others append.
     ///
-    /// By itself it reads the past and appends all at once.
+    /// The default reads the past and appends all at once.
     ///
     /// # Errors
-    /// As [`Store::append`] to a session that is not there; [`StoreError::Deleted`] if `from` is deleted meanwhile, and
+    /// As [`Store::append`] to a new session; [`StoreError::Deleted`] if `from` is deleted meanwhile, and
     /// [`StoreError::Failed`] if it has no such past.
     fn fork(&self, from: &str, append: Append) -> BoxFuture<'_, Result<(), StoreError>> {
         let from: Arc<str> = from.into();
@@ -88,20 +88,20 @@ pub trait Store: Send + Sync {
         let _ = (session_id, until, version);
         Box::pin(async { Ok(None) })
     }
-    /// Keeps a waypoint of a session, or does not: it is a cache. Those of older versions may go with it.
+    /// Keeps a waypoint of a session, or does not: it is a cache. Those of older versions may be dropped with it.
     fn keep_waypoint(&self, session_id: &str, waypoint: Waypoint) -> BoxFuture<'_, Result<(), StoreError>> {
         let _ = (session_id, waypoint);
         Box::pin(async { Ok(()) })
     }
-    /// The head of a session; `None` if there never was one of this id.
+    /// The head of a session; `None` if there never was a session with this id.
     ///
     /// # Errors
-    /// [`StoreError::Deleted`] if there was one, which is deleted.
+    /// [`StoreError::Deleted`] if it was deleted.
     fn head(&self, session_id: &str) -> BoxFuture<'_, Result<Option<Head>, StoreError>>;
     /// Entries at positions after `after`, oldest first, at most `limit`.
     fn read(&self, session_id: &str, after: u64, limit: usize) -> BoxFuture<'_, Result<Vec<Arc<Entry>>, StoreError>>;
-    /// The same, but fewer where they are long: no more than `bytes` as they are stored, or one. By itself it reads a few at a
-    /// time.
+    /// The same, but with a limit on stored bytes: at most `bytes`, but at least one entry. The default reads a few at
+    /// a time.
     fn read_within(
         &self,
         session_id: &str,
@@ -116,7 +116,7 @@ pub trait Store: Send + Sync {
     fn has_request(&self, session_id: &str, request_id: &str) -> BoxFuture<'_, Result<bool, StoreError>>;
     /// One interruption.
     fn interruption(&self, session_id: &str, n: u32) -> BoxFuture<'_, Result<Option<InterruptionRow>, StoreError>>;
-    /// Interruptions that match, newest first; `cursor` is the opaque end of the page before.
+    /// Interruptions that match, newest first; `cursor` is the opaque cursor of the page before.
     fn interruptions(
         &self,
         filter: InterruptionFilter,
@@ -124,28 +124,28 @@ pub trait Store: Send + Sync {
     ) -> BoxFuture<'_, Result<Paged<InterruptionRow>, StoreError>>;
     /// Sessions that match, most recently used first; one that is used between two pages moves to the front.
     fn sessions(&self, filter: SessionFilter, page: Page) -> BoxFuture<'_, Result<Paged<Summary>, StoreError>>;
-    /// Waiting interruptions whose deadline or next reminder is at or before `now`, earliest first, at most `limit`.
+    /// Pending interruptions whose deadline or next reminder is at or before `now`, earliest first, at most `limit`.
     fn due(&self, now: Millis, limit: usize) -> BoxFuture<'_, Result<Vec<Due>, StoreError>>;
-    /// Sessions that were running when their last entry was stored: what a crash has interrupted.
+    /// Sessions that were running when their last entry was stored: those that a crash has interrupted.
     fn running(&self) -> BoxFuture<'_, Result<Vec<Arc<str>>, StoreError>>;
-    /// Records of the audit log with numbers after `after`, in order, at most `limit`. They are written with the
-    /// entries they tell of, whole or not at all, and stay when their session is deleted (spec R8).
+    /// Records of the audit log with numbers after `after`, in order, at most `limit`. They are written atomically with
+    /// the entries they describe, and stay when their session is deleted (spec R8).
     fn audit(&self, after: u64, limit: usize) -> BoxFuture<'_, Result<Vec<AuditRecord>, StoreError>>;
-    /// The same, but only records of sessions of a tenant; `None`: of sessions without one. Each has the hash of the
-    /// record before it in the whole log.
+    /// The same, but only records of a tenant's sessions; `None`: of sessions without a tenant. Each carries the hash
+    /// of the record before it in the whole log.
     fn audit_of(
         &self,
         tenant: Option<&str>,
         after: u64,
         limit: usize,
     ) -> BoxFuture<'_, Result<Vec<AuditRecord>, StoreError>>;
-    /// The standing rules for a tool of an agent that are for all sessions of this subject and not revoked, oldest
+    /// The standing rules for a tool of an agent that apply to all sessions of this subject and are not revoked, oldest
     /// first (spec S7).
     fn standing(&self, of: RuleOwner, agent: &str, tool: &str) -> BoxFuture<'_, Result<Vec<RuleRow>, StoreError>>;
     /// Rules that match, newest first.
     fn rules(&self, filter: RuleFilter, page: Page) -> BoxFuture<'_, Result<Paged<RuleRow>, StoreError>>;
-    /// Deletes a session with everything of it but what the audit log tells. Its id is kept: no session ever has it again,
-    /// so that nothing that names the deleted one counts for another (spec R11). `false` if there is none.
+    /// Deletes a session with everything of it except its audit records. Its id stays taken, so that no approval or
+    /// request for the deleted session ever counts for another (spec R11). `false` if there is none.
     fn delete(&self, session_id: &str) -> BoxFuture<'_, Result<bool, StoreError>>;
     /// Whether the store can be written to, for `/readyz`.
     fn check(&self) -> BoxFuture<'_, Result<(), StoreError>>;
@@ -156,16 +156,16 @@ fn no_past(from: &str, until: u64) -> StoreError {
     StoreError::Failed(format!("session {from} has no entries up to {until}"))
 }
 
-/// Entries that [`Store::read_within`] reads where a store does not say how long they are.
+/// Entries that [`Store::read_within`] reads at a time by default.
 const FEW: usize = 8;
 
-/// A waiting interruption: its session, and its number there.
+/// A pending interruption: its session, and its number there.
 pub type Due = (Arc<str>, u32);
 
-/// How safe an append is when it is reported as done.
+/// How durable an append is when it is acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Durability {
-    /// Survives power loss: acknowledged inputs, the start of whatever has an effect, sessions that were copied or restored.
+    /// Survives power loss: acknowledged inputs, the start of every effect, sessions that were copied or restored.
     Synced,
     /// Survives a crash of the process at once, and power loss once a later append is synced, [`Store::sync`] returns, or 10 ms
     /// have passed.
@@ -185,18 +185,19 @@ pub struct Append {
     pub state: Arc<State>,
     /// Whether to keep `state` as the snapshot.
     pub snapshot: bool,
-    /// How safe it must be.
+    /// How durable it must be.
     pub durability: Durability,
 }
 
-/// How a session stood on its way, so that its past is not folded from the first entry. A cache, never the truth.
+/// The state of a session at a past position, so that its past is not folded from the first entry. A cache, never the
+/// truth.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Waypoint {
-    /// The position of the last entry that is folded in it.
+    /// The position of the last entry folded into it.
     pub pos: u64,
-    /// Which way of folding and of writing it down this is: readers ask for their own.
+    /// The version of the folding and of the format: readers ask for their own.
     pub version: u32,
-    /// A text that its reader knows how to read.
+    /// A text in its reader's format.
     pub body: Arc<str>,
 }
 
@@ -205,7 +206,7 @@ pub struct Waypoint {
 pub struct Head {
     /// The position of the last entry.
     pub pos: u64,
-    /// A snapshot, if there is a usable one; fold the entries after `snapshot.pos` on top of it.
+    /// A snapshot, if there is a usable one; apply the entries after `snapshot.pos` to it.
     pub snapshot: Option<Arc<State>>,
 }
 
@@ -216,7 +217,7 @@ pub struct Summary {
     pub session_id: Arc<str>,
     /// The agent that answers.
     pub agent: Arc<str>,
-    /// Who it belongs to.
+    /// Whom it belongs to.
     pub subject: Option<Arc<str>>,
     /// The tenant it belongs to.
     pub tenant: Option<Arc<str>>,
@@ -228,7 +229,7 @@ pub struct Summary {
     pub created_at: Millis,
     /// When the last entry was appended.
     pub updated_at: Millis,
-    /// The numbers of the interruptions that wait.
+    /// The numbers of its pending interruptions.
     pub pending: Vec<u32>,
 }
 
@@ -257,7 +258,7 @@ pub struct InterruptionRow {
     pub session_id: Arc<str>,
     /// Its number in the session.
     pub n: u32,
-    /// Who the session belongs to.
+    /// Whom the session belongs to.
     pub subject: Option<Arc<str>>,
     /// The tenant the session belongs to.
     pub tenant: Option<Arc<str>>,
@@ -271,27 +272,27 @@ pub struct InterruptionRow {
     pub asked_at: Millis,
     /// When it times out.
     pub expires_at: Option<Millis>,
-    /// When it is said again.
+    /// When its next reminder is due.
     pub remind_at: Option<Millis>,
     /// The position of the `Interrupted` entry.
     pub asked_pos: u64,
-    /// How it ended; `None` while it waits.
+    /// How it was resolved; `None` while it is pending.
     pub resolution: Option<Resolution>,
-    /// When it ended.
+    /// When it was resolved.
     pub resolved_at: Option<Millis>,
-    /// The position of the entry that ended it.
+    /// The position of the entry that resolved it.
     pub resolved_pos: Option<u64>,
 }
 
 impl InterruptionRow {
-    /// When something is to be done about it, if it still waits then.
+    /// When its next timer is due, if it is still pending then.
     #[must_use]
     pub fn due_at(&self) -> Option<Millis> {
         self.expires_at.into_iter().chain(self.remind_at).min()
     }
 }
 
-/// Whose sessions a rule is for.
+/// Whose sessions a rule applies to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RuleOwner {
     /// The sessions' subject.
@@ -300,7 +301,7 @@ pub struct RuleOwner {
     pub tenant: Option<Arc<str>>,
 }
 
-/// A standing rule in lists: it stands until it is revoked, its time is over, or its session is deleted.
+/// A standing rule in lists: it is in force until it is revoked, expires, or its session is deleted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RuleRow {
     /// The session it was made in.
@@ -313,7 +314,7 @@ pub struct RuleRow {
     pub rule: Rule,
     /// When it was made.
     pub made_at: Millis,
-    /// When it was revoked, or another for the same calls took its place.
+    /// When it was revoked, or replaced by another for the same calls.
     pub revoked_at: Option<Millis>,
     /// Who revoked it.
     pub revoked_by: Option<Arc<str>>,
@@ -322,24 +323,24 @@ pub struct RuleRow {
 /// Which rules to list. `None` means any.
 #[derive(Clone, Debug, Default)]
 pub struct RuleFilter {
-    /// Standing at `now` (true), or revoked or over by then (false).
+    /// In force at `now` (true), or revoked or expired by then (false).
     pub standing: Option<bool>,
-    /// The time at which rules stand or do not.
+    /// The time at which rules are in force or not.
     pub now: Millis,
-    /// For more than the session they were made in (true), or for that only (false).
+    /// For more than the session they were made in (true), or for that one only (false).
     pub everywhere: Option<bool>,
     /// Made in this session.
     pub session_id: Option<String>,
     /// Only this one.
     pub id: Option<RuleId>,
-    /// Only what this person may see: rules of its own sessions, those it made, those in place of its roles.
+    /// Only what this person may see: rules of their own sessions, those they made, those made for their roles.
     pub visible_to: Option<Visible>,
 }
 
 /// Which interruptions to list. `None` means any.
 #[derive(Clone, Debug, Default)]
 pub struct InterruptionFilter {
-    /// Waiting (true) or resolved (false).
+    /// Pending (true) or resolved (false).
     pub waiting: Option<bool>,
     /// The role that decides.
     pub role: Option<String>,
@@ -360,18 +361,18 @@ pub struct SessionFilter {
     pub status: Option<Status>,
     /// The agent.
     pub agent: Option<String>,
-    /// Only what this person may see: its own, and those where one of the roles was ever asked.
+    /// Only what this person may see: their own, and those where one of their roles was ever asked.
     pub visible_to: Option<Visible>,
 }
 
 /// A person, for lists.
 #[derive(Clone, Debug, Default)]
 pub struct Visible {
-    /// Its name.
+    /// Their name.
     pub subject: Option<String>,
-    /// Its tenant: nothing of another one is listed. `None` is one of its own.
+    /// Their tenant: nothing of another tenant is listed. `None` is a tenant of its own.
     pub tenant: Option<String>,
-    /// Its roles, without `user`.
+    /// Their roles, without `user`.
     pub roles: Vec<String>,
 }
 
@@ -384,7 +385,7 @@ pub struct Page {
     pub limit: usize,
 }
 
-/// Rows, and where to go on.
+/// Rows, and where the next page begins.
 #[derive(Clone, Debug)]
 pub struct Paged<T> {
     /// The rows.
@@ -393,11 +394,11 @@ pub struct Paged<T> {
     pub next: Option<String>,
 }
 
-/// Why a store did not do it.
+/// Why a store operation failed.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// The session is not at the expected position: somebody else appended.
+    /// The session is not at the expected position: something else was appended.
     #[error("the session has moved on")]
     Conflict,
     /// The session of this id was deleted.

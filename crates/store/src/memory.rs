@@ -27,17 +27,17 @@ const SHARDS: usize = 64;
 /// Keeps journals in memory, as they are: nothing is serialised. Every future is ready at once.
 pub struct MemoryStore {
     shards: Box<[Mutex<Shard>]>,
-    /// What waits with a deadline. Locked after a shard, never before one.
+    /// Pending interruptions with a timer. Locked after a shard, never before one.
     due: Mutex<BTreeSet<(Millis, Arc<str>, u32)>>,
     /// Locked after a shard, never before one.
     audit: Mutex<AuditLog>,
     /// In the order in which they were made. Locked after a shard, never before one.
     rules: Mutex<Vec<RuleRow>>,
-    /// Whose sessions are whose, and in which a role was ever asked. Locked after a shard, never before one.
+    /// Who may see which sessions. Locked after a shard, never before one.
     people: Mutex<HashMap<Reason, BTreeSet<Arc<str>>>>,
 }
 
-/// Why somebody of a tenant may see a session.
+/// Why a person of a tenant may see a session.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Reason {
     tenant: Option<String>,
@@ -68,7 +68,7 @@ impl Reason {
     }
 }
 
-/// What is told, in order, and the chain as far as somebody has asked for it: nobody reads most of it.
+/// The audit records in order, hashed only as far as they were read: most never are.
 #[derive(Default)]
 struct AuditLog {
     events: Vec<audit::Event>,
@@ -85,7 +85,7 @@ impl AuditLog {
         for event in self.events.iter().skip(self.records.len()) {
             let last = self.records.last().map_or_else(Anchor::start, AuditRecord::anchor);
             let record = audit::record(&last, &event.body());
-            self.records.push(record.ok_or_else(|| StoreError::Failed("an audit record is no JSON".to_owned()))?);
+            self.records.push(record.ok_or_else(|| StoreError::Failed("an audit record is not JSON".to_owned()))?);
         }
         let after = usize::try_from(after).unwrap_or(usize::MAX);
         let told = self.events.iter().zip(&self.records).skip(after).filter(|(event, _)| wanted(event));
@@ -96,7 +96,7 @@ impl AuditLog {
 #[derive(Default)]
 struct Shard {
     sessions: HashMap<Arc<str>, Session>,
-    /// The ids of deleted sessions, which no other gets.
+    /// The ids of deleted sessions, which are never used again.
     deleted: HashSet<Arc<str>>,
 }
 
@@ -150,12 +150,12 @@ impl MemoryStore {
     }
 
     fn shard(&self, session_id: &str) -> MutexGuard<'_, Shard> {
-        // Cheap, since it is done for each access: sessions that share a shard only wait for each other.
+        // Cheap, since every access does it: sessions that share a shard only wait for each other.
         let sum = session_id.bytes().fold(0_usize, |sum, byte| sum.wrapping_mul(31).wrapping_add(usize::from(byte)));
         lock(&self.shards[sum % SHARDS])
     }
 
-    /// Shares the entries of the past: nothing is copied but where they are.
+    /// Shares the entries of the past instead of copying them.
     fn fork_now(&self, from: &str, append: Append) -> Result<(), StoreError> {
         let past = {
             let shard = self.shard(from);
@@ -169,7 +169,7 @@ impl MemoryStore {
         self.append_after(past, append)
     }
 
-    /// Appends; after a past that is not empty only to a session that is not there.
+    /// Appends; after a past that is not empty only to a new session.
     fn append_after(&self, past: Vec<Arc<Entry>>, append: Append) -> Result<(), StoreError> {
         index::check(&append)?;
         let Append { session_id, expected, entries, state, .. } = append;
@@ -208,7 +208,7 @@ impl MemoryStore {
         for change in index::changes(&state, &entries) {
             self.change(session, change);
         }
-        // Roles only ever come, but for those of the past that a fork has copied, which were nobody's here.
+        // Roles are only ever added, except those of a copied past, which had no entry here.
         if new || session.state.reviewers.len() != state.reviewers.len() {
             let mut people = lock(&self.people);
             for reason in Reason::of(&state) {
@@ -305,7 +305,7 @@ impl MemoryStore {
         true
     }
 
-    /// Gives each session that a person may see, or every one.
+    /// Visits each session that a person may see, or every one.
     fn each_session(&self, who: Option<&Visible>, mut take: impl FnMut(&Session)) {
         let Some(who) = who else {
             return self.shards.iter().for_each(|shard| lock(shard).sessions.values().for_each(&mut take));
@@ -427,7 +427,7 @@ impl Store for MemoryStore {
     }
 
     fn sync(&self) -> BoxFuture<'_, Result<(), StoreError>> {
-        // It survives nothing.
+        // Nothing here survives power loss.
         ready(Ok(()))
     }
 
@@ -439,7 +439,7 @@ impl Store for MemoryStore {
         ready(Ok(entries))
     }
 
-    /// They are shared, not copied.
+    /// Entries are shared, not copied, so their length does not matter.
     fn read_within(
         &self,
         session_id: &str,

@@ -1,8 +1,8 @@
-//! Files that hold what sessions hold: where a system has such rights, only their owner may use them.
+//! Files with session content: where the system has file permissions, only the owner gets them.
 
 use std::fs::{File, OpenOptions};
 
-/// What a file is opened with that belongs to its owner only if it is made now. One that is there keeps its rights.
+/// Options that create a file for its owner only. An existing file keeps its permissions.
 pub fn options() -> OpenOptions {
     let mut options = File::options();
     #[cfg(unix)]
@@ -10,7 +10,7 @@ pub fn options() -> OpenOptions {
     options
 }
 
-/// The rights that others than the owner have of a file, as `chmod` writes them; `None` if they have none.
+/// The permissions that others have on a file, as `chmod` writes them; `None` if they have none.
 ///
 /// # Errors
 /// The file's metadata cannot be read.

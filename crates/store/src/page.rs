@@ -1,7 +1,7 @@
 //! Pages of lists: their order and their cursors, the same for every store.
 //!
 //! A list is ordered by a time, then by the session's id, then by a number, all descending; a cursor is
-//! the key of the last row of its page. So rows that come or go between two pages never shift others.
+//! the key of the last row of its page. So rows that are added or removed between two pages never shift others.
 
 use countersign_core::{
     approval::{reviewer::Reviewer, rule::RuleId},
@@ -13,12 +13,12 @@ use super::{
     Summary, Visible,
 };
 
-/// The numbers that an interruption's rules may take.
+/// The numbers reserved for the rules of one interruption.
 pub(super) const RULES_EACH: u32 = 256;
 
 /// The number of a rule in its session, in the order in which rules were made.
 pub(super) fn rule_number(id: RuleId) -> u32 {
-    // An interruption has no more actions than an answer has calls.
+    // An interruption has at most as many actions as an answer has calls.
     id.n.saturating_mul(RULES_EACH).saturating_add(id.action)
 }
 
@@ -35,7 +35,7 @@ pub struct Key {
 
 /// A row of a list.
 pub trait Row {
-    /// What its cursors begin with.
+    /// The prefix of its cursors.
     const LIST: &'static str;
     /// Its place.
     fn key(&self) -> Key;
@@ -61,7 +61,7 @@ impl RuleRow {
         rule_number(self.rule.id)
     }
 
-    /// Whether this one takes the place of an older one.
+    /// Whether this one replaces an older one.
     pub(super) fn replaces(&self, older: &RuleRow) -> bool {
         let same_sessions = if self.rule.everywhere {
             (&self.subject, &self.tenant) == (&older.subject, &older.tenant)
@@ -73,7 +73,7 @@ impl RuleRow {
 }
 
 impl RuleRow {
-    /// Whether it is for all sessions of this owner, for a tool of an agent, and not revoked.
+    /// Whether it applies to all sessions of this owner, for a tool of an agent, and is not revoked.
     pub(super) fn stands(&self, of: &RuleOwner, agent: &str, tool: &str) -> bool {
         self.rule.everywhere
             && self.revoked_at.is_none()
@@ -124,7 +124,7 @@ pub fn start<T: Row>(page: &Page) -> Result<Option<Key>, StoreError> {
     let at = next()?.parse().map_err(|_| StoreError::BadCursor)?;
     let n = next()?.parse().map_err(|_| StoreError::BadCursor)?;
     let key = Key { at, session_id: next()?.to_owned(), n };
-    // One spelling for each key: what no page returned is refused.
+    // One spelling per key: a cursor that no page returned is refused.
     if write::<T>(&key) == *cursor { Ok(Some(key)) } else { Err(StoreError::BadCursor) }
 }
 
@@ -132,13 +132,13 @@ fn write<T: Row>(key: &Key) -> String {
     format!("{}.{}.{}.{}", T::LIST, key.at, key.n, key.session_id)
 }
 
-/// How many rows the page has at most, and one more to know whether there is another page.
+/// How many rows to read: those of the page, and one more to know whether another page follows.
 #[must_use]
 pub fn limit(page: &Page) -> usize {
     page.limit.max(1)
 }
 
-/// Makes the page of rows that are in order, up to one more than fit.
+/// Makes the page from ordered rows, of which there may be one more than fits.
 #[must_use]
 pub fn cut<T: Row>(mut rows: Vec<T>, page: &Page) -> Paged<T> {
     let limit = limit(page);
@@ -188,13 +188,13 @@ impl Visible {
         self.tenant.as_deref() == tenant
     }
 
-    /// Whether a session of this subject, in its tenant, is its own. Nobody's session is nobody's own.
+    /// Whether a session of this subject, in its tenant, is their own. A session without a subject is nobody's own.
     #[must_use]
     pub fn owns(&self, subject: Option<&str>) -> bool {
         self.subject.is_some() && self.subject.as_deref() == subject
     }
 
-    /// The roles that let it see other people's sessions: `user` does not (spec P1).
+    /// The roles that let them see other people's sessions: `user` does not (spec P1).
     pub fn reviewing(&self) -> impl Iterator<Item = &String> {
         self.roles.iter().filter(|role| !Reviewer::is_owner_name(role))
     }

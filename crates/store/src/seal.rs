@@ -1,15 +1,15 @@
-//! Encryption at rest: what a stored value is sealed with, and where it may be opened again (AES-256-GCM).
+//! Encryption at rest: how stored values are sealed, and where they may be opened again (AES-256-GCM).
 //!
 //! A sealed value is a format byte, the length of the key's id and the id, a nonce of 96 random bits, the encrypted
 //! text and a tag of 128 bits. The tag is also over the [`Place`] it was sealed for and over everything before the
-//! nonce: a value that was changed, or that stands in another row, session, table or store, is not opened.
+//! nonce: a value that was changed, or that was moved to another row, session, table or store, does not open.
 //!
 //! Values are sealed, not the file: SQLite stays the same, and lists still filter by ids, times and names, which are
 //! plain. The place covers table, session, the session's birth, position and the store's own random name, so no plain
-//! value passes for a sealed one. Appends are sealed on the caller's thread, and the writer only writes, but for the
-//! audit log, whose numbers it gives. The log's hashes are over plain bodies, so the log is the same before and after
-//! sealing, and are sealed themselves: they would confirm a guess. The title is sealed with the position where the
-//! session ends, which each read checks. A snapshot is only a cache: one that does not open is left out, with a
+//! value passes for a sealed one. Appends are sealed on the caller's thread, and the writer only writes, except for the
+//! audit log, whose numbers it assigns. The log's hashes are over plain bodies, so the log is the same before and after
+//! sealing, and are sealed themselves: they would confirm a guess. The title is sealed with the position of the
+//! session's last entry, which each read checks. A snapshot is only a cache: one that does not open is ignored, with a
 //! warning.
 
 #[cfg(feature = "encryption")]
@@ -37,7 +37,7 @@ const TAG: usize = 16;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SealError {
-    /// An id or key that is none. The key itself is not repeated.
+    /// An invalid id or key. The key itself is not repeated.
     #[error("the store key {id:?} {what}")]
     BadKey {
         /// The id.
@@ -61,7 +61,7 @@ pub enum SealError {
         /// The id.
         id: String,
     },
-    /// The key of this id is another than the one the store was sealed with.
+    /// The key of this id is not the one the store was sealed with.
     #[error("the key {id:?} is not the one that {store} was encrypted with")]
     WrongKey {
         /// The store's file.
@@ -78,7 +78,7 @@ pub enum SealError {
     /// A value is not what was sealed there.
     #[error("{place} {what}")]
     Value {
-        /// Where it stands.
+        /// Where it is stored.
         place: String,
         /// What is wrong with it.
         what: String,
@@ -88,7 +88,7 @@ pub enum SealError {
     NoRandom(String),
 }
 
-/// A key and its name. It is never printed, and its memory is wiped when it goes.
+/// A key and its name. It is never printed, and its memory is wiped on drop.
 pub struct Key {
     id: Box<str>,
     cipher: Cipher,
@@ -137,7 +137,7 @@ impl Keys {
         }
     }
 
-    /// The id of the key that writes.
+    /// The id of the key that seals.
     #[must_use]
     pub fn first(&self) -> &str {
         self.0.first().map_or("", Key::id)
@@ -166,8 +166,8 @@ impl fmt::Debug for Keys {
     }
 }
 
-/// Where a sealed value stands in its store. `born` is when the session was made, so that a value of a deleted
-/// session is none of one that was made anew under its id.
+/// Where a sealed value is stored. `born` is when the session was made, so that a value of a deleted session is never
+/// valid for a later one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Place<'a> {
@@ -199,7 +199,7 @@ pub enum Place<'a> {
         /// The record's number.
         n: u64,
     },
-    /// The hash of a record of the audit log, which would tell a right guess of the body from a wrong one.
+    /// The hash of a record of the audit log, which would confirm a right guess of the body.
     AuditHash {
         /// The record's number.
         n: u64,
@@ -213,23 +213,23 @@ pub enum Place<'a> {
         /// The rule's number in it.
         n: u32,
     },
-    /// How a session stood on its way.
+    /// The state of a session at a past position.
     Waypoint {
         /// The session.
         session: &'a str,
         /// When it was made.
         born: Millis,
-        /// The position of the last entry that is folded in it.
+        /// The position of the last entry folded into it.
         pos: u64,
     },
-    /// What proves that a key is the right one.
+    /// The proof that a key is the right one.
     Proof,
-    /// What allows plain values while a store is being sealed.
+    /// The mark that allows plain values while a store is being sealed.
     Mixed,
 }
 
 impl Place<'_> {
-    /// All of it, so that no two places are the same bytes: what has no fixed length comes last.
+    /// All of it, so that no two places have the same bytes: variable-length parts come last.
     fn write(&self, out: &mut Vec<u8>) {
         let (kind, session, born, number) = match *self {
             Place::Entry { session, born, pos } => (1, session, born, pos),
@@ -348,12 +348,12 @@ impl Sealer {
         Ok(plain)
     }
 
-    /// What the tag is over beside the text.
+    /// The tag's additional data.
     fn bound(&self, place: Place<'_>, head: &[u8]) -> Vec<u8> {
         let mut bound = Vec::with_capacity(256);
         bound.extend(b"countersign");
         bound.extend(&self.store);
-        // Its second byte says how long it is.
+        // The second byte of `head` is its length.
         bound.extend(head);
         place.write(&mut bound);
         bound
@@ -364,7 +364,7 @@ fn value(place: Place<'_>, what: &str) -> SealError {
     SealError::Value { place: place.to_string(), what: what.to_owned() }
 }
 
-/// The id of the key that a value says it is sealed with, if it looks like a sealed one.
+/// The id of the key that a value claims to be sealed with, if it looks like a sealed one.
 #[must_use]
 pub fn key_of(sealed: &[u8]) -> Option<&[u8]> {
     match sealed {

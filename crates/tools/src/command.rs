@@ -23,27 +23,27 @@ use countersign_engine::{
     tool::{Tool, ToolError},
 };
 
-/// Seconds a command may take unless it is told otherwise.
+/// Default time limit of a command in seconds.
 pub const TIME_LIMIT_SECONDS: u32 = 60;
 /// Longest time limit of a command, in seconds: one day.
 pub const TIME_LIMIT_SECONDS_MAX: u32 = 24 * 3600;
 /// How much of a command's output an error shows, in bytes.
 const SHOWN_BYTES: usize = 1024;
 
-/// A program that is started once for each call (spec M2, X).
+/// A program that is started once for each attempt of a call (spec M2, X).
 ///
-/// * **No shell**: `argv` is the program and its arguments, as they are. The call's arguments are never part
-///   of it: they come as canonical JSON text on standard input, byte for byte what was approved.
+/// * **No shell**: `argv` is the program and its arguments, unchanged. The call's arguments are never part of it: they
+///   come as canonical JSON text on standard input, byte for byte what was approved.
 /// * **Clean environment**: only [`PASSED_ENV`], the names given to [`CommandTool::pass_env`], and
-///   `COUNTERSIGN_IDEMPOTENCY_KEY`, `COUNTERSIGN_SESSION_ID`, `COUNTERSIGN_TOOL_USE_ID` and
-///   `COUNTERSIGN_ATTEMPT` (a number from 1). No other variable of the server, so no secret of it.
-/// * **Result**: standard output, unchanged. Bytes that are not UTF-8 are replaced and a last line says so.
-///   More than the output limit is an error, and the program is killed.
+///   `COUNTERSIGN_IDEMPOTENCY_KEY`, `COUNTERSIGN_SESSION_ID`, `COUNTERSIGN_TOOL_USE_ID` and `COUNTERSIGN_ATTEMPT` (a
+///   number from 1). No other variable of the server, and so none of its secrets.
+/// * **Result**: standard output, unchanged. Bytes that are not UTF-8 are replaced and a last line says so. Output
+///   beyond the limit is an error, and the program is killed.
 /// * **Errors** for the model: an exit code other than 0 (with the end of standard error), a signal, the time
 ///   limit, a program that cannot be started.
-/// * **It ends as a whole**: the program leads its own process group, which is killed (SIGKILL) when the call
-///   is cancelled, at the time limit, and 100 ms after the program has ended (at once if nothing holds its
-///   output open). A program cannot leave a background process behind in its group.
+/// * **It ends as a whole**: the program leads its own process group, which is killed (SIGKILL) when the call is
+///   cancelled, at the time limit, and 100 ms after the program has ended (at once if its output is closed). A program
+///   cannot leave a background process behind in its group.
 #[derive(Clone, Debug)]
 pub struct CommandTool {
     inner: Arc<Inner>,
@@ -60,8 +60,8 @@ struct Inner {
 }
 
 impl CommandTool {
-    /// A command: the program and its arguments. A program without a `/` is looked for in `PATH`; a relative
-    /// one with a `/` is relative to the working directory.
+    /// A command: the program and its arguments. A program without a `/` is searched for in `PATH`; a relative one with
+    /// a `/` is relative to the working directory.
     ///
     /// # Errors
     /// `argv` is empty, its program is empty, or a part has a NUL character.
@@ -86,7 +86,7 @@ impl CommandTool {
         Ok(CommandTool { inner: Arc::new(inner) })
     }
 
-    /// The working directory; without it, the server's own.
+    /// The working directory; the server's own by default.
     #[must_use]
     pub fn cwd(mut self, directory: impl Into<PathBuf>) -> CommandTool {
         Arc::make_mut(&mut self.inner).cwd = Some(directory.into());
@@ -108,7 +108,7 @@ impl CommandTool {
         self
     }
 
-    /// More variables to take over from the server's environment, if they are set there when a call starts.
+    /// More variables to pass on from the server's environment, if they are set there when a call starts.
     #[must_use]
     pub fn pass_env(mut self, names: impl IntoIterator<Item = impl Into<String>>) -> CommandTool {
         Arc::make_mut(&mut self.inner).pass_env.extend(names.into_iter().map(Into::into));
@@ -117,10 +117,10 @@ impl CommandTool {
 }
 
 impl CommandTool {
-    /// Starts the program with this text on its standard input, for something that is no tool call: a guardrail.
+    /// Starts the program with this text on its standard input, for something other than a tool call: a guardrail.
     ///
     /// # Errors
-    /// It could not be started, or failed: what a call of it would be told.
+    /// It could not be started, or failed, with the text that the result of a call would have.
     #[doc(hidden)]
     pub async fn answer(&self, input: &str, locale: Locale) -> Result<String, ToolError> {
         self.inner.run(input, &[], locale).await
@@ -143,7 +143,7 @@ impl Tool for CommandTool {
 }
 
 impl Inner {
-    /// Starts the program with this text on its standard input and these variables of its own.
+    /// Starts the program with this text on its standard input and these extra variables.
     async fn run(&self, input: &str, own: &[(&str, String)], locale: Locale) -> Result<String, ToolError> {
         let say = |text, values: &[(&str, &str)]| Err(ToolError::new(locale.fill(text, values)));
         let program = Path::new(&self.program).display().to_string();

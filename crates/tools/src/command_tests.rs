@@ -1,4 +1,4 @@
-//! Real processes: each test breaks one promise of [`super::CommandTool`] if it is not kept.
+//! Real processes: each test checks one promise of [`super::CommandTool`].
 
 use std::{fs, time::Instant};
 
@@ -17,7 +17,7 @@ async fn error(tool: &CommandTool) -> String {
     run(tool, "{}").await.expect_err("an error").message
 }
 
-/// Whether the process whose id the script wrote into `file` still runs (a zombie does not).
+/// Whether the process whose id the script wrote into `file` is still running (a zombie is not).
 fn runs(file: &Path) -> bool {
     let id = fs::read_to_string(file).expect("the script wrote its process id");
     match fs::read_to_string(format!("/proc/{}/stat", id.trim())) {
@@ -49,7 +49,7 @@ async fn m2_arguments_larger_than_a_pipe_reach_a_command_that_answers_at_the_sam
 }
 
 #[tokio::test]
-async fn m2_a_command_that_does_not_read_its_arguments_is_no_error() {
+async fn m2_a_command_may_ignore_its_arguments() {
     let args = "x".repeat(200_000);
     assert_eq!(run(&sh("echo done"), &args).await.expect("result"), "done\n");
 }
@@ -162,7 +162,7 @@ async fn m2_the_time_limit_ends_the_command_and_all_it_started() {
 async fn m2_dropping_the_call_ends_the_command_and_all_it_started() {
     let dir = tempfile::tempdir().expect("dir");
     let (child, grandchild) = (dir.path().join("child"), dir.path().join("grandchild"));
-    // The child ignores what can be ignored.
+    // The child ignores every signal it can.
     let script = format!(
         "trap '' TERM INT HUP; echo $$ > {}; sleep 600 & echo $! > {}; wait",
         child.display(),

@@ -1,9 +1,8 @@
-//! Tools that are requests: the arguments filled into a template, the answer's body as the result (spec M2).
+//! HTTP tools: the arguments filled into a template, the answer's body as the result (spec M2).
 //!
-//! The template is taken apart when it is declared. What a value can do depends on where it is placed and not on what
-//! it is, so no text of a model is ever parsed as a part of an address, a header or a JSON text. The template's digest
-//! is the tool's source, as for tools of MCP servers: with another template it is another tool to those who approved
-//! it.
+//! The template is parsed when it is declared. What a value can do depends on its place and not on its text, so no text
+//! of a model is ever parsed as a part of an address, a header or a JSON text. The template's digest is the tool's
+//! source, as for tools of MCP servers: with another template, approvals no longer apply.
 
 mod answer;
 mod declared;
@@ -28,22 +27,22 @@ use countersign_engine::{
     tool::{CallFacts, Hints, Previewer, Tool, ToolEntry, ToolError, ToolSpec},
 };
 
-/// The header that every attempt of a call has with the same value, unless the request declares one of this name.
+/// The header with the same value for every attempt of a call, unless the request declares one of this name.
 pub const IDEMPOTENCY_KEY: &str = "Idempotency-Key";
 
-/// A request that is made once for each attempt of a call (spec M2, X).
+/// A request that is sent once for each attempt of a call (spec M2, X).
 ///
-/// * **Where it goes stands fast**: scheme, host and port are literal, `http` or `https`. A value in the path or the query
-///   is percent-encoded, all but letters, digits and `-._~`, so that it is never more than the text of its place: it adds no
-///   segment and no parameter. One that is empty, has a `/` or `\`, or would make a `.` or `..`, is refused in a path.
-/// * **Headers** take printable ASCII; a value with anything else, above all a line end, is refused.
-/// * **JSON**: a string that is exactly one place becomes the argument itself, with the digits it was written with.
-/// * **Secrets** are `{{ env.NAME }}` places, whose values are given by [`HttpRequest::env`]. They are in no preview, error,
-///   log or state, and where the answer repeats one it is taken out.
-/// * **One attempt is sent once**: on a connection of its own, without retries, following no redirect, through no proxy on
-///   this machine. Every attempt of a call has the same [`IDEMPOTENCY_KEY`], that of [`Permit::idempotency_key`].
-/// * **Result**: the body of an answer with a status of 2xx, which must be UTF-8 text. More than the output limit is an
-///   error. An answer with another status is an error, with the beginning of its body.
+/// * **The server is fixed**: scheme, host and port are literal, `http` or `https`. A value in the path or the query is
+///   percent-encoded, except letters, digits and `-._~`, so that it stays within its place: it adds no segment and no
+///   parameter. In a path, a value that is empty, has a `/` or `\`, or would make a `.` or `..`, is refused.
+/// * **Headers** accept printable ASCII; a value with anything else, above all a line end, is refused.
+/// * **JSON**: a string that is exactly one place becomes the argument itself, with its original digits.
+/// * **Secrets** are `{{ env.NAME }}` places, whose values are given by [`HttpRequest::env`]. They are in no preview,
+///   error, log or state, and are redacted where the answer repeats one.
+/// * **One attempt is sent once**: on a connection of its own, without retries or redirects, and to this machine without
+///   a proxy. Every attempt of a call has the same [`IDEMPOTENCY_KEY`], that of [`Permit::idempotency_key`].
+/// * **Result**: the body of an answer with a status of 2xx, which must be UTF-8 text. A body beyond the output limit
+///   is an error. So is an answer with another status, with the beginning of its body.
 /// * **It ends as a whole**: the connection is closed when the call is cancelled, and at the time limit.
 ///
 /// ```
@@ -103,9 +102,9 @@ impl HttpTool {
         self
     }
 
-    /// The tool: nobody is asked about it, and it is not idempotent, unless it is said; `GET` and `HEAD` count as reading
-    /// only (RFC 9110, 9.2.1). A reviewer is shown the request. One that was approved is asked about again when the
-    /// template is another one by the time it would run; the value of a secret is no part of that.
+    /// The tool. By default it needs no approval and is not idempotent; `GET` and `HEAD` count as read-only (RFC 9110,
+    /// 9.2.1). A reviewer is shown the request. An approved call is asked about again if the template has changed by
+    /// the time it would run; the value of a secret is not part of that.
     #[must_use]
     pub fn entry(self, spec: ToolSpec) -> ToolEntry {
         let request = &self.inner.request;
@@ -117,8 +116,8 @@ impl HttpTool {
     }
 }
 
-/// A client for this address. No connection is used a second time: one that the server has closed meanwhile would leave
-/// it unknown whether it got the request.
+/// A client for this address. No connection is reused: if the server has closed one meanwhile, it would be unknown
+/// whether it got the request.
 fn client(request: &declared::Compiled) -> Result<Client, HttpToolError> {
     let client = outgoing::client(&request.base).retry(reqwest::retry::never()).pool_max_idle_per_host(0).build();
     client.map_err(|error| HttpToolError::new("url", format!("cannot be reached from here: {}", chain(error))))
@@ -134,7 +133,7 @@ impl Tool for HttpTool {
 }
 
 impl Inner {
-    /// Makes the request for these arguments, once.
+    /// Sends the request for these arguments, once.
     async fn run(&self, args: &str, key: &str, locale: Locale) -> Result<String, String> {
         let args = Json::parse(args, limits::JSON_DEPTH).map_err(|error| error.to_string())?;
         let filled = self.request.fill(&args, Secrets::Real).map_err(|error| error.say(locale))?;
@@ -206,11 +205,11 @@ impl Previewer for HttpTool {
     }
 }
 
-/// What of a method matters here.
+/// The properties of a method that matter here.
 trait Meaning {
-    /// Whether it asks for nothing to be changed (RFC 9110, 9.2.1).
+    /// Whether it is safe, that is, read-only (RFC 9110, 9.2.1).
     fn reads(&self) -> bool;
-    /// Whether the arguments are its body where nothing else is said.
+    /// Whether the arguments are its body by default.
     fn has_body(&self) -> bool;
 }
 

@@ -1,4 +1,4 @@
-//! A connection to a server, and what its user remembers.
+//! A connection to a server, and its user's memory.
 
 use std::{net::SocketAddr, sync::LazyLock, time::Duration};
 
@@ -12,15 +12,15 @@ use tokio_tungstenite::{
     tungstenite::{Message, client::IntoClientRequest as _, http::HeaderValue},
 };
 
-/// How long a person waits for anything at all before the session counts as stuck.
+/// How long a person waits for any frame before the session counts as stuck.
 pub const PATIENCE: Duration = Duration::from_secs(90);
 
-/// Why nothing more comes.
+/// Why a connection is over.
 #[derive(Debug)]
 pub enum Over {
-    /// The connection is gone, as it is when the server was killed.
+    /// The connection is gone, as after a kill of the server.
     Gone,
-    /// Something that must not be.
+    /// A violation.
     Wrong(String),
 }
 
@@ -43,7 +43,7 @@ impl Conn {
     /// Connects and reads `hello`.
     ///
     /// # Errors
-    /// Nobody is there, or what is there is no Countersign.
+    /// No server answers, or it is not Countersign.
     pub async fn open(address: SocketAddr, token: Option<&str>) -> Result<Conn, Over> {
         let mut request =
             format!("ws://{address}/v1/ws").into_client_request().map_err(|error| Over::Wrong(error.to_string()))?;
@@ -80,14 +80,14 @@ impl Conn {
     /// The next frame.
     ///
     /// # Errors
-    /// The connection is gone, nothing came for too long, or it is no JSON.
+    /// The connection is gone, nothing came for too long, or it is not JSON.
     pub async fn recv(&mut self) -> Result<Value, Over> {
         let text = async {
             loop {
                 match self.socket.next().await {
                     Some(Ok(Message::Text(text))) => return Ok(text),
                     Some(Ok(Message::Close(_)) | Err(_)) | None => return Err(Over::Gone),
-                    // The heartbeat of a server that has nothing to say does not make the wait longer.
+                    // The heartbeat of an idle server does not extend the wait.
                     Some(Ok(_)) => {}
                 }
             }
@@ -104,7 +104,7 @@ impl Conn {
     }
 }
 
-/// Checks that a frame is one of those that the server publishes, and has nothing that is not published (spec R12).
+/// Checks a frame against the published schema, which allows nothing else (spec R12).
 fn published(frame: &Value) -> Result<(), Over> {
     static FRAMES: LazyLock<Result<Validator, String>> = LazyLock::new(|| {
         let wire = closed(&wire_schema());
@@ -113,17 +113,19 @@ fn published(frame: &Value) -> Result<(), Over> {
         jsonschema::draft202012::new(&schema).map_err(|error| error.to_string())
     });
     let frames = FRAMES.as_ref().map_err(|error| Over::Wrong(error.clone()))?;
-    frames.validate(frame).map_err(|error| Over::Wrong(format!("R12: {frame} is not what is published: {error}")))
+    frames
+        .validate(frame)
+        .map_err(|error| Over::Wrong(format!("R12: {frame} does not match the published schema: {error}")))
 }
 
-/// What a person asked for, and the answer: the memory that outlives every server.
+/// A person's request, and its answer: the memory that outlives every server.
 #[derive(Clone, Debug)]
 pub struct Request {
     /// Its `request_id`.
     pub id: String,
     /// The frame, which is sent again unchanged until it is answered.
     pub frame: Value,
-    /// What it asks for.
+    /// What it requests.
     pub what: Asked,
     /// How often it was sent.
     pub sends: u32,
@@ -134,7 +136,7 @@ pub struct Request {
 /// What a request asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Asked {
-    /// To take a message.
+    /// To accept a message.
     Message {
         /// Its text.
         text: String,
@@ -150,7 +152,7 @@ pub enum Asked {
     Answers {
         /// The interruption's number.
         n: u32,
-        /// What must be recorded: question → answer, those left out filled in.
+        /// What must be recorded: question → answer, with omitted ones filled in.
         answers: Value,
     },
     /// To cancel.

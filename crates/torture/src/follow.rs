@@ -1,10 +1,10 @@
-//! The event stream of a session, checked and folded while it comes (spec W2, R7).
+//! The event stream of a session, checked and folded as it arrives (spec W2, R7).
 
 use std::collections::{BTreeMap, HashMap};
 
 use serde_json::Value;
 
-/// What a session looks like to somebody who has folded its events.
+/// A session as its folded events show it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Fold {
     /// The messages, by number of appearance.
@@ -13,9 +13,9 @@ pub struct Fold {
     pub status: Option<(String, Vec<String>)>,
     /// Every `run_status`, in order.
     pub statuses: Vec<String>,
-    /// The interruptions that are over, in order: key and resolution.
+    /// The resolved interruptions, in order: key and resolution.
     pub resolved: Vec<(String, String)>,
-    /// What was answered to questions, by key.
+    /// The answers to questions, by key.
     pub answered: BTreeMap<String, Value>,
     /// The groups, in order: id, and the summary at their end.
     pub groups: Vec<(String, Option<String>)>,
@@ -26,11 +26,11 @@ pub struct Fold {
 pub struct FoldedMessage {
     /// Its id.
     pub id: String,
-    /// Who speaks.
+    /// The speaker.
     pub role: String,
     /// Its blocks by index.
     pub blocks: BTreeMap<u64, FoldedBlock>,
-    /// Why it stopped; none while it is open.
+    /// Why it stopped; `None` while it is open.
     pub stop_reason: Option<String>,
 }
 
@@ -45,11 +45,11 @@ pub struct FoldedBlock {
     pub content: Option<Value>,
     /// Whether it is complete.
     pub closed: bool,
-    /// The group it stands in.
+    /// The group it is in.
     pub group: Option<String>,
 }
 
-/// Somebody who follows one session over any number of connections.
+/// A client that follows one session over any number of connections.
 #[derive(Clone, Debug)]
 pub struct Follow {
     session_id: String,
@@ -59,13 +59,13 @@ pub struct Follow {
     open: Option<(String, u64, u64)>,
     /// The open group.
     group: Option<String>,
-    /// Whether the next event comes from a new connection, so that the open block may begin again.
+    /// Whether the next event comes from a new connection, so that the open block may start over.
     reconnected: bool,
     /// What was seen.
     pub fold: Fold,
     /// The questions asked so far, by key.
     pub asked: HashMap<String, Value>,
-    /// Blocks that began again.
+    /// Blocks that started over.
     pub restarts: u64,
 }
 
@@ -99,7 +99,7 @@ impl Follow {
     /// Takes the next event.
     ///
     /// # Errors
-    /// It breaks spec W2 or R7: a gap, a repeat, an event that does not fit what came before.
+    /// It violates spec W2 or R7: a gap, a repeat, an event that does not fit what came before.
     pub fn event(&mut self, event: &Value) -> Result<(), String> {
         self.take(event).map_err(|what| format!("R7 {}: {what}, after seq {}: {event}", self.session_id, self.seq))
     }
@@ -127,7 +127,7 @@ impl Follow {
                 .as_ref()
                 .is_some_and(|(message, index, at)| (message, *index, *at) == (&place.0, place.1, seq));
         if again {
-            // A live model call that is tried again begins its block over on the same connection, too.
+            // A retried model call restarts its block on the same connection, too.
             self.restarts += 1;
             self.reconnected = false;
             if self.block(&place)?.start != event["content_block"] {
@@ -272,8 +272,8 @@ impl Follow {
     }
 }
 
-/// Whether a block stands in a group or outside; `None` if it may be either. No tool of the torture is
-/// displayed as content.
+/// Whether a block belongs in a group or outside; `None` if it may be either. No tool of the torture is displayed as
+/// content.
 fn grouped(block: &Value) -> Option<bool> {
     match block["type"].as_str().unwrap_or_default() {
         "text" => Some(false),
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn r7_a_block_that_begins_again_replaces_its_content() {
+    fn r7_a_block_that_starts_over_replaces_its_content() {
         let mut follow = started();
         follow.reconnect();
         let again = json!({ "type": "content_block_start", "session_id": "s", "seq": 2, "message_id": "m", "index": 0, "content_block": { "type": "text" } });
@@ -314,12 +314,12 @@ mod tests {
         follow.event(&stop(3)).expect("stop");
         assert_eq!(follow.fold.messages[0].blocks[&0].text, "");
         assert_eq!(follow.restarts, 1);
-        // Once it is closed it cannot begin again.
+        // Once it is closed it cannot start over.
         assert!(follow.event(&again).expect_err("a repeat").contains("repeated"));
     }
 
     #[test]
-    fn r7_gaps_repeats_and_strangers_are_found() {
+    fn r7_gaps_repeats_and_foreign_events_are_found() {
         assert!(started().event(&stop(4)).expect_err("a gap").contains("a gap"));
         assert!(started().event(&stop(2)).expect_err("a repeat").contains("repeated"));
         let other = json!({ "type": "content_block_stop", "session_id": "s", "seq": 3, "message_id": "m", "index": 1 });

@@ -1,4 +1,4 @@
-//! A server as a child process: started, waited for, killed.
+//! A server as a child process: started, awaited, killed.
 
 use std::{fs, net::SocketAddr, os::unix::process::ExitStatusExt as _, process::Stdio, time::Duration};
 
@@ -10,7 +10,7 @@ use tokio::{
 
 use crate::world::World;
 
-/// How long a server may take to listen, or to die when it was killed.
+/// How long a server may take to listen, or to die once it is killed.
 const DEADLINE: Duration = Duration::from_secs(60);
 const SIGKILL: i32 = 9;
 
@@ -35,7 +35,7 @@ impl Server {
     /// Starts a server in a world; with a failpoint (`NAME` or `NAME:N`) it dies there.
     ///
     /// # Errors
-    /// It could not be started, or ended in another way than at its failpoint: what it said.
+    /// It could not be started, or ended other than at its failpoint, with its output.
     pub async fn start(world: &World, failpoint: Option<&str>) -> Result<Started, String> {
         let log = fs::File::options().create(true).append(true).open(world.path("server.log"));
         let log = log.map_err(|error| format!("the server's log cannot be written: {error}"))?;
@@ -71,7 +71,7 @@ impl Server {
     /// Waits until it dies.
     ///
     /// # Errors
-    /// It ended in another way than by SIGKILL.
+    /// It ended other than by SIGKILL.
     pub async fn dead(&mut self, world: &World) -> Result<(), String> {
         died(world, &mut self.child).await
     }
@@ -81,7 +81,7 @@ impl Server {
     /// # Errors
     /// It had ended by itself.
     pub async fn kill(mut self, world: &World) -> Result<(), String> {
-        // It fails only if it is dead already, at its failpoint.
+        // It fails only if it is already dead, at its failpoint.
         let _ = self.child.start_kill();
         timeout(DEADLINE, self.dead(world)).await.map_err(|_| "the killed server does not end".to_owned())?
     }

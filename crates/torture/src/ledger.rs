@@ -1,4 +1,4 @@
-//! The ledger: a file outside the product in which every tool writes down that it began and that it ended.
+//! The ledger: a file outside the product in which every tool records that it began and that it ended.
 
 use std::{
     fs::{self, OpenOptions},
@@ -18,9 +18,9 @@ pub struct Line {
     pub what: What,
     /// The tool.
     pub tool: String,
-    /// What the tool was given as `COUNTERSIGN_IDEMPOTENCY_KEY`.
+    /// The tool's `COUNTERSIGN_IDEMPOTENCY_KEY`.
     pub key: String,
-    /// What the tool was given as `COUNTERSIGN_ATTEMPT`.
+    /// The tool's `COUNTERSIGN_ATTEMPT`.
     pub attempt: u32,
     /// SHA-256 of the bytes on its standard input, in hexadecimal.
     pub digest: String,
@@ -28,7 +28,7 @@ pub struct Line {
     pub canonical: bool,
 }
 
-/// Which side of the effect a line stands on.
+/// Which side of the effect a line records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum What {
@@ -38,14 +38,15 @@ pub enum What {
     End,
 }
 
-/// A kill ends a write to a file between two of its pages, and nowhere else; larger pages end at multiples of this, too.
+/// A kill cuts a write to a file between two of its pages, and nowhere else; larger pages end at multiples of this,
+/// too.
 const PAGE_BYTES: usize = 4096;
 
-/// The lines of a ledger, in order; none if nothing has written to it yet. Who was killed in the middle of a line has
-/// written none: it was killed before what the line says.
+/// The lines of a ledger, in order; none if nothing has written to it yet. A tool killed in the middle of a line has
+/// not written it: it was killed before the effect that the line records.
 ///
 /// # Errors
-/// It cannot be read, or a line is not one.
+/// It cannot be read, or has an invalid line.
 pub fn read(path: &Path) -> Result<Vec<Line>, String> {
     let text = match fs::read_to_string(path) {
         Ok(text) => text,
@@ -67,8 +68,8 @@ pub fn read(path: &Path) -> Result<Vec<Line>, String> {
     Ok(lines)
 }
 
-/// The lines once no tool is at work any more. Tools of a killed server go on for some milliseconds, or
-/// were killed in the middle; the latter are not waited for longer than a moment.
+/// The lines once no tool is running any more. Tools of a killed server run on for some milliseconds, or were killed in
+/// the middle; those are waited for only briefly.
 ///
 /// # Errors
 /// As [`read`].
@@ -87,11 +88,11 @@ pub async fn settled(path: &Path) -> Result<Vec<Line>, String> {
     Ok(lines)
 }
 
-/// What every tool of the torture does: a line, a small pause (`ms` of its arguments), a line. With
-/// `fail` in its arguments it ends as a failure.
+/// What every tool of the torture does: a line, a small pause (`ms` of its arguments), a line. With `fail` in its
+/// arguments it ends as a failure.
 ///
 /// # Errors
-/// The environment is not what spec M2 promises, or the ledger cannot be written.
+/// The environment is not as spec M2 promises, or the ledger cannot be written.
 pub fn tool(path: &Path, tool: &str) -> Result<(), String> {
     let mut input = Vec::new();
     io::stdin().read_to_end(&mut input).map_err(|error| format!("no input: {error}"))?;
@@ -110,13 +111,13 @@ pub fn tool(path: &Path, tool: &str) -> Result<(), String> {
     std::thread::sleep(Duration::from_millis(args["ms"].as_u64().unwrap_or(0).min(1000)));
     line.what = What::End;
     append(path, &line)?;
-    // The server may be gone, which is its affair.
+    // The server may be gone.
     let _ = writeln!(io::stdout(), "{tool} {} done", line.key);
     if args["fail"] == Value::Bool(true) { Err("told to fail".to_owned()) } else { Ok(()) }
 }
 
 fn append(path: &Path, line: &Line) -> Result<(), String> {
-    // A line break before it, too: whatever was left of the line before, this one is whole.
+    // With a leading line break: whatever was left of the line before, this one is whole.
     let text = format!("\n{}\n", serde_json::to_string(line).map_err(|error| error.to_string())?);
     let write = || {
         let mut file = OpenOptions::new().create(true).append(true).open(path)?;
@@ -131,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn r4_a_line_that_a_kill_cut_at_a_page_is_none_and_cut_elsewhere_an_error() {
+    fn r4_a_line_cut_by_a_kill_at_a_page_is_ignored_and_cut_elsewhere_an_error() {
         let path = std::env::temp_dir().join(format!("countersign-ledger-{}", std::process::id()));
         let line = Line {
             what: What::Begin,

@@ -1,13 +1,13 @@
-//! Real processes, real kills: a Countersign server is killed at every named point and at random moments,
-//! and what is left is checked against the promises of spec R1 to R4 and R7.
+//! Real processes, real kills: a Countersign server is killed at every failpoint and at random moments, and what is
+//! left is checked against the promises of spec R1 to R4 and R7.
 //!
 //! * [`world`] makes a folder with a configuration, scripted models and tools that write a [`ledger`];
 //! * [`harness`] starts servers in it and kills them;
-//! * [`client`] and [`player`] are people: they talk, decide, reconnect and send again what was not
-//!   acknowledged, and remember every answer;
-//! * [`follow`] checks the event stream while it comes;
-//! * [`checker`] joins journal, ledger and the people's memories when all is over;
-//! * [`torture`] puts them together.
+//! * [`client`] and [`player`] are people: they talk, decide, reconnect and resend what was not acknowledged, and
+//!   remember every answer;
+//! * [`follow`] checks the event stream as it arrives;
+//! * [`checker`] compares journal, ledger and the people's memories at the end;
+//! * [`torture`] combines them.
 //!
 //! Never published, and the only place that builds the runtime with its failpoints.
 

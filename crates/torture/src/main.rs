@@ -1,4 +1,4 @@
-//! `countersign-torture`: kills servers for as long as it is told to, and says what broke.
+//! `countersign-torture`: kills servers for a given time, and reports what broke.
 
 use std::{
     path::PathBuf,
@@ -91,7 +91,7 @@ async fn round(tool: &std::path::Path, run: &Run, seed: u64, report: &mut Report
     for at_acks in [false, true] {
         report.add(&torture::random(tool, seed, run.sessions, 100, at_acks).await?);
     }
-    // A few hits of every failpoint, other ones each round.
+    // A few hits of every failpoint, different ones each round.
     for point in POINTS {
         report.add(&torture::enumerate(tool.to_owned(), point, 1 + seed % 7, 7, seed).await?);
     }

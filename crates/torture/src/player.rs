@@ -1,4 +1,4 @@
-//! A person with one session: talks, decides by a fixed policy, reconnects, sends again.
+//! A person with one session: talks, decides by a fixed policy, reconnects, resends.
 
 use std::{
     net::SocketAddr,
@@ -21,7 +21,7 @@ use crate::{
     rng::Rng,
 };
 
-/// Where the server is now; none while there is none.
+/// The server's current address; `None` while there is none.
 pub type Address = watch::Receiver<Option<SocketAddr>>;
 
 /// One person and one session.
@@ -29,17 +29,17 @@ pub type Address = watch::Receiver<Option<SocketAddr>>;
 pub struct Player {
     /// The session.
     pub session_id: String,
-    /// What was seen of it.
+    /// What it has seen of it.
     pub follow: Follow,
-    /// What was asked for, in order. Only the last one can be without an answer.
+    /// Its requests, in order. Only the last one can be unanswered.
     pub requests: Vec<Request>,
     agent: String,
     seed: u64,
     /// Messages to send in all.
     messages: usize,
-    /// Out of 100 moments in which it could cancel, how often it does.
+    /// Percentage of cancels at the moments when it could cancel.
     cancels: u64,
-    /// After how many of 100 frames it hangs up.
+    /// Percentage of frames after which it hangs up.
     hang_ups: u64,
     /// Frames so far.
     frames: u64,
@@ -47,7 +47,7 @@ pub struct Player {
     pub hung_up: u64,
     /// No more messages after the current turn.
     enough: Arc<AtomicBool>,
-    /// Told of every acknowledgement.
+    /// Notified of every acknowledgement.
     acks: Option<mpsc::UnboundedSender<()>>,
     /// Connections so far.
     pub connections: u64,
@@ -55,7 +55,7 @@ pub struct Player {
 }
 
 impl Player {
-    /// Somebody who sends this many messages to an agent.
+    /// A person who sends this many messages to an agent.
     #[must_use]
     pub fn new(session_id: &str, agent: &str, seed: u64, messages: usize) -> Player {
         Player {
@@ -76,14 +76,14 @@ impl Player {
         }
     }
 
-    /// Cancels in that many of 100 moments.
+    /// Sets the percentage of moments at which it cancels.
     #[must_use]
     pub fn cancels(mut self, percent: u64) -> Player {
         self.cancels = percent;
         self
     }
 
-    /// Ends the connection after that many of 100 frames, wherever they are in the stream.
+    /// Sets the percentage of frames after which it ends the connection, wherever they are in the stream.
     #[must_use]
     pub fn hangs_up(mut self, percent: u64) -> Player {
         self.hang_ups = percent;
@@ -97,14 +97,14 @@ impl Player {
         self
     }
 
-    /// Tells of every acknowledgement.
+    /// Notifies of every acknowledgement.
     #[must_use]
     pub fn tell(mut self, acks: mpsc::UnboundedSender<()>) -> Player {
         self.acks = Some(acks);
         self
     }
 
-    /// Has one more message to send, and goes on without cancelling.
+    /// Sends one more message, and stops cancelling.
     pub fn one_more(&mut self) {
         self.messages = self.messages_acked() + 1;
         self.cancels = 0;
@@ -126,7 +126,7 @@ impl Player {
             let Some(now) = now else { continue };
             match self.connected(now).await {
                 Ok(()) => return Ok(()),
-                // The same address once more until there is another one: it may be a hiccup.
+                // The same address again until there is a new one: it may be a hiccup.
                 Err(Over::Gone) => drop(timeout(Duration::from_millis(10), address.changed()).await),
                 Err(Over::Wrong(what)) => {
                     let last = self.requests.last();
@@ -144,7 +144,7 @@ impl Player {
         self.connections += 1;
         if !self.requests.is_empty() {
             self.follow.reconnect();
-            // Counted first: what the request has caused may now come before its answer.
+            // Counted first: the effects of the request may now come before its answer.
             if let Some(request) = self.requests.last_mut().filter(|request| request.answer.is_none()) {
                 request.sends += 1;
             }
@@ -171,7 +171,7 @@ impl Player {
         }
     }
 
-    /// Takes one frame and says its type.
+    /// Takes one frame and returns its type.
     async fn read(&mut self, conn: &mut Conn) -> Result<String, Over> {
         let frame = conn.recv().await?;
         let kind = frame["type"].as_str().unwrap_or_default().to_owned();
@@ -215,13 +215,13 @@ impl Player {
         };
         request.answer = Some(answer);
         if let Some(acks) = &self.acks {
-            // Nobody listening is fine.
+            // There may be no listener.
             let _ = acks.send(());
         }
         Ok(())
     }
 
-    /// An `ack` comes before what it causes (spec W2). After a crash the cause may be older than this connection.
+    /// An `ack` comes before its effects (spec W2). After a crash the effect may be older than this connection.
     fn ack_comes_first(&self, frame: &Value) -> Result<(), Over> {
         let early = self.requests.last().is_some_and(|request| {
             request.answer.is_none()
@@ -254,7 +254,7 @@ impl Player {
             Some((status, pending)) => (status.as_str(), pending.as_slice()),
             None => ("", &[][..]),
         };
-        // Each message is a turn, and each turn comes to one end.
+        // Each message is a turn, and each turn ends once.
         let over = |status: &&String| matches!(status.as_str(), "completed" | "failed" | "cancelled");
         if self.follow.fold.statuses.iter().filter(over).count() >= sent {
             if sent >= self.messages || (sent > 0 && self.enough.load(Ordering::SeqCst)) {
@@ -308,12 +308,12 @@ enum Next {
     Done,
 }
 
-/// The digest that names a request: of questions their own, else that of its first action.
+/// The digest that names a request: for questions their own, else that of its first action.
 fn digest_of(asked: &Value) -> &Value {
     if asked["actions"].is_array() { &asked["actions"][0]["digest"] } else { &asked["digest"] }
 }
 
-/// What this person decides about a request: the same whenever it is asked.
+/// This person's decision on a request: always the same.
 #[must_use]
 pub fn decide(seed: u64, key: &str, asked: &Value) -> Vec<Value> {
     let Some(actions) = asked["actions"].as_array() else {
@@ -349,8 +349,8 @@ pub fn decide(seed: u64, key: &str, asked: &Value) -> Vec<Value> {
     actions.iter().map(decide).collect()
 }
 
-/// What this person answers to questions, the same whenever they are asked: what is sent, and what must be
-/// recorded. `None` if they are declined.
+/// This person's answer to questions, always the same: what is sent, and what must be recorded. `None` if they are
+/// declined.
 #[must_use]
 pub fn answer(seed: u64, key: &str, asked: &Value) -> Option<(Value, Value)> {
     let mut rng = Rng::of(seed, &format!("answer {key}"));

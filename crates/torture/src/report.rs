@@ -6,7 +6,7 @@ use countersign::run::failpoint::POINTS;
 
 use crate::checker::Counts;
 
-/// Who killed a server where it was not a failpoint.
+/// The label of kills that were not at a failpoint.
 pub const OUTSIDE: &str = "SIGKILL from outside";
 
 /// What a run did and saw.
@@ -20,7 +20,7 @@ pub struct Report {
     pub connections: u64,
     /// Connections that people ended themselves.
     pub hung_up: u64,
-    /// Blocks that began again.
+    /// Blocks that started over.
     pub restarts: u64,
     /// Groups that people saw.
     pub groups: u64,
@@ -31,7 +31,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// Adds another.
+    /// Adds another report.
     pub fn add(&mut self, other: &Report) {
         self.worlds += other.worlds;
         other.kills.iter().for_each(|(point, kills)| *self.kills.entry(point.clone()).or_default() += kills);

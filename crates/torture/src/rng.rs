@@ -1,4 +1,4 @@
-//! Numbers that follow from a seed, so that a run can be had again.
+//! Deterministic random numbers, so that a run can be repeated.
 
 /// SplitMix64.
 #[derive(Clone, Debug)]
@@ -11,7 +11,7 @@ impl Rng {
         Rng(seed)
     }
 
-    /// The numbers of this seed for this purpose: the same wherever and whenever they are asked for.
+    /// The numbers of this seed for this purpose: the same whenever they are drawn.
     #[must_use]
     pub fn of(seed: u64, purpose: &str) -> Rng {
         // FNV-1a.

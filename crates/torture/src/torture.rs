@@ -41,7 +41,7 @@ const SERVERS: usize = 100_000;
 /// More hits than any failpoint has in the scenario.
 const HITS: u64 = 1000;
 
-/// What becomes of one server.
+/// What happens to one server.
 #[derive(Debug, Default)]
 pub struct Plan {
     /// The failpoint it is started with.
@@ -58,11 +58,11 @@ pub enum Kill {
     Never,
     /// After so long.
     After(Duration),
-    /// At once when somebody has seen an acknowledgement.
+    /// As soon as a client has seen an acknowledgement.
     AtAck,
 }
 
-/// Lets people play in a world while server after server goes as `plan` says. Gives the people back, and
+/// Lets people play in a world while servers are killed one after another as `plan` says. Returns the people, and
 /// whether the first server died.
 ///
 /// # Errors
@@ -137,8 +137,8 @@ pub async fn play(
     Err("the world needs too many servers".to_owned())
 }
 
-/// The end of every world: each session takes one more message, its folded events are those of a full
-/// replay, and journal, ledger and memories agree.
+/// The end of every world: each session takes one more message, its folded events equal those of a full replay, and
+/// journal, ledger and memories agree.
 ///
 /// # Errors
 /// What does not.
@@ -228,8 +228,8 @@ pub async fn journals(world: &World, sessions: &[&str]) -> Result<Vec<Vec<Entry>
     Ok(journals)
 }
 
-/// Every `step`-th hit of a failpoint, from the `from`-th on, until the scenario ends without reaching it. Each
-/// hit kills one server; about every second world then meets another failpoint, too.
+/// Every `step`-th hit of a failpoint, from the `from`-th on, until the scenario ends without reaching it. Each hit
+/// kills one server; about every second world then hits another failpoint, too.
 ///
 /// # Errors
 /// A broken promise, with the world's folder.
@@ -304,7 +304,7 @@ pub async fn random(tool: &Path, seed: u64, sessions: u64, kills: usize, at_acks
         let (players, _) = play(&world, players, &mut report, Some(acks), plan).await?;
         finish(&world, players, &mut report).await
     };
-    // A bound for the whole run, far beyond what it takes.
+    // A limit for the whole run, far beyond what it takes.
     let bound = PATIENCE * 4 + Duration::from_secs(2) * u32::try_from(kills).unwrap_or(u32::MAX);
     let ended = timeout(bound, run).await.unwrap_or_else(|_| Err("the run does not come to an end".to_owned()));
     ended.map(|()| report).map_err(|what| format!("{what}\n(seed {seed}; see {})", world.keep().display()))

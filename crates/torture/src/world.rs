@@ -1,4 +1,4 @@
-//! A folder with all that a server needs: configuration, scripts, store, ledger.
+//! A folder with everything a server needs: configuration, scripts, store, ledger.
 
 use std::{
     fs,
@@ -22,13 +22,13 @@ pub struct World {
     pub program: PathBuf,
     /// Whether people have names and tokens here.
     pub named: bool,
-    /// Seconds to answer questions, if not the usual ones.
+    /// Seconds to answer questions, if not the default.
     question_timeout: Option<u32>,
 }
 
 impl World {
-    /// Makes one. `tool` is the program whose subcommand `ledger-tool` is every tool; with `named` there
-    /// is an owner and [`DECIDERS`] people with the role that decides.
+    /// Makes one. `tool` is the program whose subcommand `ledger-tool` is every tool; with `named` there is an owner
+    /// and [`DECIDERS`] people with the deciding role.
     ///
     /// # Errors
     /// The server's program is missing, or the folder cannot be written.
@@ -67,13 +67,13 @@ impl World {
         self.dir.path().join(name)
     }
 
-    /// Keeps the folder, for somebody to look at.
+    /// Keeps the folder, for inspection.
     pub fn keep(&mut self) -> &Path {
         self.dir.disable_cleanup(true);
         self.dir.path()
     }
 
-    /// The tokens: variables of the server's environment, and whose they are.
+    /// The tokens: variables of the server's environment, and their subjects.
     #[must_use]
     pub fn tokens(&self) -> Vec<(String, String)> {
         let names = std::iter::once("owner".to_owned()).chain((0..DECIDERS).map(|i| format!("r{i}")));
@@ -129,7 +129,7 @@ impl World {
     }
 }
 
-/// The token of somebody.
+/// The token of a person.
 #[must_use]
 pub fn token(name: &str) -> String {
     format!("{name}-token-0123456789-0123456789")
@@ -138,7 +138,7 @@ pub fn token(name: &str) -> String {
 /// The server's program: beside this one, or in the folder above it (tests run in `deps`).
 ///
 /// # Errors
-/// It is not there.
+/// It does not exist.
 pub fn server_program() -> Result<PathBuf, String> {
     let own = std::env::current_exe().map_err(|error| format!("this program's own path is not known: {error}"))?;
     let found = own.ancestors().skip(1).take(2).map(|folder| folder.join("countersign")).find(|path| path.is_file());

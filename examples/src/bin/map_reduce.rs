@@ -1,5 +1,5 @@
-//! Map-reduce with a person in it: texts are summarised at the same time, each summary waits for its own review, and
-//! what was accepted becomes a report. See `HELP`.
+//! Map-reduce with human review: texts are summarised concurrently, each summary is reviewed separately, and the
+//! accepted ones become a report. See `HELP`.
 
 use std::{env, sync::Arc};
 
@@ -29,9 +29,9 @@ Summarises texts and asks about each summary. The answers may come in any order,
 
 An answer is NUMBER=yes, NUMBER=no, or NUMBER= and a better summary.
 
-    --db FILE          keeps the run in this SQLite file; without it the run is gone with the process
-    --answer ANSWER    answers in place of the terminal; may stand several times
-    --pause            does not ask in the terminal: what is not answered goes on waiting in the file
+    --db FILE          keeps the run in this SQLite file; by default the run is lost with the process
+    --answer ANSWER    answers in place of the terminal; may be repeated
+    --pause            does not ask in the terminal: unanswered requests stay pending in the file
     --help             shows this";
 
 const SESSION: &str = "reviews-1";
@@ -39,7 +39,7 @@ const SESSION: &str = "reviews-1";
 #[derive(Clone, Default, Serialize, Deserialize, GraphState)]
 struct Reviews {
     texts: Vec<String>,
-    /// In the order of the texts, whoever answered first.
+    /// In the order of the texts, whichever was answered first.
     #[graph(append)]
     accepted: Vec<String>,
     #[graph(add)]
@@ -54,7 +54,7 @@ struct Item {
     text: String,
 }
 
-/// What a reviewer says of a summary.
+/// A reviewer's answer about a summary.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum Review {
@@ -65,7 +65,7 @@ enum Review {
 
 async fn review(ctx: Context<Reviews>, item: Item) -> std::result::Result<ReviewsUpdate, NodeError> {
     let Item { number, text } = item;
-    // However often the process comes back, a text is summarised once.
+    // However often the process restarts, a text is summarised once.
     let summary = {
         let text = text.clone();
         ctx.step("summarise", async move {
@@ -140,7 +140,7 @@ async fn main() -> Result<()> {
                 outcome = match read(&answer, &waiting) {
                     Some((question, review)) => runs.resume(&person, &question.key, review).await?,
                     None => {
-                        println!("{} is no answer to what waits", shown_line(&answer));
+                        println!("{} does not answer a pending question", shown_line(&answer));
                         runs.outcome(&person, SESSION).await?
                     }
                 };
@@ -170,7 +170,7 @@ async fn begin_or_go_on(runs: &Runs<Reviews>, person: &Principal, texts: Vec<Str
     }
 }
 
-/// Which question is answered, and how.
+/// The question that is answered, and how.
 fn read<'a>(answer: &str, waiting: &'a [Waiting]) -> Option<(&'a Waiting, Review)> {
     let (number, words) = answer.split_once('=')?;
     let number: usize = number.trim().parse().ok()?;

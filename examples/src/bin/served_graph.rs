@@ -1,5 +1,5 @@
-//! A program of one's own with the server in it: a newsletter whose articles are written at the same time, each waits
-//! for its own review, and what was accepted is published. See `HELP`.
+//! A custom program with the server in it: a newsletter whose articles are written concurrently, each is reviewed
+//! separately, and the accepted ones are published. See `HELP`.
 
 use std::{env, path::PathBuf, sync::Arc, time::Duration};
 
@@ -27,10 +27,10 @@ Serves a graph that makes a newsletter: over HTTP and WebSocket, and in the cons
     curl -d '{\"state\": {\"title\": \"Tea\", \"topics\": [\"Green\", \"Black\"]}}' \\
          -H 'content-type: application/json' http://127.0.0.1:7410/v1/graphs/newsletter/runs
 
-    --outbox DIR       where newsletters are published; the folder must be there by then
-    --db FILE          keeps the runs in this SQLite file; without it they are gone with the process
-    --listen ADDR      another address; port 0 takes a free one
-    --person NAME      may connect, with the token NAME-token; may stand several times. Without any, everybody may
+    --outbox DIR       where newsletters are published; the folder must exist by then
+    --db FILE          keeps the runs in this SQLite file; by default they are lost with the process
+    --listen ADDR      another address; port 0 picks a free one
+    --person NAME      may connect, with the token NAME-token; may be repeated. Without any, everybody may
     --slow SECONDS     how long publishing takes
     --help             shows this";
 
@@ -40,19 +40,19 @@ struct Newsletter {
     title: String,
     /// One article for each.
     topics: Vec<String>,
-    /// How the articles begin.
+    /// The style of the articles.
     tone: String,
-    /// In the order of the topics, whoever was reviewed first.
+    /// In the order of the topics, whichever was reviewed first.
     #[graph(append)]
     articles: Vec<String>,
     #[graph(add)]
     rejected: i64,
-    /// What the last question was answered.
+    /// The answer to the last question.
     extras: Value,
     published: Option<PathBuf>,
 }
 
-/// What a reviewer says of an article.
+/// A reviewer's answer about an article.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Review {
@@ -75,7 +75,7 @@ async fn outline(ctx: Context<Newsletter>) -> std::result::Result<NewsletterUpda
 async fn article(ctx: Context<Newsletter>, topic: String) -> std::result::Result<NewsletterUpdate, NodeError> {
     let tone = ctx.state().tone.clone();
     let subject = topic.clone();
-    // A real program would ask a model. Whatever happens, an article is written once.
+    // A real program would call a model. Whatever happens, an article is written once.
     let written = ctx.step("write", async move { Ok::<_, NodeError>(format!("{tone} {subject}.")) }).idempotent();
     let text = written.await?;
     let review: Review = ctx.interrupt("review", json!({"topic": topic, "text": text})).typed().await;
@@ -99,7 +99,7 @@ async fn publish(
     let extras: Value = ctx.interrupt("extras", Value::Null).await;
     let file = outbox.join(format!("{}.txt", ctx.session_id()));
     let text = format!("{title}\n\n{}\n\n{extras}\n", articles.join("\n"));
-    // It must not happen twice: when a crash leaves open whether it has, a person is asked.
+    // It must not happen twice: if a crash leaves the outcome unknown, a person is asked.
     let sent = ctx.step("send", async move {
         tokio::time::sleep(slow).await;
         tokio::fs::write(&file, text).await?;
@@ -146,7 +146,7 @@ async fn main() -> Result<()> {
     let graph = graph(outbox.into(), Duration::try_from_secs_f64(slow)?)?;
     let runtime = Runtime::builder(store).graph(&graph).build()?;
     let listener = TcpListener::bind(options.take("--listen").as_deref().unwrap_or("127.0.0.1:7410")).await?;
-    // What was going on when the process ended goes on.
+    // Interrupted runs are resumed.
     runtime.start().await?;
     println!("listening on http://{}", listener.local_addr()?);
     let end = async {

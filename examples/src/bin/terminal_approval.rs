@@ -1,5 +1,5 @@
-//! Two agents, of which one hands over to the other, and a person who is asked before the weather in San Francisco is looked up. What waits is written to a file and read
-//! back, as another process would do it.
+//! Two agents, one of which hands over to the other, and a person who is asked before the weather in San Francisco is
+//! looked up. The pending run is written to a file and read back, as another process would do it.
 //!
 //! The answers come from a script. With `COUNTERSIGN_MODEL=NAME` they come from a server with OpenAI's chat completions: the one at
 //! `OPENAI_BASE_URL` (OpenAI's own if not set), with the key in `OPENAI_API_KEY`.
@@ -35,7 +35,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     while result.is_paused() {
         result.state.write("result.json")?;
 
-        // From here on it could be another process. Of several that take the state, one gets it.
+        // From here on it could be another process. If several take the state, only one gets it.
         let mut state = RunState::take("result.json")?;
         for interruption in &state.interruptions() {
             if confirm(&format!("{interruption}. Do you approve?"))? {

@@ -1,4 +1,4 @@
-//! Two-level approval: a manager approves what is spent, and above a limit a director does so after them. See `HELP`.
+//! Two-level approval: a manager approves expenses, and above a limit a director approves them too. See `HELP`.
 
 use std::{env, sync::Arc};
 
@@ -25,10 +25,10 @@ Pays for something when a manager has approved it, and above 1000 a director too
     two_level --db FILE --as manager --answer yes --pause
                                               the manager approves; whoever is next can come back tomorrow
 
-    --db FILE        keeps the request in this SQLite file; without it it is gone with the process
-    --as ROLE        who answers: employee, manager or director; whoever is asked, if it is not said
-    --answer yes     answers in place of the terminal, yes or no; may stand several times
-    --pause          does not ask in the terminal: what is not answered goes on waiting in the file
+    --db FILE        keeps the request in this SQLite file; by default it is lost with the process
+    --as ROLE        who answers: employee, manager or director; by default whoever is asked
+    --answer yes     answers instead of the terminal, yes or no; may be repeated
+    --pause          does not ask in the terminal: unanswered requests stay pending in the file
     --help           shows this";
 
 const SESSION: &str = "expense-1";
@@ -95,7 +95,7 @@ async fn ask(ctx: Context<Expense>, role: &'static str) -> std::result::Result<E
     })
 }
 
-/// A node that executes and asks nobody.
+/// A node that executes and asks no one.
 async fn pay(ctx: Context<Expense>) -> std::result::Result<ExpenseUpdate, NodeError> {
     let Expense { what, amount, .. } = ctx.state().clone();
     let paid = ctx.step("pay", async move {
@@ -178,7 +178,7 @@ async fn main() -> Result<()> {
     }
 }
 
-/// Whom there is. A server knows them by their tokens.
+/// The known people. A server knows them by their tokens.
 fn person(role: &str) -> Result<Principal> {
     match role {
         "employee" => Ok(Principal::person("eva", Vec::new())),
@@ -196,7 +196,7 @@ async fn begin_or_go_on(runs: &Runs<Expense>, words: &[String]) -> Result<Outcom
         Ok(outcome) => Ok(outcome),
         Err(refusal) if refusal.code == Code::SessionNotFound => {
             let [what, amount] = words else { return Err(format!("say what, and how much\n\n{HELP}").into()) };
-            let amount = amount.parse().map_err(|_| format!("{amount} is no amount; it is a whole number"))?;
+            let amount = amount.parse().map_err(|_| format!("{amount} is not an amount; it is a whole number"))?;
             let expense = Expense { what: what.clone(), amount, ..Expense::default() };
             Ok(runs.run(&employee, SESSION, &expense).await?)
         }

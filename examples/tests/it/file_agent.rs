@@ -1,4 +1,4 @@
-//! The agent that works on files (spec G4): they change when a user has said so, and go when an admin has too.
+//! The agent that works on files (spec G4): files change after a user's approval, and are deleted after an admin's too.
 
 use std::{fs, path::Path};
 
@@ -34,7 +34,7 @@ fn told(db: &Path, call_id: &str) -> Option<String> {
     })
 }
 
-/// What is shown is `tool_approval_required` over these calls (spec G3).
+/// The request shown is `tool_approval_required` over these calls (spec G3).
 fn asked(printed: &str, calls: &[(&str, &str)]) {
     let json: String = printed
         .lines()
@@ -64,7 +64,7 @@ fn g4_deleting_needs_an_admin_after_the_user_over_processes_that_are_killed() {
     asked(&waits, &[("call_1_2", "write_file"), ("call_1_3", "write_file")]);
     assert!(waits.ends_with("等待用户批准\n"), "{waits}");
     killed_when_it_asks(PROGRAM, &place, USER);
-    assert_eq!(file(&folder, "计划.txt"), None, "nothing is written before somebody says so");
+    assert_eq!(file(&folder, "计划.txt"), None, "nothing is written before an approval");
 
     let waits = printed(PROGRAM, &with(&["--answer", "yes", "--pause"]), "");
     assert_eq!(file(&folder, "草稿.txt").as_deref(), Some("草稿\n"));
@@ -88,9 +88,9 @@ fn g4_deleting_needs_an_admin_after_the_user_over_processes_that_are_killed() {
     assert_eq!(
         file(&folder, "计划.txt").as_deref(),
         Some("一、整理资料\n二、写总结\n"),
-        "what was approved beside it runs"
+        "the call approved beside it runs"
     );
-    assert!(file(&folder, "草稿.txt").is_some(), "what the admin refused does not");
+    assert!(file(&folder, "草稿.txt").is_some(), "the call that the admin rejected does not");
     assert_eq!(printed(PROGRAM, &place, ""), end);
 }
 
@@ -104,13 +104,13 @@ fn g4_some_calls_of_a_batch_are_approved_and_others_are_not() {
     assert!(done.ends_with("完成。最后一步的结果：已删除 草稿.txt\n"), "{done}");
     assert_eq!((file(folder.path(), "计划.txt"), file(folder.path(), "草稿.txt")), (None, None));
     let done = run("yes\nno\n");
-    assert!(!done.contains("管理员"), "an admin is not asked about what the user refused: {done}");
+    assert!(!done.contains("管理员"), "an admin is not asked about what the user rejected: {done}");
     assert!(done.ends_with("完成。最后一步的结果：操作已被用户取消\n"), "{done}");
     assert_eq!(file(folder.path(), "草稿.txt").as_deref(), Some("草稿\n"));
 }
 
 #[test]
-fn g4_the_file_agent_says_what_is_wrong_with_its_options() {
+fn g4_the_file_agent_reports_errors_in_its_options() {
     assert!(refused(PROGRAM, &[]).contains("--folder DIR"));
     assert!(refused(PROGRAM, &["--folder"]).contains("--folder needs a value"));
     assert!(printed(PROGRAM, &["--help"], "").contains("tool_approval_required"));

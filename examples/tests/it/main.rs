@@ -1,4 +1,4 @@
-//! The examples do what they say, as the programs that they are.
+//! The examples do what they say, as real programs.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "these are tests")]
 #![allow(clippy::needless_pass_by_value, reason = "a test's bodies are written where they are sent")]
 

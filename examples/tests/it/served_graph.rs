@@ -1,4 +1,4 @@
-//! A program with the server in it, as its clients see it: a graph over HTTP and WebSocket, over crashes and forks.
+//! A program with the server in it, from its clients' side: a graph over HTTP and WebSocket, over crashes and forks.
 
 use std::{
     fs,
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use tokio_tungstenite::tungstenite::{self, client::IntoClientRequest as _};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_served_graph");
-/// The longest anything may take. Machines that run tests are slow at times.
+/// The longest any step may take. Test machines are slow at times.
 const DEADLINE: Duration = Duration::from_secs(60);
 
 /// The program, on a store and an outbox of its own.
@@ -31,7 +31,7 @@ impl Served {
         Served { place, child, address, more }
     }
 
-    /// Kills it with no word of warning.
+    /// Kills it without warning.
     fn kill(&mut self) {
         self.child.kill().expect("killed");
         self.child.wait().expect("gone");
@@ -77,7 +77,7 @@ impl Served {
         answer
     }
 
-    /// What is refused, with this code; what it says.
+    /// Expects a refusal with this code, and returns its text.
     #[track_caller]
     fn refused(&self, path: &str, body: Value, code: &str) -> Value {
         let (status, answer) = self.ask("POST", path, Some(&body));
@@ -91,7 +91,7 @@ impl Served {
         self.post(&format!("/v1/approvals/{key}?wait=true"), json!({ "resume": value }))
     }
 
-    /// Begins a newsletter, and says how it begins.
+    /// Starts a newsletter, and answers its first question.
     fn begin(&self, session: &str, topics: &[&str]) {
         let state = json!({ "title": "Tea", "topics": topics });
         let made = self.post("/v1/graphs/newsletter/runs", json!({ "session_id": session, "state": state }));
@@ -100,7 +100,7 @@ impl Served {
         self.answer(&format!("{session}_1"), json!("Short:"));
     }
 
-    /// Waits until the session's state is so.
+    /// Waits until the session's state matches.
     #[track_caller]
     fn until(&self, session: &str, is: impl Fn(&Value) -> bool) -> Value {
         let deadline = Instant::now() + DEADLINE;
@@ -113,7 +113,7 @@ impl Served {
         }
     }
 
-    /// The key of what waits with this payload.
+    /// The key of the pending request with this payload.
     #[track_caller]
     fn key(&self, session: &str, is: impl Fn(&Value) -> bool) -> String {
         let state = self.get(&format!("/v1/sessions/{session}/state"));
@@ -163,7 +163,7 @@ fn g3_a_served_graph_is_answered_out_of_order_over_a_crash_forked_edited_and_ret
     assert!(drawing["mermaid"].as_str().expect("text").contains("article"), "{drawing}");
     served.begin("s1", &["Green", "Black", "White"]);
 
-    // The last first, and a process that is gone in between.
+    // The last first, with a restart in between.
     let state = served.get("/v1/sessions/s1/state");
     assert_eq!((state["pending"].as_array().map(Vec::len), &state["node"]), (Some(3), &json!("article")));
     served.answer(&served.key("s1", of("White")), json!({ "accept": true, "rating": 5 }));
@@ -172,10 +172,10 @@ fn g3_a_served_graph_is_answered_out_of_order_over_a_crash_forked_edited_and_ret
     served.answer(&served.key("s1", of("Green")), json!({ "accept": true, "rating": 3, "text": "Green is best." }));
     served.answer(&served.key("s1", of("Black")), json!({ "accept": false, "rating": 1 }));
     let values = &served.get("/v1/sessions/s1/state")["values"];
-    // In the order of the topics, whoever was answered first.
+    // In the order of the topics, whichever was answered first.
     assert_eq!((&values["articles"], &values["rejected"]), (&json!(["Green is best.", "Short: White."]), &json!(1)));
 
-    // A fork has questions of its own; this session is not changed by what is said there.
+    // A fork has questions of its own; answers there do not change this session.
     let forked = served.post("/v1/sessions/s1/fork", json!({ "session_id": "s2" }));
     assert_eq!(forked["session_id"], "s2");
     let no = served.answer(&served.key("s2", named("publish")), json!(false));
@@ -183,19 +183,19 @@ fn g3_a_served_graph_is_answered_out_of_order_over_a_crash_forked_edited_and_ret
     assert_eq!(served.get("/v1/sessions/s2/state")["values"]["published"], Value::Null);
     assert_eq!(served.get("/v1/sessions/s1/state")["status"], "awaiting_input");
 
-    // What a person changes is what goes on. The state before is still to be seen.
+    // The run continues with a person's edit. The previous state can still be read.
     let before = served.get("/v1/sessions/s1/checkpoints")["checkpoints"][0]["checkpoint"].clone();
     let asked = served.key("s1", named("publish"));
     let edited = json!({ "update": { "title": "All about tea", "articles": { "add": ["And milk."] } } });
     let state = served.post("/v1/sessions/s1/state", edited.clone());
     assert_eq!(state["values"]["title"], "All about tea");
-    // Who was asked was shown the state as it was: it is asked anew.
+    // Reviewers saw the previous state: they are asked again.
     served.until("s1", |state| state["pending"].as_array().is_some_and(|pending| pending.len() == 1));
     assert_eq!(served.get(&format!("/v1/approvals/{asked}"))["resolution"], "cancelled");
     served.refused(&format!("/v1/approvals/{asked}"), json!({ "resume": true }), "approval_already_resolved");
     assert_eq!(served.get(&format!("/v1/sessions/s1/state?checkpoint={before}"))["values"]["title"], "Tea");
 
-    // The outbox is not there: publishing fails, and is taken up again when it is.
+    // The outbox is missing: publishing fails, and is retried once it exists.
     served.answer(&served.key("s1", named("publish")), json!(true));
     let failed = served.answer(&served.key("s1", named("extras")), Value::Null);
     assert_eq!(failed["status"], "failed", "{failed}");
@@ -237,7 +237,7 @@ fn g3_answers_that_do_not_fit_say_where_and_change_nothing() {
     assert!(wrong["detail"].as_str().expect("words").contains("articles"), "{wrong}");
     assert_eq!(served.get("/v1/sessions/s1/state")["pending"], json!([key]));
 
-    // The same request twice begins one run.
+    // The same request twice starts one run.
     let body = json!({ "state": { "title": "One" }, "request_id": "r1" });
     let (first, again) = (served.post(start, body.clone()), served.post(start, body));
     assert_eq!(first["session_id"], again["session_id"]);
@@ -277,14 +277,14 @@ fn w1_every_ordinary_value_is_an_answer_over_a_web_socket_and_keeps_its_text() {
 }
 
 #[test]
-fn r4_a_step_that_a_crash_interrupted_is_asked_about_by_its_name() {
+fn r4_a_step_interrupted_by_a_crash_is_asked_about_by_name() {
     let mut served = Served::start(&["--slow", "600"]);
     fs::create_dir(served.outbox()).expect("the outbox");
     served.begin("s1", &[]);
     served.answer(&served.key("s1", named("publish")), json!(true));
     let path = format!("/v1/approvals/{}", served.key("s1", named("extras")));
     served.post(&path, json!({ "resume": {} }));
-    // The step's beginning is on record before it begins.
+    // The step's start is recorded before it begins.
     let begun = |state: &Value| state["status"] == "running";
     served.until("s1", begun);
     let deadline = Instant::now() + DEADLINE;

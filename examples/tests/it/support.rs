@@ -15,7 +15,7 @@ fn spawn(program: &str, args: &[&str]) -> Child {
         .expect("the example")
 }
 
-/// Runs an example with this on its standard input.
+/// Runs an example with this standard input.
 pub(crate) fn run(program: &str, args: &[&str], input: &str) -> Output {
     let mut child = spawn(program, args);
     // It may end without reading all of it.
@@ -23,21 +23,21 @@ pub(crate) fn run(program: &str, args: &[&str], input: &str) -> Output {
     child.wait_with_output().expect("output")
 }
 
-/// What an example that succeeds prints.
+/// The output of an example that succeeds.
 pub(crate) fn printed(program: &str, args: &[&str], input: &str) -> String {
     let output = run(program, args, input);
     assert!(output.status.success(), "{output:?}");
     String::from_utf8(output.stdout).expect("text")
 }
 
-/// What an example that fails says of it.
+/// The error of an example that fails.
 pub(crate) fn refused(program: &str, args: &[&str]) -> String {
     let output = run(program, args, "");
     assert!(!output.status.success(), "{output:?}");
     String::from_utf8(output.stderr).expect("text")
 }
 
-/// Kills an example, with no word of warning, when it asks this; what it has printed until then.
+/// Kills an example without warning when it asks this; returns its output until then.
 pub(crate) fn killed_when_it_asks(program: &str, args: &[&str], question: &str) -> String {
     let mut child = spawn(program, args);
     let mut printed = String::new();

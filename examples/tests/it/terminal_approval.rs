@@ -9,7 +9,7 @@ use std::{
 /// What is printed before an answer is read: what would run, to the letter.
 const ASKED: &str = r#"Agent Data agent would like to use the tool get_weather with {"location":"San Francisco"}. Do you approve? (y/n)"#;
 
-/// Runs the example in a folder, with this on its standard input.
+/// Runs the example in a folder, with this standard input.
 fn terminal_approval(folder: &Path, input: &str) -> Output {
     let mut child = Command::new(env!("CARGO_BIN_EXE_terminal_approval"))
         .current_dir(folder)
@@ -29,14 +29,14 @@ fn lines(output: &Output) -> Vec<String> {
 }
 
 #[test]
-fn s6_it_asks_once_and_goes_on_with_what_was_decided() {
+fn s6_it_asks_once_and_continues_with_the_decision() {
     for (input, result) in [("Y\n", "The weather in San Francisco is sunny"), ("no\n", "The user rejected this action")]
     {
         let folder = tempfile::tempdir().expect("a folder");
         let output = terminal_approval(folder.path(), input);
         let answer = format!("It is sunny in Oakland. About San Francisco: {result}");
         assert_eq!(lines(&output), [ASKED, &answer]);
-        // Taken once, and nobody else can.
+        // Taken once, and not available to any other process.
         assert!(!folder.path().join("result.json").exists());
         assert!(folder.path().join("result.json.claimed").exists());
     }
@@ -59,13 +59,13 @@ fn code(program: &str) -> Vec<&str> {
     lines.filter(|line| !line.is_empty() && !line.starts_with("//")).collect()
 }
 
-/// The SDK's own program is the measure: the same in Rust is no longer, though it also says which model answers.
+/// The SDK's own program is the measure: the same in Rust is not longer, though it also says which model answers.
 #[test]
 fn s1_it_is_no_longer_than_the_same_program_in_typescript() {
     let ours = code(include_str!("../../src/bin/terminal_approval.rs"));
     let theirs = code(include_str!("../fixtures/terminal_approval.ts"));
     assert!(ours.len() <= theirs.len(), "{} lines, and {} in TypeScript", ours.len(), theirs.len());
-    // Nor are its lines only longer. The model is what TypeScript's library takes from the environment by itself.
+    // Nor are its lines only longer. TypeScript's library takes the model from the environment by itself.
     let same: Vec<&str> = ours.iter().copied().take_while(|line| !line.starts_with("fn model()")).collect();
     let letters = |lines: &[&str]| lines.concat().chars().filter(|c| !c.is_whitespace()).count();
     assert!(letters(&same) <= letters(&theirs), "{} characters, and {}", letters(&same), letters(&theirs));

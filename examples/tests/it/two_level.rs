@@ -5,7 +5,7 @@ use crate::support::{killed_when_it_asks, printed, refused};
 const PROGRAM: &str = env!("CARGO_BIN_EXE_two_level");
 
 #[test]
-fn g4_above_the_limit_a_second_level_is_asked_and_nobody_else_can_answer() {
+fn g4_above_the_limit_a_second_level_is_asked_and_no_one_else_can_answer() {
     let folder = tempfile::tempdir().expect("a folder");
     let db = folder.path().join("expense.db").to_string_lossy().into_owned();
     let db = db.as_str();
@@ -13,7 +13,7 @@ fn g4_above_the_limit_a_second_level_is_asked_and_nobody_else_can_answer() {
     assert!(waits.contains("\"A desk: 1200\"") && waits.ends_with("waiting for the manager\n"), "{waits}");
 
     let answer = |role: &'static str| ["--db", db, "--as", role, "--answer", "yes", "--pause"];
-    // Who asked for it, and the level that is not asked yet, which does not even see it.
+    // The requester, and the level that is not asked yet, which does not even see it.
     assert!(refused(PROGRAM, &answer("employee")).contains("manager"));
     assert!(refused(PROGRAM, &answer("director")).contains("expense-1_1"));
     let killed = killed_when_it_asks(PROGRAM, &["--db", db], "Does the manager approve?");
@@ -38,6 +38,6 @@ fn g4_below_the_limit_one_level_is_enough_and_a_no_ends_it_at_either() {
     assert!(refused_by("perhaps\nno\n").ends_with("the manager has refused it\n"));
     let refused = refused_by("yes\nno\n");
     assert!(refused.ends_with("the director has refused it\n") && !refused.contains("paying"), "{refused}");
-    assert!(self::refused(PROGRAM, &["A desk", "much"]).contains("much is no amount"));
+    assert!(self::refused(PROGRAM, &["A desk", "much"]).contains("much is not an amount"));
     assert!(printed(PROGRAM, &["--help"], "").contains("two_level WHAT AMOUNT"));
 }

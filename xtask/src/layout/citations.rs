@@ -1,5 +1,5 @@
-//! Whether whoever follows a citation of the specification arrives: every number that is cited stands in
-//! `docs/spec.md`, and every number there is named by a test.
+//! Whether citations of the specification can be followed: every cited number is in `docs/spec.md`, and every number
+//! there is named by a test.
 
 use std::{
     collections::BTreeSet,
@@ -12,16 +12,17 @@ use super::{files, read, root};
 /// Where numbers are cited: code, tests and documents.
 const FOLDERS: [&str; 8] = ["bench", "crates", "docs", "examples", "fuzz", "tests", "web", "xtask"];
 
-/// What may cite them there.
+/// File types that may cite them there.
 const ENDINGS: [&str; 9] = [".rs", ".ts", ".tsx", ".py", ".mjs", ".c", ".toml", ".md", ".json"];
 
-/// Sections that are one statement, so that tests and comments name their letter alone; of H, only what is common to its numbers.
+/// Sections with a single statement, so that tests and comments name only their letter; for H, only what its numbers
+/// share.
 const LETTERS: [char; 3] = ['c', 'h', 'x'];
 
-/// Tests of this folder mean the rows of `docs/langgraph.md` where the specification has the same number.
+/// Tests in this folder refer to the rows of `docs/langgraph.md` where the specification has the same number.
 const LANGGRAPH_TESTS: &str = "/tests/it/langgraph/";
 
-/// No list of numbers has more characters.
+/// The longest list of numbers in characters.
 const LONGEST_LIST: usize = 200;
 
 /// The numbers of the specification, in capitals.
@@ -42,11 +43,11 @@ impl Spec {
     }
 }
 
-/// The ids that a page gives to places in it.
+/// The ids of anchors in a page.
 fn anchors(page: &str) -> BTreeSet<String> {
     let ids: Vec<&str> = page.split("<a id=\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
     let found: BTreeSet<String> = ids.iter().map(|id| id.to_ascii_uppercase()).collect();
-    assert_eq!(found.len(), ids.len(), "an id stands twice");
+    assert_eq!(found.len(), ids.len(), "a duplicate id");
     found
 }
 
@@ -64,13 +65,13 @@ fn is_number(word: &str) -> bool {
         && chars.all(|digit| digit.is_ascii_digit())
 }
 
-/// A text without line ends and without what begins the lines of comments, so that a citation may go over two lines.
+/// A text without line ends and comment markers, so that a citation may span two lines.
 fn in_one_line(text: &str) -> String {
     let lines = text.lines().map(|line| line.trim().trim_start_matches(['/', '!', '*', '#']).trim_start());
     lines.collect::<Vec<_>>().join(" ")
 }
 
-/// The numbers that a text cites: those after the word "spec", and after each of them what belongs to the same list.
+/// The numbers that a text cites: those after the word "spec", with the rest of their list.
 fn cited(text: &str) -> Vec<String> {
     let mut found = Vec::new();
     for (at, _) in text.match_indices("pec ") {
@@ -169,7 +170,7 @@ fn every_citation_of_the_specification_leads_there() {
     assert!(checked > 500, "only {checked} citations found");
 }
 
-/// The numbers of the specification that the names of tests begin with; names that begin with a number of no page are told.
+/// The numbers of the specification that the names of tests begin with; unknown numbers are reported.
 fn named_by_tests(spec: &Spec, wrong: &mut String) -> BTreeSet<String> {
     let page = |name: &str| read(&root().join("docs").join(name));
     let (langgraph, openai) = (page("langgraph.md"), page("openai-agents.md"));
@@ -189,7 +190,7 @@ fn named_by_tests(spec: &Spec, wrong: &mut String) -> BTreeSet<String> {
                 if spec.has(&number) {
                     named.insert(number);
                 } else if !langgraph.contains(&format!("`{function}`")) {
-                    let _ = writeln!(wrong, "{file}: {function} begins with {number}, which stands nowhere");
+                    let _ = writeln!(wrong, "{file}: {function} begins with {number}, which does not exist");
                 }
             }
         } else if file.ends_with(".ts") || file.ends_with(".tsx") {
@@ -205,11 +206,11 @@ fn named_by_tests(spec: &Spec, wrong: &mut String) -> BTreeSet<String> {
 }
 
 #[test]
-fn every_number_of_a_test_stands_somewhere_and_every_number_of_the_specification_has_a_test() {
+fn every_number_of_a_test_exists_and_every_number_of_the_specification_has_a_test() {
     let (spec, mut wrong) = (Spec::read(), String::new());
     let named = named_by_tests(&spec, &mut wrong);
     for number in &spec.promised {
-        // A section that has numbers is proved by their tests.
+        // A section with numbers is proved by their tests.
         let is_of = |other: &String| other.len() > 1 && other.starts_with(number.as_str());
         let proved = number.len() == 1 && spec.promised.iter().any(is_of);
         if !proved && !named.contains(number) {

@@ -1,4 +1,4 @@
-//! The rooms of a crate, which are its top-level modules, use each other in one direction only.
+//! The rooms of a crate, its top-level modules, depend on each other in one direction only.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -7,7 +7,7 @@ use std::{
 
 use super::{MAY_USE, files, read, root};
 
-/// Rooms that still use each other in a circle. Nothing may be added.
+/// Rooms with remaining cycles. None may be added.
 const CIRCLES: [(&str, &[&str]); 2] = [
     ("countersign-core", &["approval", "call", "compression", "conversation", "journal", "refusal", "tokens", "wire"]),
     ("countersign", &["agent", "graph", "run", "run_state", "runner", "team"]),
@@ -84,7 +84,7 @@ fn leads_to(module: &[String], path: &[String]) -> Option<String> {
     base.into_iter().chain(path.iter().cloned()).next()
 }
 
-/// A file without the tests that stand at its end.
+/// A file without the tests at its end.
 fn without_tests(text: &str) -> &str {
     let inline = text.match_indices("\n#[cfg(test)]\nmod ").find(|(at, found)| {
         let rest = &text[at + found.len()..];
@@ -121,7 +121,7 @@ fn uses(source: &Path) -> BTreeMap<String, BTreeSet<String>> {
     rooms
 }
 
-/// The rooms that can be come back to.
+/// The rooms that are part of a cycle.
 fn in_circles(rooms: &BTreeMap<String, BTreeSet<String>>) -> BTreeSet<&str> {
     let reached = |from: &str| {
         let (mut reached, mut left) = (BTreeSet::new(), vec![from]);

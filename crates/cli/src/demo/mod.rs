@@ -19,10 +19,10 @@ use crate::{
 /// Arguments of `demo`.
 #[derive(Args)]
 pub(crate) struct Demo {
-    /// The address, instead of 127.0.0.1:7410; port 0 takes a free one
+    /// The address, instead of 127.0.0.1:7410; port 0 picks a free one
     #[arg(long, value_name = "ADDR")]
     listen: Option<SocketAddr>,
-    /// The folder of the demo; made, with its files, where they are missing
+    /// The folder of the demo; missing files are created
     #[arg(long, value_name = "DIR", default_value = "countersign-demo")]
     dir: PathBuf,
     /// The language of the conversation; $LANG if absent
@@ -38,11 +38,11 @@ enum Language {
 }
 
 const CONFIG: &str = include_str!("countersign.toml");
-/// The places in [`CONFIG`] that are filled in.
+/// The placeholders in [`CONFIG`].
 const LOCALE: &str = "locale = \"en\"";
 const PROGRAM: &str = "\"countersign\", \"demo-tool\"";
 
-/// Makes what is missing and serves it.
+/// Creates what is missing and serves it.
 pub(crate) fn run(demo: &Demo) -> Outcome {
     let language = demo.locale.unwrap_or_else(|| from_lang(std::env::var("LANG").ok().as_deref()));
     let failed = |path: &Path, error: &std::io::Error| format!("{}: {error}", path.display());
@@ -75,7 +75,7 @@ fn from_lang(lang: Option<&str>) -> Language {
 }
 
 impl Language {
-    /// Its part of what there is in each: English, Vietnamese, Chinese.
+    /// Its item of English, Vietnamese and Chinese.
     fn pick<T>(self, [en, vi, zh]: [T; 3]) -> T {
         match self {
             Language::En => en,
@@ -93,7 +93,7 @@ fn adviser(language: Language) -> &'static str {
     language.pick([include_str!("adviser.en.json"), include_str!("adviser.vi.json"), include_str!("adviser.zh.json")])
 }
 
-/// What people read of the configuration, by language: the first is as it stands in [`CONFIG`].
+/// The configuration's texts for people, by language: the first is the one in [`CONFIG`].
 const TEXTS: [[&str; 3]; 10] = [
     ["Trades shares, and asks first.", "Giao dịch cổ phiếu, và hỏi trước.", "交易股票，并事先询问。"],
     ["Asks what you want, and makes a plan.", "Hỏi bạn muốn gì, rồi lập kế hoạch.", "询问您的需求，并制定方案。"],
@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_places_that_are_filled_in_are_there() {
+    fn the_placeholders_are_there() {
         let text = config_text(Language::Vi, "/a \"b\"/countersign").expect("a text");
         assert!(text.contains("locale = \"vi\""));
         assert!(TEXTS.iter().all(|[en, vi, _]| CONFIG.contains(en) && text.contains(vi) && !text.contains(en)));

@@ -1,4 +1,4 @@
-//! The demo's tools: prices that never move, and an order book on disk that only grows.
+//! The demo's tools: constant prices, and an append-only order book on disk.
 
 use std::{
     fs::{File, OpenOptions},
@@ -20,7 +20,7 @@ pub(crate) struct DemoTool {
 
 #[derive(Subcommand)]
 enum Tool {
-    /// Says what a share costs
+    /// Prints the price of a share
     GetPrice,
     /// Writes an order into the order book
     ExecuteTrade {
@@ -121,7 +121,7 @@ fn grouped(number: u64) -> String {
     text
 }
 
-/// Writes the order, once for each key, and for good: it is on disk when this returns.
+/// Writes the order, once for each key: it is on disk when this returns.
 fn execute(orders: &PathBuf, trade: Trade, key: String) -> Result<Order, String> {
     let failed = |error: std::io::Error| format!("the order book {}: {error}", orders.display());
     let mut book = OpenOptions::new().read(true).append(true).create(true).open(orders).map_err(failed)?;
@@ -143,6 +143,6 @@ fn read(book: &mut File) -> std::io::Result<Vec<Order>> {
     let mut text = String::new();
     book.seek(SeekFrom::Start(0))?;
     book.read_to_string(&mut text)?;
-    // A line that a crash cut off is no order.
+    // A line cut off by a crash is not an order.
     Ok(text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect())
 }

@@ -1,10 +1,10 @@
-//! Spec X: words that mean something elsewhere are words here.
+//! Spec X: text with a meaning elsewhere is plain text here.
 
 use serde_json::{Value, json};
 
 use crate::support::{Server, Setup, Store};
 
-/// What means something to a database, wherever it is put between quotes, or is not.
+/// Texts with a meaning to a database, quoted or not.
 const WORDS: [&str; 7] = [
     "' OR '1'='1",
     "s' UNION SELECT entry FROM entries --",
@@ -20,7 +20,7 @@ fn encoded(text: &str) -> String {
     text.bytes().map(|byte| format!("%{byte:02X}")).collect()
 }
 
-/// The addresses at which something is read, with these words in each place of the path, or in each parameter.
+/// The addresses of reads, with these texts in each part of the path, or in each parameter.
 fn addresses(document: &Value, word: &str) -> Vec<String> {
     let mut addresses = Vec::new();
     for (path, operations) in document["paths"].as_object().unwrap() {
@@ -58,7 +58,7 @@ async fn state(server: &Server, who: &str) -> Value {
 }
 
 #[tokio::test]
-async fn x_words_of_sql_are_words_wherever_they_are_sent() {
+async fn x_sql_is_plain_text_wherever_it_is_sent() {
     let setup = Setup::one_trade(Store::Sqlite).person("alice", &["user"]).person("bob", &["user"]);
     let server = setup.start().await;
     for (who, says) in [("alice", "go"), ("bob", SECRET)] {
@@ -75,7 +75,7 @@ async fn x_words_of_sql_are_words_wherever_they_are_sent() {
             assert!(!answer.body.contains(SECRET) && !answer.body.contains("bob_1"), "{address}: {}", answer.body);
             asked += 1;
         }
-        // In a body it is what somebody has said, and names nothing else.
+        // In a body it is a message, and names nothing else.
         for (key, value) in [("session_id", word), ("agent", word)] {
             let made = server.ask_as("alice", "POST", "/v1/sessions", Some(&json!({ key: value }))).await;
             assert!(made.status < 500, "{key}: {}", made.body);

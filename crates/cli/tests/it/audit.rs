@@ -1,4 +1,4 @@
-//! Spec R8: the audit log of a real server, and what `countersign audit` says of it.
+//! Spec R8: the audit log of a real server, and `countersign audit`.
 
 use std::fs;
 
@@ -35,7 +35,7 @@ fn change(server: &Server, sql: &str) {
 }
 
 on_both_stores! {
-    async fn r8_the_log_tells_what_was_shown_who_decided_and_what_came_of_it(store) {
+    async fn r8_the_log_records_what_was_shown_who_decided_and_the_outcome(store) {
         let server = traded(people(store)).await;
         server.ask_as("alice", "GET", "/v1/audit", None).await.problem(403, "forbidden");
         server.get("/v1/audit").await.problem(401, "unauthenticated");
@@ -52,7 +52,7 @@ on_both_stores! {
         let page = server.ask_as("olga", "GET", "/v1/audit?after=1&limit=1", None).await.ok();
         assert_eq!((&page["audit"][0]["n"], &page["next_cursor"]), (&json!(2), &json!("2")));
         server.ask_as("olga", "GET", "/v1/audit?after=x", None).await.problem(400, "invalid_message");
-        // It stays when the session goes.
+        // It stays when the session is deleted.
         assert_eq!(server.ask_as("alice", "DELETE", "/v1/sessions/s", None).await.status, 204);
         let after = server.ask_as("olga", "GET", "/v1/audit", None).await.ok();
         assert_eq!(after["audit"], log["audit"]);
@@ -76,7 +76,7 @@ async fn r8_an_export_beside_a_running_server_is_the_log_and_verifies() {
         assert_eq!(verified.code, Some(0), "{arguments:?}: {}", verified.stderr);
         assert!(verified.stdout.starts_with("ok: 3 records; anchor 3:"), "{}", verified.stdout);
     }
-    // Who has the file needs neither the configuration nor its secrets.
+    // With the file, neither the configuration nor its secrets are needed.
     let bare = run(server.path("").as_path(), &["audit", "verify", "--store", "test.db"], "", &[]);
     assert_eq!(bare.code, Some(0), "{}", bare.stderr);
     let none = run(server.path("").as_path(), &["audit", "verify", "--store", "none.db"], "", &[]);
@@ -91,7 +91,7 @@ async fn r8_an_export_beside_a_running_server_is_the_log_and_verifies() {
 }
 
 #[tokio::test]
-async fn r8_whatever_is_done_to_the_file_is_named() {
+async fn r8_every_change_of_the_file_is_named() {
     for (sql, what) in [
         ("UPDATE audit SET body = replace(body, '\"alice\"', '\"bob\"') WHERE n = 2", "record 2 was changed"),
         ("UPDATE audit SET body = 'no JSON' WHERE n = 3", "record 3 was changed"),
@@ -117,9 +117,9 @@ async fn r8_whatever_is_done_to_the_file_is_named() {
     }
 }
 
-/// A call that needs a person does not run when that cannot be told.
+/// A gated call does not run if that cannot be recorded.
 #[tokio::test]
-async fn r8_what_cannot_be_told_does_not_happen() {
+async fn r8_what_cannot_be_recorded_does_not_happen() {
     let mut server = Setup::one_trade(Store::Sqlite).start().await;
     server.post("/v1/sessions/s/messages", &json!({ "content": "go" })).await.ok();
     server.kill();

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::support::{Ended, Server, Setup, Store, run, run_program};
 
-/// What JSON says in more than one way, and what programs get wrong about it.
+/// JSON with several spellings, and what programs get wrong about it.
 const ARGS: &str = r#"{"symbol":"VNM","quantity":1,"price":82000.0,"ratio":1e-7,"zero":-0,"big":9007199254740993,"huge":18446744073709551615,"cents":1.10,"exp":1E+2,"vi":"Đặt lệnh mua ổ bánh mì","zh":"下单买入","\ud83d\ude00":"emoji","\ufb33":"hebrew","ctl":"\u0001\u001f\t\n\"\\\/\u2028\u007f"}"#;
 
 async fn told() -> (Server, String) {
@@ -30,7 +30,7 @@ fn verify(log: &str, anchor: Option<&str>) -> Ended {
 }
 
 #[tokio::test]
-async fn r12_an_independent_verifier_takes_what_is_exported_and_finds_what_was_changed() {
+async fn r12_an_independent_verifier_accepts_an_export_and_finds_changes() {
     let (server, log) = told().await;
     for written in ["82000.0", "1e-7", "-0", "9007199254740993", "18446744073709551615", "1.10", "1E+2", "下单"] {
         assert!(log.contains(written), "numbers and texts are told as they were written: {written}");
@@ -42,7 +42,7 @@ async fn r12_an_independent_verifier_takes_what_is_exported_and_finds_what_was_c
     let anchor = ours.stdout.trim().rsplit_once("anchor ").unwrap().1;
     assert_eq!(verify(&log, Some(anchor)).code, Some(0));
 
-    // Laid out anew, with the members of bodies in another order, it says the same.
+    // Reformatted, with the members of bodies in another order, it verifies the same.
     let spaced: String = log.replace("\":", "\": ").replace(",\"", ", \"");
     assert_eq!(verify(&spaced, Some(anchor)).code, Some(0));
 
@@ -81,9 +81,9 @@ async fn r12_an_independent_verifier_takes_what_is_exported_and_finds_what_was_c
     }
 }
 
-/// What `GET /v1/audit` gives is the same log.
+/// `GET /v1/audit` returns the same log.
 #[tokio::test]
-async fn r12_an_independent_verifier_takes_what_is_read_over_http() {
+async fn r12_an_independent_verifier_accepts_the_log_read_over_http() {
     let (server, log) = told().await;
     let page = server.get("/v1/audit?limit=1000").await;
     let records = page.body.split("{\"n\":").skip(1);

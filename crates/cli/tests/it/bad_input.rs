@@ -1,4 +1,4 @@
-//! Spec R9: bad input of any kind gets a clear error, and everything else goes on.
+//! Spec R9: bad input of any kind gets a clear error, and everything else continues.
 
 use futures::SinkExt as _;
 use serde_json::json;
@@ -14,7 +14,7 @@ use crate::{
 };
 
 #[tokio::test]
-async fn r9_bad_frames_get_an_error_and_the_connection_goes_on() {
+async fn r9_bad_frames_get_an_error_and_the_connection_stays_up() {
     let server = Setup::one_trade(Store::Memory).start().await;
     let mut ws = server.ws().await;
     let deep = format!(r#"{{"type":"message","content":{}1{}}}"#, "[".repeat(10_000), "]".repeat(10_000));
@@ -93,7 +93,7 @@ on_both_stores! {
         let server = Setup::one_trade(store).script_text(script).start().await;
         let mut ws = server.ws().await;
         ws.message("s", "go").await;
-        // The frame's text, not what a parser makes of it.
+        // The frame's text, not a parser's value of it.
         let shown = loop {
             let Message::Text(text) = ws.frame().await else { panic!("text") };
             if text.contains("\"approval_request\"") {
@@ -170,7 +170,7 @@ on_both_stores! {
         let more = ws.until_status("completed").await;
         let results = results(&more);
         assert_eq!(results.len(), 200);
-        // On the wire they come as they end; the model gets them in its own order.
+        // On the wire they come as they finish; the model gets them in its own order.
         for i in 1..=200 {
             let wanted = format!("\"quantity\":{i},");
             assert!(results.iter().any(|(status, text)| status == "success" && text.contains(&wanted)), "{wanted}");
@@ -191,7 +191,7 @@ on_both_stores! {
         let mut other = server.ws().await;
         other.message("other", "go").await;
         other.until(|f| f["content_block"]["type"] == "tool_use").await;
-        // Both can be stopped although neither tool listens.
+        // Both can be stopped although neither tool reacts.
         for (ws, session) in [(&mut ws, "stuck"), (&mut other, "other")] {
             ws.send(&json!({ "type": "cancel", "session_id": session })).await;
             ws.until_status("cancelled").await;
@@ -219,13 +219,13 @@ async fn r9_a_connection_follows_a_bounded_number_of_sessions() {
 }
 
 #[tokio::test]
-async fn r9_a_reader_that_stops_reading_holds_up_nobody_and_loses_nothing() {
+async fn r9_a_reader_that_stalls_holds_up_no_one_and_loses_nothing() {
     let script = json!({ "turns": [{ "text": "x".repeat(100_000) }], "at_end": "repeat", "chunk_chars": 1000 });
     let server = Setup::new(Store::Memory, &script).start().await;
     server.post("/v1/sessions", &json!({ "session_id": "s" })).await.ok();
     let mut slow = server.ws().await;
     slow.subscribe("s", 0).await;
-    // More than any buffer between here and there holds.
+    // More than all buffers on the way hold.
     let mut last = 0;
     for _ in 0..80 {
         server.post("/v1/sessions/s/messages", &json!({ "content": "go" })).await.ok();

@@ -59,7 +59,7 @@ on_both_stores! {
         assert_eq!(call["tool_calls"][0]["function"]["name"], "share_thought", "to the model it is a call: {call}");
     }
 
-    async fn q6_the_list_of_todos_is_kept_and_given_back(store) {
+    async fn q6_the_list_of_todos_is_kept_and_returned(store) {
         let first = json!([todo("look", "in_progress"), todo("buy", "pending")]);
         let second = json!([todo("look", "completed")]);
         let script = json!({ "turns": [

@@ -32,7 +32,7 @@ fn config(dir: &std::path::Path, added: &str) {
 }
 
 #[test]
-fn c_check_connect_tells_names_that_two_servers_have_and_names_of_built_in_tools() {
+fn c_check_connect_reports_duplicate_names_and_names_of_built_in_tools() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("one.sh"), server(&["read", "write_todos"])).unwrap();
     fs::write(dir.path().join("two.sh"), server(&["read"])).unwrap();
@@ -55,9 +55,9 @@ fn c_check_connect_tells_names_that_two_servers_have_and_names_of_built_in_tools
 }
 
 #[test]
-fn c_check_connect_tells_servers_and_models_that_do_not_answer_within_a_limit_each() {
+fn c_check_connect_reports_servers_and_models_that_do_not_answer_in_time() {
     let dir = tempfile::tempdir().unwrap();
-    // One that takes connections and says nothing, and one that is not there.
+    // One that accepts connections and says nothing, and one that does not exist.
     let hung = TcpListener::bind("127.0.0.1:0").unwrap();
     let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let added = format!(

@@ -21,7 +21,7 @@ approval = { require = "args.n > 1", timeout = 5 }
 "#;
 
 #[test]
-fn c_check_says_what_is_there_or_everything_that_is_wrong() {
+fn c_check_prints_a_summary_or_every_error() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("s.json"), r#"{"turns":[]}"#).unwrap();
     fs::write(dir.path().join("good.toml"), GOOD).unwrap();
@@ -63,7 +63,7 @@ fn q2_a_question_has_no_stream_rule_to_set() {
 }
 
 #[test]
-fn c_without_auth_only_loopback_is_listened_on() {
+fn c_without_auth_the_server_listens_on_loopback_only() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("s.json"), r#"{"turns":[]}"#).unwrap();
     fs::write(dir.path().join("good.toml"), GOOD).unwrap();
@@ -81,14 +81,14 @@ async fn c_a_second_server_on_the_same_store_is_refused_in_one_sentence() {
     assert_eq!((second.code, second.stdout.as_str()), (Some(1), ""));
     assert_eq!(second.stderr.trim().lines().count(), 1, "{}", second.stderr);
     assert!(second.stderr.contains("test.db"), "{}", second.stderr);
-    // The first has not noticed.
+    // The first is not affected.
     let mut ws = server.ws().await;
     ws.message("s", "go").await;
     ws.until_status("awaiting_input").await;
 }
 
 #[tokio::test]
-async fn u3_a_port_in_use_is_said() {
+async fn u3_a_port_in_use_is_reported() {
     let server = Setup::one_trade(Store::Memory).start().await;
     let address = server.address.to_string();
     let second = run(&server.path(""), &["serve", "--config", "countersign.toml", "--listen", &address], "", &[]);
@@ -147,7 +147,7 @@ async fn x_a_server_that_others_can_reach_says_once_that_tls_is_expected() {
     open.until_logged("without [auth] only this machine can reach the server").await;
 }
 
-/// Spec M2, S13: what a configuration lets agents reach is listed, and no secret of it.
+/// Spec M2, S13: everything that a configuration lets agents reach is listed, without secrets.
 #[test]
 fn u3_check_lists_requests_and_the_servers_that_a_provider_calls() {
     let dir = tempfile::tempdir().unwrap();
@@ -164,8 +164,8 @@ fn u3_check_lists_requests_and_the_servers_that_a_provider_calls() {
     assert_eq!(said.code, Some(0), "{}", said.stderr);
     for line in [
         "  tool order: POST http://127.0.0.1:1; a person decides",
-        "  MCP server bank of the provider, at bank.example: it asks about all calls but those of \"look\", and a person decides if args.n > 1",
-        "  MCP server wiki of the provider, at wiki.example: it asks about no call, and nothing here can stop one",
+        "  MCP server bank of the provider, at bank.example: it asks about all calls except those of \"look\", and a person decides if args.n > 1",
+        "  MCP server wiki of the provider, at wiki.example: it asks about no call, and no rule here can stop one",
     ] {
         assert!(said.stdout.lines().any(|found| found == line), "{line} is not in {}", said.stdout);
     }

@@ -9,7 +9,7 @@ use crate::{
     support::{Setup, Store, provider::Provider, run, trade},
 };
 
-/// A trade that waits, in the first turn; every later answer is the last message.
+/// A pending trade in the first turn; every later answer is the last message.
 fn talks(store: Store, compression: &str) -> Setup {
     let script = json!({ "turns": [
         { "text": "I trade.", "tool_calls": [trade(100)] },
@@ -32,12 +32,12 @@ fn say(text: &str) -> Value {
 }
 
 on_both_stores! {
-    async fn g5_history_and_the_audit_log_know_nothing_of_it(store) {
+    async fn g5_history_and_the_audit_log_are_not_compressed(store) {
         let mut told = Vec::new();
         for compression in ["", SMALL] {
             let server = talks(store, compression).log("info").start().await;
-            let waits = server.ask_as("alice", "POST", "/v1/sessions/s/messages", Some(&say("buy"))).await.ok();
-            assert_eq!(waits["status"], "awaiting_input");
+            let outcome = server.ask_as("alice", "POST", "/v1/sessions/s/messages", Some(&say("buy"))).await.ok();
+            assert_eq!(outcome["status"], "awaiting_input");
             let approve = json!({ "decisions": [{ "type": "approve" }] });
             server.ask_as("alice", "POST", "/v1/approvals/s_1?wait=true", Some(&approve)).await.ok();
             for text in ["and then?", "and now?"] {
@@ -49,7 +49,7 @@ on_both_stores! {
             }
             let history = server.ask_as("alice", "GET", "/v1/sessions/s/history?limit=100", None).await.ok();
             let state = server.ask_as("alice", "GET", "/v1/sessions/s/state", None).await.ok();
-            // What differs from run to run is the time, the place in the journal, and what names a request for ever.
+            // Times, positions in the journal and digests differ from run to run.
             let (mut audit, mut messages) = (server.told().await, history["messages"].clone());
             without_digests(&mut messages);
             audit.iter_mut().for_each(without_digests);
@@ -76,7 +76,7 @@ fn without_digests(value: &mut Value) {
 }
 
 #[tokio::test]
-async fn g5_a_new_budget_holds_for_sessions_that_are_already_longer() {
+async fn g5_a_new_budget_applies_to_sessions_that_are_already_longer() {
     let provider = Provider::start(
         [
             json!({ "text": "One." }),
@@ -113,7 +113,7 @@ async fn g5_a_new_budget_holds_for_sessions_that_are_already_longer() {
 }
 
 #[test]
-fn g5_check_says_how_a_conversation_is_made_shorter() {
+fn g5_check_says_how_a_conversation_is_compressed() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("s.json"), r#"{"turns":[]}"#).unwrap();
     let config = |compression: &str| {

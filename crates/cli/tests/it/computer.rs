@@ -1,5 +1,5 @@
-//! Spec S14: a browser that an agent uses, through the whole server, on a page that is served from loopback. `cargo xtask
-//! test` runs these with the browser it has found, in `CHROMIUM`; where that is not set they fail.
+//! Spec S14: an agent's browser, through the whole server, on a page served from loopback. `cargo xtask test` runs
+//! these with the browser it has found, in `CHROMIUM`; where that is not set they fail.
 
 use std::{fs, time::Duration};
 
@@ -12,19 +12,19 @@ use tokio::{
 
 use crate::support::{DEADLINE, Server, Setup, Store, run};
 
-/// What is typed into the field is said to the server by the button; the link leads to another page.
+/// The button sends the field's text to the server; the link leads to another page.
 const PAGE: &str = r#"<!doctype html><body style="margin:0">
 <input id="field" style="position:absolute;left:20px;top:20px;width:300px;height:40px">
 <button style="position:absolute;left:20px;top:100px;width:120px;height:40px"
   onclick="fetch('/said?' + encodeURIComponent(document.getElementById('field').value))">say</button>
 <a href="/next" style="position:absolute;left:20px;top:160px;width:120px;height:40px;display:block">next</a>"#;
 
-/// At `/reaches`: asks for a page of this machine under its other name, and tells when that is over.
+/// At `/reaches`: requests a page of this machine under its other name, and reports when that is over.
 const REACHES: &str = r#"<!doctype html><script>
 fetch('http://localhost:' + location.port + '/away', { mode: 'no-cors' }).catch(() => {}).then(() => fetch('/said?done'));
 </script>"#;
 
-/// A site that tells what it is asked for, but for the little picture that browsers want.
+/// A site that reports its requests, except those for the favicon.
 async fn site() -> (String, mpsc::UnboundedReceiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let base = format!("http://{}", listener.local_addr().unwrap());
@@ -64,7 +64,7 @@ async fn hears(said: &mut mpsc::UnboundedReceiver<String>) -> String {
 
 fn browser(base: &str) -> String {
     let program = std::env::var("CHROMIUM").expect("CHROMIUM must name a Chromium; `cargo xtask test` sets it");
-    // Its sandbox does not work for root, as whom these tests may run.
+    // Its sandbox does not work for root, which may run these tests.
     format!(
         "\n[computer]\nprogram = \"{program}\"\nstart_page = \"{base}/\"\nwidth = 640\nheight = 480\nsandbox = false\n"
     )
@@ -83,7 +83,7 @@ fn says(text: &str) -> Value {
     ])
 }
 
-/// What a reviewer of the session's n-th request is shown of it.
+/// The preview of the session's n-th request.
 async fn preview(server: &Server, key: &str) -> String {
     server.until_status("s", "awaiting_input").await;
     let asked = server.get(&format!("/v1/approvals/{key}")).await.ok();
@@ -100,7 +100,7 @@ fn setup(script: &Value, base: &str) -> Setup {
 }
 
 #[tokio::test]
-async fn s14_a_batch_waits_through_a_restart_and_is_done_once_it_is_approved() {
+async fn s14_a_pending_batch_survives_a_restart_and_is_done_once_approved() {
     let (base, mut said) = site().await;
     let mut server = setup(&calls(&[says("agent")]), &base).start().await;
     server.post("/v1/sessions/s/messages", &json!({ "content": "go" })).await.ok();
@@ -110,7 +110,7 @@ async fn s14_a_batch_waits_through_a_restart_and_is_done_once_it_is_approved() {
     server.kill();
     server.start_again().await;
     assert_eq!(preview(&server, "s_1").await, shown);
-    assert!(said.try_recv().is_err(), "nothing is opened before somebody has decided");
+    assert!(said.try_recv().is_err(), "nothing is opened before a decision");
     approve(&server, "s_1").await;
     server.until_status("s", "completed").await;
     assert_eq!([hears(&mut said).await, hears(&mut said).await], ["/".to_owned(), "/said?agent".to_owned()]);
@@ -120,7 +120,7 @@ async fn s14_a_batch_waits_through_a_restart_and_is_done_once_it_is_approved() {
 }
 
 #[tokio::test]
-async fn s14_what_was_approved_for_one_page_is_not_done_on_another_one_after_a_restart() {
+async fn s14_a_batch_approved_for_one_page_is_not_done_on_another_after_a_restart() {
     let (base, mut said) = site().await;
     let next = json!([{ "type": "click", "x": 60, "y": 170 }, { "type": "wait", "ms": 500 }]);
     let mut server = setup(&calls(&[next, says("late")]), &base).start().await;
@@ -135,7 +135,7 @@ async fn s14_what_was_approved_for_one_page_is_not_done_on_another_one_after_a_r
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
     };
-    assert!(shown.starts_with(&format!("On {base}/next\n1. click")), "the session's own browser goes on: {shown}");
+    assert!(shown.starts_with(&format!("On {base}/next\n1. click")), "the session's own browser stays: {shown}");
     server.kill();
     server.start_again().await;
     approve(&server, "s_2").await;
@@ -157,7 +157,7 @@ async fn s14_a_rule_looks_at_each_action_and_both_names_are_known() {
     let setup = setup(&script, &base).sections(rule);
     let server = setup.start().await;
     server.post("/v1/sessions/s/messages", &json!({ "content": "go" })).await.ok();
-    // The picture needs nobody; what types does.
+    // A screenshot needs no approval; typing does.
     let shown = preview(&server, "s_1").await;
     assert!(shown.starts_with(&format!("On {base}/\n1. click")), "{shown}");
     assert_eq!(hears(&mut said).await, "/");
@@ -245,7 +245,7 @@ fn u3_check_lists_the_browser() {
         [computer]\nprogram = \"/bin/sh\"\n[tools.computer]\napproval = { require = \"args.action.type == 'type'\" }\n";
     fs::write(dir.path().join("c.toml"), text).unwrap();
     let said = run(dir.path(), &["check", "--config", "c.toml"], "", &[]);
-    let line = "  tool computer: /bin/sh with 1024 x 768 pixels, which begins at about:blank and may reach any host; a person decides if args.action.type == 'type', for any of its actions";
+    let line = "  tool computer: /bin/sh with 1024 x 768 pixels, which starts at about:blank and may reach any host; a person decides if args.action.type == 'type', for any of its actions";
     assert!(said.stdout.lines().any(|found| found == line), "{} {}", said.stdout, said.stderr);
     let json = run(dir.path(), &["check", "--config", "c.toml", "--json"], "", &[]);
     let found: Value = serde_json::from_str(&json.stdout).unwrap();

@@ -1,4 +1,4 @@
-//! Spec X, R9: who holds connections open without a word takes nothing from those who have a token.
+//! Spec X, R9: silent connections take nothing from clients with a token.
 
 use std::net::SocketAddr;
 
@@ -11,26 +11,26 @@ use tokio::{
 
 use crate::support::{DEADLINE, Server, Setup, Store};
 
-/// Small bounds, so that the test needs few connections.
+/// Small limits, so that the test needs few connections.
 async fn small(lines: &str) -> Server {
     let setup = Setup::one_trade(Store::Memory).server(lines);
     setup.person("alice", &["user"]).person("bob", &["user"]).start().await
 }
 
-/// Connections of an address of this machine that have sent this much of a request.
+/// Connections from an address of this machine that have sent this much of a request.
 async fn hold(to: SocketAddr, from: [u8; 4], count: usize, sent: &str) -> Vec<TcpStream> {
     let connect = async |_| {
         let socket = TcpSocket::new_v4().unwrap();
         socket.bind((from, 0).into()).unwrap();
         let mut stream = socket.connect(to).await.unwrap();
-        // One that is closed at once is what some of them expect.
+        // Some of them are expected to be closed at once.
         let _ = stream.write_all(sent.as_bytes()).await;
         stream
     };
     join_all((0..count).map(connect)).await
 }
 
-/// Waits until the server has closed it, and says what it answered.
+/// Waits until the server has closed it, and returns the answer.
 async fn closed(stream: &mut TcpStream) -> String {
     let mut said = Vec::new();
     // A reset is an end too.
@@ -38,7 +38,7 @@ async fn closed(stream: &mut TcpStream) -> String {
     String::from_utf8(said).unwrap()
 }
 
-/// Those of these that are still open.
+/// Those that are still open.
 async fn open(streams: &mut [TcpStream]) -> usize {
     let mut open = 0;
     for stream in streams {
@@ -49,7 +49,7 @@ async fn open(streams: &mut [TcpStream]) -> usize {
 }
 
 #[tokio::test]
-async fn x_silent_connections_take_no_place_of_those_who_have_a_token() {
+async fn x_silent_connections_take_no_slot_from_clients_with_a_token() {
     let lines = "connections = 60\nunknown_connections = 40\nconnections_per_address = 60\nheader_seconds = 600";
     let server = small(lines).await;
     let mut before = server.ws_as("alice").await;
@@ -58,14 +58,14 @@ async fn x_silent_connections_take_no_place_of_those_who_have_a_token() {
     let mut held = Vec::new();
     for (i, sent) in ["", half, "\r\n", refused, ""].into_iter().enumerate() {
         held.extend(hold(server.address, [127, 0, 0, 1], 70, sent).await);
-        // Hundreds want to stay, forty do, and whoever has a token comes in.
+        // Hundreds try to stay, forty do, and clients with a token get in.
         assert_eq!(server.ask_as("bob", "GET", "/v1/sessions", None).await.status, 200);
         let mut ws = server.ws_as("bob").await;
         ws.message(&format!("s{i}"), "go").await;
         ws.until_status("awaiting_input").await;
     }
     before.nothing_more().await;
-    // Also those who need no token, and want something at once.
+    // So do those that need no token, and send a request at once.
     assert_eq!(server.get("/healthz").await.status, 200);
     assert!(open(&mut held).await <= 40);
 }
@@ -79,7 +79,7 @@ async fn x_an_address_has_no_more_than_its_share_of_connections() {
     assert_eq!(server.ask_as("alice", "GET", "/v1/sessions", None).await.status, 200);
     assert_eq!(server.get("/healthz").await.status, 200);
     assert!(open(&mut held).await <= 20);
-    assert_eq!(open(&mut others).await, 10, "nobody else lost a place to them");
+    assert_eq!(open(&mut others).await, 10, "no one else lost a slot to them");
 }
 
 #[tokio::test]
@@ -95,7 +95,7 @@ async fn x_a_connection_without_a_request_is_closed_in_time() {
             assert_eq!(said.matches("HTTP/1.1 200").count(), answers, "{sent:?}: {said}");
         }
     }
-    // A byte now and then is no request either.
+    // A byte now and then is not a request either.
     let mut slow = hold(server.address, [127, 0, 0, 1], 1, "").await.remove(0);
     let (mut read, mut write) = slow.split();
     let drip = async {
@@ -115,6 +115,6 @@ async fn x_a_connection_without_a_request_is_closed_in_time() {
     })
     .await
     .expect("it is closed in time");
-    // A WebSocket that says nothing is kept alive by its pings.
+    // A silent WebSocket is kept alive by its pings.
     ws.nothing_more().await;
 }

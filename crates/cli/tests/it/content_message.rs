@@ -78,10 +78,10 @@ on_both_stores! {
         let setup = tool(store, &calls(std::slice::from_ref(&args)), "content_message = true\napproval = true");
         let (server, lines, ends, history) = turn(setup).await;
         assert_eq!((lines, ends), (vec![json!("Look at a")], vec![]));
-        let waits = server.get("/v1/approvals/s_1").await.ok();
-        let action = &waits["actions"][0];
+        let request = server.get("/v1/approvals/s_1").await.ok();
+        let action = &request["actions"][0];
         assert_eq!(action["args"], json!({ "path": "a.txt" }));
-        // A reviewer sees what will run; what the model says of it stands beside, in the inbox and in the history.
+        // A reviewer sees what will run; the model's line is separate, in the inbox and in the history.
         assert_eq!(action["agent_says"], "Look at a");
         assert_eq!(action["display"]["text"], r#"{"path": "a.txt"}"#);
         assert_eq!((&action["display"]["bytes"], &action["display"]["warnings"]), (&json!(16), &json!([])));
@@ -89,7 +89,7 @@ on_both_stores! {
         assert_eq!(&block["content"][0]["actionRequests"][0], action);
         // The digest is of what will run.
         let digest = action["args_digest"].clone();
-        assert!(waits["review_configs"][0]["args_schema"].get("properties").is_none_or(|p| p.get("tool_content_message").is_none()), "{waits}");
+        assert!(request["review_configs"][0]["args_schema"].get("properties").is_none_or(|p| p.get("tool_content_message").is_none()), "{request}");
         assert_eq!(history[2]["tool_calls"][0], json!({
             "id": "call_1_1", "name": "read", "args": { "path": "a.txt" }, "tool_content_message": "Look at a",
         }));
@@ -108,8 +108,8 @@ on_both_stores! {
         let args = json!({ "path": "p\u{430}y\u{202e}", "tool_content_message": "Safe\u{200b} \u{202e}file" });
         let says = |line: &str| tool(store, &calls(std::slice::from_ref(&args)), &format!("content_message = {line}\napproval = true"));
         let (server, ..) = turn(says("true")).await;
-        let waits = server.get("/v1/approvals/s_1").await.ok();
-        let action = &waits["actions"][0];
+        let request = server.get("/v1/approvals/s_1").await.ok();
+        let action = &request["actions"][0];
         assert_eq!(action["args"]["path"], "p\u{430}y\u{202e}", "what will run is as it is");
         assert_eq!(action["display"]["text"], r#"{"path": "p\u{430}y\u{202E}"}"#);
         assert_eq!(action["display"]["warnings"], json!([
@@ -117,14 +117,14 @@ on_both_stores! {
             { "kind": "confusable", "pointer": "/path", "count": 1 },
         ]));
         assert_eq!(action["agent_says"], r"Safe\u{200B} \u{202E}file");
-        // The same in a replay: it is made from the arguments each time.
+        // The same in a replay, where it is derived from the arguments again.
         let frames = server.checked("s").await;
         let block = frames.iter().find(|f| f["content_block"]["type"] == "approval_request").unwrap();
         assert_eq!(&block["content_block"]["actions"][0], action);
         // A line from a template is the operator's, even where the model has filled it.
         let (server, ..) = turn(says("\"Reading {{ args.path }}\"")).await;
-        let waits = server.get("/v1/approvals/s_1").await.ok();
-        assert!(waits["actions"][0].get("agent_says").is_none(), "{waits}");
+        let request = server.get("/v1/approvals/s_1").await.ok();
+        assert!(request["actions"][0].get("agent_says").is_none(), "{request}");
     }
 
     async fn h5_the_model_is_asked_for_it_where_the_tool_says_so(store) {
@@ -138,13 +138,13 @@ on_both_stores! {
             assert_eq!(argument("read")["type"], if asked { json!("string") } else { Value::Null }, "{lines}");
             assert_eq!(argument("write_todos")["type"], "string");
             assert!(argument("note").is_null());
-            // It is reserved, also where nobody asks for it.
+            // It is reserved, even where it is not requested.
             assert_eq!(server.calls(), ["{}"], "{lines}");
             server.checked("s").await;
         }
     }
 
-    async fn h5_a_line_that_is_no_text_goes_back_to_the_model(store) {
+    async fn h5_a_line_that_is_not_text_goes_back_to_the_model(store) {
         for (locale, text) in [("en", "the arguments do not fit"), ("vi", "tham số không khớp"), ("zh", "参数不符合")] {
             let args = [json!({ "path": "a", "tool_content_message": 7 })];
             let setup = tool(store, &calls(&args), "content_message = true\napproval = true").locale(locale);
@@ -158,11 +158,11 @@ on_both_stores! {
         }
     }
 
-    async fn h5_saying_nothing_is_no_mistake(store) {
+    async fn h5_the_line_may_be_omitted(store) {
         let args = [json!({ "n": 1 }), json!({ "n": 2, "tool_content_message": "" }), json!({ "n": 3, "tool_content_message": null })];
         let (_server, lines, ends, history) = turn(tool(store, &calls(&args), "content_message = true")).await;
         assert_eq!((lines, ends), (vec![], vec![Value::Null]));
-        // The tool gives back what it got. Results come as they end.
+        // The tool echoes its input. Results come as they finish.
         let results = history.as_array().unwrap().iter().filter(|message| message["role"] == "tool");
         let mut ran: Vec<_> = results.map(|message| message["content"][0]["text"].as_str().unwrap()).collect();
         ran.sort_unstable();

@@ -63,7 +63,7 @@ on_both_stores! {
         assert_eq!(server.calls().len(), usize::from(winner[0]["type"] == "approve"));
     }
 
-    async fn w5_refused_decisions_leave_it_waiting(store) {
+    async fn w5_refused_decisions_leave_it_pending(store) {
         let (server, mut ws) = waiting(Setup::new(store, &two())).await;
         let edit = |args: Value| json!({ "type": "edit", "edited_action": { "name": "execute_trade", "args": args } });
         let right = json!({ "symbol": "VNM", "quantity": 5 });
@@ -148,7 +148,7 @@ on_both_stores! {
         }
     }
 
-    async fn w5_a_digest_is_of_what_waits(store) {
+    async fn w5_a_digest_is_of_what_is_pending(store) {
         let server = Setup::one_trade(store).start().await;
         let mut ws = server.ws().await;
         ws.message("s", "go").await;

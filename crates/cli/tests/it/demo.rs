@@ -51,7 +51,7 @@ async fn u3_the_demo_trades_once_it_was_approved() {
     assert!(frames.iter().any(|f| f["content_block"]["type"] == "thinking"));
     assert!(frames.iter().any(|f| f["delta"]["content"] == "VNM: 82,000 VND"), "the price was looked up");
     assert!(book(dir.path()).is_empty());
-    // It survives a restart between asking and answering.
+    // It survives a restart between request and answer.
     drop(running);
     running = demo(dir.path(), "en").await;
     let mut ws = Ws::connect(running.1, &[]).await;
@@ -95,7 +95,7 @@ fn u3_every_language_of_the_demo_is_a_valid_configuration() {
 }
 
 #[test]
-fn r4_the_order_book_knows_a_call_it_has_seen() {
+fn r4_the_order_book_recognises_a_repeated_call() {
     let dir = tempfile::tempdir().unwrap();
     let args = r#"{"symbol":"VNM","quantity":7,"side":"sell","price":82000}"#;
     let order =

@@ -1,7 +1,7 @@
 //! Spec R3 on a disk that fails: a sync that does not succeed, no room, a power cut.
 //!
-//! `support/disk.c` stands between the server and its disk: what was not synced is gone when the power is cut, and after
-//! a sync that failed no later one brings it back, as on Linux.
+//! `support/disk.c` sits between the server and its disk: unsynced data is gone when the power is cut, and after a
+//! failed sync no later one restores it, as on Linux.
 
 use std::{fs, path::Path, process::Command};
 
@@ -42,7 +42,7 @@ async fn say(server: &Server, session: &str, text: &str) -> crate::support::Resp
     server.post(&format!("/v1/sessions/{session}/messages"), &json!({ "content": text })).await
 }
 
-/// Ends the server as a power cut does: of its store there is what the disk held. It starts again on a sound disk.
+/// Ends the server as a power cut does: only what was on the disk remains of its store. It restarts on a sound disk.
 async fn cut_power(dir: &tempfile::TempDir, server: &mut Server) {
     server.kill();
     for name in ["test.db", "test.db-wal", "test.db-shm"] {
@@ -57,7 +57,7 @@ async fn cut_power(dir: &tempfile::TempDir, server: &mut Server) {
 }
 
 async fn start_again(server: &mut Server) {
-    // Where it listens is read from there.
+    // Its address is read from there.
     fs::remove_file(server.path("stdout.log")).unwrap();
     server.start_again().await;
 }
@@ -83,7 +83,7 @@ async fn r3_after_a_failed_sync_nothing_is_acknowledged_until_the_store_is_opene
     ws.until_status("completed").await;
     fault(&dir, "sync log");
     closed(&say(&server, "b", "unknown").await);
-    // The disk works again, and nobody may rely on it.
+    // The disk works again, but cannot be relied on.
     assert!(!dir.path().join("fault").exists(), "the fault has come to pass");
     closed(&say(&server, "c", "lost").await);
     closed(&say(&server, "a", "lost").await);
@@ -104,9 +104,9 @@ async fn r3_after_a_failed_sync_nothing_is_acknowledged_until_the_store_is_opene
     server.get("/readyz").await.ok();
 }
 
-/// What a failed sync has forgotten is still read when the store is opened again, and must not be built upon.
+/// What a failed sync has lost can still be read after reopening, and must not be built upon.
 #[tokio::test]
-async fn r3_what_is_acknowledged_after_a_failed_sync_and_a_restart_survives_a_power_cut() {
+async fn r3_appends_acknowledged_after_a_failed_sync_and_a_restart_survive_a_power_cut() {
     let (dir, mut server) = server().await;
     say(&server, "a", "kept").await.ok();
     fault(&dir, "sync log");
@@ -120,7 +120,7 @@ async fn r3_what_is_acknowledged_after_a_failed_sync_and_a_restart_survives_a_po
 }
 
 #[tokio::test]
-async fn r3_a_sync_that_fails_when_the_log_is_written_back_closes_the_store() {
+async fn r3_a_sync_that_fails_in_a_checkpoint_closes_the_store() {
     let (dir, mut server) = server().await;
     fault(&dir, "sync base");
     let large = "x".repeat(100_000);
@@ -145,9 +145,9 @@ async fn r3_a_sync_that_fails_when_the_log_is_written_back_closes_the_store() {
     }
 }
 
-/// A disk without room refuses what does not fit and keeps what it has: nothing was written that could be lost.
+/// A full disk refuses what does not fit and keeps what it has: nothing was written that could be lost.
 #[tokio::test]
-async fn r3_r9_a_full_disk_refuses_and_loses_nothing_and_goes_on_when_there_is_room() {
+async fn r3_r9_a_full_disk_refuses_loses_nothing_and_recovers_when_there_is_room() {
     let (dir, mut server) = server().await;
     say(&server, "a", "kept").await.ok();
     fault(&dir, "full");
@@ -162,7 +162,8 @@ async fn r3_r9_a_full_disk_refuses_and_loses_nothing_and_goes_on_when_there_is_r
     server.get("/v1/sessions/b").await.problem(404, "session_not_found");
 }
 
-/// Whoever was shown an event finds it again under its `seq`, and can follow on from there, wherever the power is cut.
+/// A client that was shown an event finds it again under its `seq`, and can follow from there, whenever the power is
+/// cut.
 #[tokio::test]
 async fn w2_an_event_that_was_shown_keeps_its_seq_after_a_power_cut() {
     let answer = json!({ "thinking": "Let me think about it.", "text": "It is done.", "delay_ms": 5 });
@@ -176,7 +177,7 @@ async fn w2_an_event_that_was_shown_keeps_its_seq_after_a_power_cut() {
             let event = ws.next().await;
             seen.extend(event["seq"].is_u64().then_some(event));
         }
-        // Then the model says something else.
+        // Then the model answers differently.
         let script = json!({ "turns": [{ "text": "Something else." }], "at_end": "repeat" });
         fs::write(server.path("script.json"), script.to_string()).unwrap();
         cut_power(&dir, &mut server).await;

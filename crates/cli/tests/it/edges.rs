@@ -1,4 +1,4 @@
-//! Spec R9, X: what the server's edge gives to anybody who reaches it.
+//! Spec R9, X: what the server's edge exposes to any client.
 
 use std::{
     fs,
@@ -17,7 +17,7 @@ use tokio_tungstenite::tungstenite::{
 use crate::support::{DEADLINE, Setup, Store, Ws};
 
 #[tokio::test]
-async fn x_asking_whether_the_server_is_ready_costs_no_commit_each_time() {
+async fn x_a_readiness_check_does_not_cost_a_commit_each_time() {
     let server = Setup::one_trade(Store::Sqlite).start().await;
     let log = || fs::read(server.path("test.db-wal")).unwrap();
     let (since, mut before, mut commits) = (Instant::now(), log(), 0);
@@ -73,10 +73,10 @@ async fn w1_a_close_is_answered() {
 }
 
 #[tokio::test]
-async fn w1_who_still_talks_when_the_server_closes_is_told_why() {
+async fn w1_a_client_that_still_sends_when_the_server_closes_is_told_why() {
     let server = Setup::one_trade(Store::Memory).start().await;
     let mut ws = server.ws().await;
-    // As much as stays unread while the server stops.
+    // More than is read while the server stops.
     for _ in 0..200 {
         ws.send(&json!({ "type": "ping" })).await;
     }

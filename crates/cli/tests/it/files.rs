@@ -15,8 +15,8 @@ fn call(name: &str, args: &Value) -> Value {
     json!({ "name": name, "args": args })
 }
 
-/// What waits under the session's first key.
-async fn waits(server: &Server) -> Value {
+/// The pending request under the session's first key.
+async fn request(server: &Server) -> Value {
     server.until_status("s", "awaiting_input").await;
     server.get("/v1/approvals/s_1").await.ok()
 }
@@ -26,7 +26,7 @@ async fn say(server: &Server, key: &str, decisions: &Value) {
 }
 
 on_both_stores! {
-    async fn s12_a_patch_is_shown_as_a_diff_waits_through_a_crash_and_is_applied_once(store) {
+    async fn s12_a_patch_is_shown_as_a_diff_survives_a_crash_and_is_applied_once(store) {
         let patch = "*** Begin Patch\n*** Update File: a.txt\n@@\n one\n-two\n+2\n*** Add File: new/b.txt\n+b\n*** End Patch";
         let script = json!({ "turns": [
             { "tool_calls": [call("read_file", &json!({ "path": "a.txt" }))] },
@@ -36,7 +36,7 @@ on_both_stores! {
         let setup = Setup::new(store, &script).built_in(&["read_file", "apply_patch"]).sections(WORKSPACE);
         let mut server = setup.file("a.txt", "one\ntwo\n").start().await;
         server.post("/v1/sessions/s/messages", &json!({ "content": "go" })).await.ok();
-        let asked = waits(&server).await;
+        let asked = request(&server).await;
         let preview = find(&asked, "preview").expect("a preview");
         assert_eq!(preview, json!({
             "kind": "diff",
@@ -51,7 +51,7 @@ on_both_stores! {
         if matches!(store, Store::Sqlite) {
             server.kill();
             server.start_again().await;
-            assert_eq!(find(&waits(&server).await, "preview"), Some(preview));
+            assert_eq!(find(&request(&server).await, "preview"), Some(preview));
             untouched(&server);
         }
         say(&server, "s_1", &json!([{ "type": "approve" }])).await;
@@ -71,7 +71,7 @@ on_both_stores! {
         let section = "builtin = \"shell\"\nworkspace = \".\"\ntime_limit = 20\ndescription = \"Runs.\"";
         let server = Setup::new(store, &script).tool("sh", section).start().await;
         server.post("/v1/sessions/s/messages", &json!({ "content": "go" })).await.ok();
-        let asked = waits(&server).await;
+        let asked = request(&server).await;
         assert!(find(&asked, "preview").unwrap()["text"].as_str().unwrap().ends_with("\n$ echo yes > yes"), "{asked}");
         assert!(!server.path("yes").exists() && !server.path("no").exists());
         say(&server, "s_1", &json!([{ "type": "approve" }, { "type": "reject" }])).await;
@@ -80,20 +80,20 @@ on_both_stores! {
     }
 }
 
-/// What a terminal would take as a command, or not show, is written out.
+/// What a terminal would treat as a command, or hide, is escaped.
 #[tokio::test]
-async fn s12_a_terminal_shows_what_a_waiting_call_would_do() {
+async fn s12_a_terminal_shows_what_a_pending_call_would_do() {
     let write = json!({ "path": "a.txt", "content": "\u{1b}[2Jnew\u{202e}\n" });
     let script = json!({ "turns": [{ "tool_calls": [call("write_file", &write)] }, { "text": "done" }] });
     let setup = Setup::new(Store::Memory, &script).built_in(&["write_file"]).sections(WORKSPACE);
     let server = setup.file("a.txt", "old\n").start().await;
     server.post("/v1/sessions/s/messages", &json!({ "content": "go" })).await.ok();
-    waits(&server).await;
+    request(&server).await;
     let url = format!("http://{}", server.address);
     let told = run(&server.path(""), &["sessions", "state", "s", "--url", &url], "", &[]);
     assert_eq!(told.code, Some(0), "{}", told.stderr);
     let diff = "    --- a/a.txt\n    +++ b/a.txt\n    @@ -1 +1 @@\n    -old\n    +\\u{1B}[2Jnew\\u{202E}\n";
-    assert!(told.stdout.contains(&format!("waits under s_1: write_file\n{diff}")), "{}", told.stdout);
+    assert!(told.stdout.contains(&format!("pending s_1: write_file\n{diff}")), "{}", told.stdout);
 }
 
 /// The first value under this key, anywhere.

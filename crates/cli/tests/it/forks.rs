@@ -7,7 +7,7 @@ use crate::{
     support::{Server, Setup, Store, run, trade},
 };
 
-/// A note runs by itself, a trade waits; then a last word.
+/// A note runs by itself, a trade needs approval; then a final text.
 fn script() -> Value {
     json!({ "turns": [
         { "text": "I will trade.", "tool_calls": [{ "name": "note", "args": { "n": 1 } }, trade(100)] },
@@ -29,7 +29,7 @@ async fn checkpoints(server: &Server, session: &str) -> Vec<Value> {
     page["checkpoints"].as_array().unwrap().iter().rev().cloned().collect()
 }
 
-/// The first checkpoint that something brought about.
+/// The first checkpoint with a given cause.
 async fn after(server: &Server, session: &str, what: &str) -> u64 {
     let all = checkpoints(server, session).await;
     let one = all.iter().find(|one| one["after"] == what).unwrap_or_else(|| panic!("no {what} in {all:?}"));
@@ -37,7 +37,7 @@ async fn after(server: &Server, session: &str, what: &str) -> u64 {
 }
 
 on_both_stores! {
-    async fn g6_a_session_is_looked_at_and_forked_where_it_waited(store) {
+    async fn g6_a_session_is_inspected_and_forked_where_it_was_pending(store) {
         let mut server = done(store).await;
         let all = checkpoints(&server, "s").await;
         let waited = all.iter().find(|one| one["pending"] == json!(["s_1"])).unwrap()["checkpoint"].as_u64().unwrap();
@@ -76,20 +76,20 @@ on_both_stores! {
         }
     }
 
-    async fn g6_a_fork_runs_on_from_where_it_was_made_if_it_is_told_to(store) {
+    async fn g6_a_fork_continues_from_its_checkpoint_on_request(store) {
         let mut server = done(store).await;
         let answered = after(&server, "s", "answer").await;
         let fork = |id: &str, run: bool| json!({ "checkpoint": answered, "session_id": id, "run": run });
         let standing = server.post("/v1/sessions/s/fork", &fork("standing", false)).await;
         assert_eq!(standing.json()["status"], "running");
         if matches!(store, Store::Sqlite) {
-            // It stands after a restart too: nothing goes on that nobody let go on.
+            // It stays held after a restart too: nothing continues without a request.
             server.kill();
             server.start_again().await;
         }
         server.post("/v1/sessions/s/fork", &fork("runs", true)).await;
-        let waits = server.until_status("runs", "awaiting_input").await;
-        assert_eq!(waits["pending"], json!(["runs_1"]));
+        let outcome = server.until_status("runs", "awaiting_input").await;
+        assert_eq!(outcome["pending"], json!(["runs_1"]));
         assert_eq!(server.calls().len(), 3, "the note ran again, in the fork that runs");
         assert_eq!(server.get("/v1/sessions/standing").await.ok()["status"], "running");
         let edited = json!({
@@ -162,7 +162,7 @@ on_both_stores! {
         assert_eq!(made.iter().filter(|one| one.status == 200).count(), 7);
         let other = server.post("/v1/sessions/s/fork", &json!({ "request_id": "twice" })).await.json();
         assert_ne!(other["session_id"], ids[0]);
-        // What was acknowledged before the fork is not known in it.
+        // Requests acknowledged before the fork are not known in it.
         let again = json!({ "content": "buy", "request_id": "r1" });
         let path = |id: &Value| format!("/v1/sessions/{}/messages", id.as_str().unwrap());
         server.post(&path(&ids[0]), &again).await.ok();
@@ -194,13 +194,13 @@ async fn g6_people_see_and_fork_their_own_sessions_only() {
     assert_eq!(seen["checkpoints"][0]["pending"], json!(["s_1"]), "he is asked, so he may look");
     let empty = json!({ "checkpoint": 1, "session_id": "f" });
     server.ask_as("ann", "POST", "/v1/sessions/s/fork", Some(&empty)).await;
-    // Nobody was asked in the fork, so its past is ann's alone.
+    // No role was asked in the fork, so its past is ann's alone.
     server.ask_as("bob", "GET", "/v1/sessions/f", None).await.problem(404, "session_not_found");
     server.ask_as("bob", "GET", "/v1/sessions/f/checkpoints", None).await.problem(404, "session_not_found");
 }
 
 #[tokio::test]
-async fn g6_the_command_line_lists_looks_at_and_forks() {
+async fn g6_the_command_line_lists_shows_and_forks() {
     let server = done(Store::Memory).await;
     let url = format!("http://{}", server.address);
     let ask = |arguments: &[&str]| {
@@ -214,11 +214,11 @@ async fn g6_the_command_line_lists_looks_at_and_forks() {
     let waited = all.iter().find(|one| one["pending"] == json!(["s_1"])).unwrap()["checkpoint"].to_string();
     let plain = ask(&["checkpoints", "s"]).stdout;
     assert_eq!(plain.lines().count(), all.len());
-    assert!(plain.contains("waits: s_1"), "{plain}");
+    assert!(plain.contains("pending: s_1"), "{plain}");
     let state = ask(&["state", "s", "--checkpoint", &waited]);
     assert!(state.stdout.contains("awaiting_input") && state.stdout.contains("execute_trade"), "{}", state.stdout);
     let made = ask(&["fork", "s", "--checkpoint", &waited, "--session-id", "f"]);
-    assert!(made.stdout.contains("waits under f_2"), "{} {}", made.stdout, made.stderr);
+    assert!(made.stdout.contains("pending f_2"), "{} {}", made.stdout, made.stderr);
     let said = ask(&["fork", "s", "--checkpoint", "1", "--message", "sell", "--run", "--json"]);
     let said: Value = serde_json::from_str(&said.stdout).unwrap();
     assert_eq!(said["forked_from"]["checkpoint"], 1);

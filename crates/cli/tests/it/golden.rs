@@ -1,5 +1,5 @@
-//! Requests and decisions about actions, field for field (spec W4 to W7): the printed examples, with this server's extra fields
-//! taken out by name.
+//! Requests and decisions about actions, field for field (spec W4 to W7): the printed examples, with this server's
+//! extra fields removed by name.
 
 use serde_json::{Value, json};
 

@@ -1,5 +1,5 @@
-//! Questions, groups and history, field for field (spec Q, H): the printed examples, which stand in `source_003/`
-//! as they are printed.
+//! Questions, groups and history, field for field (spec Q, H): the printed examples, which are in `source_003/` as
+//! printed.
 
 use serde_json::{Value, json};
 
@@ -50,7 +50,7 @@ fn two_turns() -> Value {
     example
 }
 
-/// Takes out what the API says and the example does not print, each with the value it must have.
+/// Removes what the API says and the example does not print, each with the value it must have.
 fn take_out_what_is_not_printed(history: &mut Value) {
     let mut turns = 1..;
     for message in history.as_array_mut().unwrap() {
@@ -144,7 +144,7 @@ on_both_stores! {
         let ours = (json!("session-id"), json!("msg-2"));
         assert_eq!((&frames[at]["type"], ids(&frames[at])), (&json!("group_end"), ours.clone()));
         let seq = frames[at]["seq"].as_u64().unwrap();
-        // The three events, with what is not printed taken out by name.
+        // The three events, with what is not printed removed by name.
         for (i, (printed, seq)) in printed_stream().into_iter().zip([Some(seq + 1), None, Some(seq + 2)]).enumerate() {
             let mut frame = frames[at + 1 + i].clone();
             assert_eq!(ids(&frame), ours);

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::support::{Setup, Store, http::request, run};
 
 #[tokio::test]
-async fn g7_a_sessions_graph_is_served_in_three_languages_with_where_it_stands() {
+async fn g7_a_sessions_graph_is_served_in_three_formats_with_its_position() {
     let server = Setup::one_trade(Store::Memory).start().await;
     server.post("/v1/sessions/s/messages", &json!({ "content": "go" })).await.ok();
     let graph = server.get("/v1/sessions/s/graph").await.ok();

@@ -1,4 +1,4 @@
-//! Spec Q5, W2, H1: what stands in groups, what stands alone, and what is not streamed at all.
+//! Spec Q5, W2, H1: what is in groups, what is outside, and what is not streamed at all.
 
 use serde_json::{Value, json};
 
@@ -22,7 +22,7 @@ fn with_rule(store: Store, script: &Value, rule: &str) -> Setup {
     Setup::new(store, script).tool("other", &section)
 }
 
-/// Each message of the history in short: what it is, where it stands.
+/// Each message of the history in short: its kind and its place.
 async fn short(server: &Server, session_id: &str) -> Vec<String> {
     let history = server.history(session_id).await;
     let short = history.as_array().unwrap().iter().map(|message| {
@@ -40,7 +40,7 @@ async fn short(server: &Server, session_id: &str) -> Vec<String> {
     short.collect()
 }
 
-/// One turn, and what it looks like: the shape of the stream, and the history in short.
+/// One turn: the shape of the stream, and the history in short.
 async fn turn(setup: Setup) -> (Server, Vec<Value>, Vec<String>, Vec<String>) {
     let server = setup.start().await;
     let mut ws = server.ws().await;
@@ -66,7 +66,7 @@ on_both_stores! {
             "user", "(", "thinking", "tool_use", "tool_use", "tool_result", "tool_result", "thinking", "tool_use",
             "tool_result", "thinking", ")", "text", "(", "tool_use", "tool_result", ")", "text",
         ]);
-        // Results come as they end.
+        // Results come as they finish.
         let history: Vec<_> = history.iter().map(|m| m.replace("result t2", "result t1")).collect();
         assert_eq!(history, [
             "user: content", "thinking: group_start", "calls t1 t2: group_item", "result t1: group_item",
@@ -126,7 +126,7 @@ on_both_stores! {
         assert_eq!(said(&live), r#"Told: {"n":1}"#);
     }
 
-    async fn q5_what_is_displayed_as_content_stands_alone(store) {
+    async fn q5_a_call_displayed_as_content_is_outside_groups(store) {
         let script = json!({ "turns": [
             { "thinking": "a", "tool_calls": [call("other", 1)] },
             { "tool_calls": [call("note", 2)] },
@@ -141,7 +141,7 @@ on_both_stores! {
             "user: content", "thinking: group_start", "calls t1: content", "result t1: content", "calls t2: group_start",
             "result t2: group_end", "calls t3 t4: content",
         ]);
-        // The last three results come as they end.
+        // The last three results come as they finish.
         assert_eq!(history[7], "calls t5: group_start");
         let mut rest = history[8..].to_vec();
         rest.sort();
@@ -149,7 +149,7 @@ on_both_stores! {
         assert!(rest.iter().any(|m| m.starts_with("result t5: group_")), "{rest:?}");
     }
 
-    async fn h3_q5_an_approval_stands_in_the_group_of_its_calls_with_its_decisions(store) {
+    async fn h3_q5_an_approval_is_in_the_group_of_its_calls_with_its_decisions(store) {
         let script = json!({ "turns": [
             { "thinking": "a", "tool_calls": [trade(1), call("note", 2)] }, { "thinking": "b", "text": "done" },
         ] });
@@ -178,7 +178,7 @@ on_both_stores! {
         assert_eq!(block["reviewConfigs"][0]["action_name"], block["actionRequests"][0]["name"]);
     }
 
-    async fn q5_an_approval_of_what_is_displayed_as_content_stands_alone(store) {
+    async fn q5_an_approval_of_a_call_displayed_as_content_is_outside_groups(store) {
         let script = json!({ "turns": [{ "thinking": "a", "tool_calls": [trade(1)] }, { "text": "done" }] });
         let rule = "approval = true\nstream = { display_as_content = true }";
         let server = Setup::new(store, &script).trade(rule).start().await;
@@ -213,7 +213,7 @@ on_both_stores! {
     }
 
     async fn q2_a_question_closes_the_group_and_a_later_decision_opens_none(store) {
-        // A decision on an approval that stands before the question is shown without a group.
+        // A decision on an approval from before the question is shown without a group.
         let script = json!({ "turns": [
             { "tool_calls": [trade(1), ask(two_questions())] }, { "text": "done" },
         ] });
@@ -253,7 +253,7 @@ on_both_stores! {
         assert_eq!(Fold::of(&replay).shape(), [
             "user", "(", "thinking", "tool_use", "approval_request", "tool_result", ")", "user", "(", "thinking", ")",
         ]);
-        // No text of theirs is final.
+        // None of their texts is final.
         assert!(!server.history("s").await.to_string().contains("is_final"));
     }
 
@@ -275,7 +275,7 @@ on_both_stores! {
         assert_eq!(open, 0);
     }
 
-    async fn q5_whether_anybody_watches_or_not_it_is_the_same(store) {
+    async fn q5_groups_are_the_same_with_and_without_followers(store) {
         let script = json!({ "turns": [
             { "thinking": "a", "text": "b", "tool_calls": [call("note", 1), call("other", 2)] },
             { "thinking": "c", "text": "d" },

@@ -1,4 +1,4 @@
-//! Spec R9: a session that ends the process ends it a few times, and no more.
+//! Spec R9: a session that crashes the process does so a few times, and no more.
 
 use std::fs;
 
@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 use crate::support::{DEADLINE, Server, Setup, Store, run, ws::Ws};
 
-/// A session calls a tool that kills its server, until there is a file `stop`. The tool is declared idempotent, so it is run
-/// again whenever the session is taken up.
+/// A session calls a tool that kills its server, until there is a file `stop`. The tool is declared idempotent, so it
+/// is retried whenever the session is resumed.
 fn setup() -> Setup {
     let call = |name: &str| json!({ "tool_calls": [{ "name": name, "args": {} }] });
     let section = |line: &str| {
@@ -39,7 +39,7 @@ fn dies(server: &Server) {
     assert_eq!(ended.code, None, "killed: {}", ended.stderr);
 }
 
-/// Starts it for good. What the one before has said is not taken for its address.
+/// Starts it for good. The output of the previous one is not mistaken for its address.
 async fn starts(server: &mut Server) {
     fs::remove_file(server.path("stdout.log")).unwrap();
     server.start_again().await;
@@ -50,13 +50,13 @@ async fn session(server: &Server, id: &str) -> Value {
 }
 
 #[tokio::test]
-async fn r9_a_session_that_ends_the_process_is_held_and_goes_on_when_a_person_says_so() {
+async fn r9_a_session_that_crashes_the_process_is_held_until_a_person_resumes_it() {
     let mut server = setup().start().await;
     let mut ws = server.ws().await;
     say(&mut ws, "calm", "calm").await;
     say(&mut ws, "killer", "trader").await;
     server.ended().await;
-    // Two processes take it up, and end.
+    // Two processes resume it, and crash.
     dies(&server);
     dies(&server);
     // The third one does not, and serves everybody else.
@@ -72,11 +72,11 @@ async fn r9_a_session_that_ends_the_process_is_held_and_goes_on_when_a_person_sa
     let why = &frames.last().unwrap()["error"];
     assert_eq!(why["code"], "session_held");
     assert!(why["message"].as_str().unwrap().contains("it goes on when somebody sends a message"), "{why}");
-    // Also by those that come after it, and a new server says nothing new.
+    // Later servers hold it too, and append nothing.
     server.kill();
     starts(&mut server).await;
     assert_eq!(session(&server, "killer").await["held"], "crashes");
-    // A person lets it go on.
+    // A person resumes it.
     fs::write(server.path("stop"), "").unwrap();
     let mut ws = server.ws().await;
     say(&mut ws, "killer", "trader").await;
@@ -86,14 +86,14 @@ async fn r9_a_session_that_ends_the_process_is_held_and_goes_on_when_a_person_sa
     assert!(history.contains("survived") && history.contains("it has ended well"), "{history}");
 }
 
-/// What a client that follows the session is told of it, up to why it is held.
+/// The events that a follower gets, up to the reason why it is held.
 async fn told(mut ws: Ws) -> Vec<Value> {
     ws.subscribe("killer", 0).await;
     ws.until(|frame| frame["type"] == "run_status" && !frame["error"].is_null()).await
 }
 
 #[tokio::test]
-async fn r9_a_server_that_is_stopped_in_order_holds_nothing() {
+async fn r9_a_gracefully_stopped_server_holds_nothing() {
     let call = json!({ "tool_calls": [{ "name": "waits", "args": {} }] });
     let section = "description = \"Runs.\"\ncommand = [\"sh\", \"-c\", \"until test -e stop; do sleep 0.1; done; echo ok\"]\nidempotent = true\nparameters = { type = \"object\" }";
     let setup = Setup::new(Store::Sqlite, &json!({ "turns": [call, { "text": "done" }] }));

@@ -1,4 +1,4 @@
-//! Spec H: pages of the history, and what waits in it.
+//! Spec H: pages of the history, and pending requests in it.
 
 use serde_json::{Value, json};
 
@@ -11,7 +11,7 @@ use crate::{
     },
 };
 
-/// One of everything, over two turns, the second of which waits for two people.
+/// One of everything, over two turns, the second of which has requests pending for two people.
 fn script() -> Value {
     let todos = |line: &str| json!({ "name": "write_todos", "args": { "todos": [], "tool_content_message": line } });
     let note = || json!({ "name": "note", "args": {} });
@@ -28,7 +28,7 @@ fn script() -> Value {
     ], "at_end": "repeat" })
 }
 
-/// The agent of the script, and a first turn that is over, as is what it asked; the second one waits.
+/// The agent of the script, with a first turn that is over, including its requests; the second one is pending.
 async fn session(store: Store) -> (Server, Ws) {
     let setup = Setup::new(store, &script()).built_in(&["ask_user_question", "write_todos", "share_thought"]);
     let server = setup.start().await;
@@ -73,7 +73,7 @@ async fn page(server: &Server, query: &str) -> Page {
     Page { messages: page["messages"].as_array().unwrap().clone(), next }
 }
 
-/// All pages one way, checked to be full but for the last.
+/// All pages in one direction, checked to be full except the last.
 async fn pages(server: &Server, direction: &str, limit: usize) -> Vec<Page> {
     let mut all = vec![page(server, &format!("direction={direction}&limit={limit}")).await];
     while let Some(next) = all.last().unwrap().next.clone() {
@@ -84,7 +84,7 @@ async fn pages(server: &Server, direction: &str, limit: usize) -> Vec<Page> {
     all
 }
 
-/// Pages of these sizes, both ways, give the whole.
+/// Pages of these sizes, in both directions, give the whole.
 async fn check_pages(server: &Server, limits: impl IntoIterator<Item = usize>) {
     let whole = server.history("s").await.as_array().unwrap().clone();
     for limit in limits {
@@ -198,7 +198,7 @@ on_both_stores! {
         assert_eq!(together, whole);
     }
 
-    async fn h2_what_waits_can_be_shown_by_whoever_has_just_loaded(store) {
+    async fn h2_a_pending_request_can_be_shown_from_the_history_alone(store) {
         let (server, _ws) = session(store).await;
         let history = server.history("s").await;
         let rows: Vec<_> = history.as_array().unwrap().iter().rev().take(2).collect();
@@ -221,7 +221,7 @@ on_both_stores! {
                 "expires_at": gated["expires_at"],
             }],
         }));
-        // And those that are over are shown with what was said.
+        // Resolved ones are shown with their answers.
         let steps: Vec<_> = history.as_array().unwrap().iter().filter(|m| m["message_type"] == "step").map(|m| &m["content"][0]).collect();
         assert_eq!(steps.len(), 5);
         assert_eq!(steps[0]["submittedAnswers"], json!({ "Q1": "A", "Q2": "[No preference]" }));

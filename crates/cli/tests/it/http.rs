@@ -34,7 +34,7 @@ on_both_stores! {
         assert_eq!(decided["decisions"], json!([{ "type": "approve" }]));
         server.until_status("s", "completed").await;
         assert_eq!(server.calls().len(), 1);
-        // With wait the outcome comes.
+        // With `wait` the outcome is returned.
         server.post("/v1/sessions/s/messages", &json!({ "content": "go" })).await.ok();
         let outcome = server.post("/v1/approvals/s_2?wait=true", &json!({ "decisions": [{ "type": "reject" }] })).await.ok();
         assert_eq!(outcome["status"], "completed");
@@ -213,7 +213,7 @@ async fn w8_every_error_is_a_problem_document() {
 }
 
 #[tokio::test]
-async fn g7_the_graph_marks_where_a_session_stands() {
+async fn g7_the_graph_marks_the_position_of_a_session() {
     let server = Setup::one_trade(Store::Memory).start().await;
     let agents = server.get("/v1/agents").await.ok();
     assert_eq!((&agents["agents"][0]["name"], &agents["next_cursor"]), (&json!("trader"), &Value::Null));
@@ -262,7 +262,7 @@ async fn w8_health_metrics_and_the_document() {
 }
 
 #[tokio::test]
-async fn r12_what_is_served_is_what_is_printed_and_checked_in_and_an_etag_spares_a_copy() {
+async fn r12_the_served_document_is_the_printed_and_the_checked_in_one_with_an_etag() {
     let server = Setup::one_trade(Store::Memory).start().await;
     for (path, command) in [("openapi.json", "openapi"), ("asyncapi.json", "asyncapi"), ("wire.schema.json", "schema")]
     {

@@ -1,4 +1,4 @@
-//! Spec M2: tools that are requests, through the whole server, to a broker that keeps what it is sent.
+//! Spec M2: HTTP tools, through the whole server, to a broker that records its requests.
 
 use std::{
     fs,
@@ -19,7 +19,7 @@ use crate::{
 
 const SECRET: &str = "broker-secret-41ab9";
 
-/// A request as it came: its first line, its headers by name, its body.
+/// A request as received: its first line, its headers by name, its body.
 #[derive(Clone, Debug)]
 struct Taken {
     line: String,
@@ -33,7 +33,7 @@ impl Taken {
     }
 }
 
-/// A broker that answers each order with what it was shown, once it is told to.
+/// A broker that answers each order with an echo, once it is told to.
 struct Broker {
     base: String,
     taken: Arc<Mutex<Vec<Taken>>>,
@@ -62,7 +62,7 @@ impl Broker {
                     }
                     let body = json!({ "took": shown, "id": 7 }).to_string();
                     let head = format!("HTTP/1.1 201 Created\r\ncontent-length: {}\r\n\r\n", body.len());
-                    // Who has gone does not read it.
+                    // The client may be gone.
                     let _ = stream.write_all((head + &body).as_bytes()).await;
                 });
             }
@@ -80,7 +80,7 @@ impl Broker {
         waited.expect("a request in time").unwrap();
     }
 
-    /// The tool that orders there, and more lines of it.
+    /// The tool that orders there, and extra lines of it.
     fn order(&self, more: &str) -> String {
         format!(
             "description = \"Orders.\"\n{more}\ncontent_message = \"Order {{{{ args.symbol }}}}\"\n\
@@ -114,7 +114,7 @@ async fn take(stream: &mut BufReader<TcpStream>) -> Taken {
 const SCRIPT: &str = r#"{"turns":[{"tool_calls":[{"name":"order","args":{"account":"a/../b?x#y","symbol":"VNM","quantity":1}}]},{"text":"Told: {{ last_tool_result }}"}]}"#;
 const SMALL: &str = r#"{"turns":[{"tool_calls":[{"name":"order","args":{"account":"a","symbol":"VNM","quantity":1.10}}]},{"text":"Told: {{ last_tool_result }}"}]}"#;
 
-/// The call that a key is of; when its session was made follows.
+/// The call of a key; the time when its session was made follows.
 fn key_of(taken: &Taken) -> &str {
     let (call, birth) = taken.header("idempotency-key").unwrap().rsplit_once('/').unwrap();
     assert!(birth.len() == 32 && birth.bytes().all(|byte| byte.is_ascii_hexdigit()), "{birth}");
@@ -130,7 +130,7 @@ fn preview(asked: &Value) -> String {
 }
 
 on_both_stores! {
-    async fn m2_what_was_shown_and_edited_is_what_is_sent_and_no_secret_comes_out(store) {
+    async fn m2_the_shown_and_edited_request_is_sent_and_no_secret_leaks(store) {
         let broker = Broker::start(true).await;
         let server = Setup::new(store, &json!({})).script_text(SMALL).env("BROKER_TOKEN", SECRET).log("trace")
             .tool("order", &broker.order("approval = true")).start().await;
@@ -140,8 +140,8 @@ on_both_stores! {
             "POST {}/accounts/{account}/orders?key={{{{ env.BROKER_TOKEN }}}}\nauthorization: Bearer {{{{ env.BROKER_TOKEN }}}}\n\
              content-type: application/json\n\n{{\"quantity\":{quantity},\"symbol\":\"VNM\"}}", broker.base);
         assert_eq!(preview(&asked), shown("a", "1.10"));
-        assert!(broker.taken().is_empty(), "nothing is sent before somebody has decided");
-        // Digits as they are written, in what no JSON library here would keep.
+        assert!(broker.taken().is_empty(), "nothing is sent before a decision");
+        // Digits as they are written, where no JSON library here would keep them.
         let edit = r#"{"decisions":[{"type":"edit","edited_action":{"name":"order","args":{"account":"b c","symbol":"VNM","quantity":10.50}}}]}"#;
         let headers = [("content-type", "application/json")];
         crate::support::http::request(server.address, "POST", "/v1/approvals/s_1", &headers, Some(edit)).await.ok();
@@ -168,7 +168,7 @@ on_both_stores! {
 }
 
 #[tokio::test]
-async fn x_an_argument_that_would_lead_elsewhere_is_sent_nowhere_whoever_approves_it() {
+async fn x_an_argument_that_would_lead_elsewhere_is_never_sent_even_if_approved() {
     let broker = Broker::start(true).await;
     let setup = Setup::new(Store::Memory, &json!({})).script_text(SCRIPT).env("BROKER_TOKEN", SECRET);
     let server = setup.tool("order", &broker.order("approval = true")).start().await;

@@ -1,4 +1,4 @@
-//! Spec R11: what names one thing names it for ever, from outside.
+//! Spec R11: identities are never reused, seen from outside.
 
 use serde_json::{Value, json};
 
@@ -57,7 +57,7 @@ on_both_stores! {
                 let body = (!body.is_null()).then_some(body);
                 server.ask_as("alice", method, path, body).await.problem(410, "session_deleted");
             }
-            // What the admin was shown decides nothing, by whatever it is named.
+            // The admin's view of it decides nothing, by any of its names.
             for decision in [
                 json!({ "type": "approve" }),
                 json!({ "type": "approve", "digest": shown }),
@@ -73,7 +73,7 @@ on_both_stores! {
             ws.send(&json!({ "type": "subscribe", "session_id": "s" })).await;
             ws.error("session_deleted").await;
         }
-        // Nor does its digest count in another session, which has the same call.
+        // Nor does its digest count in another session with the same call.
         let body = json!({ "decisions": [{ "type": "approve", "digest": shown }] });
         let other = server.ask_as("carol", "POST", "/v1/approvals/t_1", Some(&body)).await;
         other.problem(409, "stale_action");

@@ -1,4 +1,4 @@
-//! Images in messages, over both ways to the server and to a provider.
+//! Images in messages, over both transports to the server and to a provider.
 
 use serde_json::{Value, json};
 
@@ -21,7 +21,7 @@ fn text(text: &str) -> Value {
     json!({ "type": "text", "text": text })
 }
 
-/// A server whose agents ask this provider: `trader` a model that takes images, `reader` one that does not.
+/// A server whose agents use this provider: `trader` a model that accepts images, `reader` one that does not.
 async fn server(store: crate::support::Store, provider: &Provider) -> Server {
     let at =
         |images| format!("provider = \"openai-chat\"\nmodel = \"m\"\nbase_url = {:?}\n{images}", provider.base_url);
@@ -58,7 +58,7 @@ on_both_stores! {
         } else {
             drop(ws);
         }
-        // Whoever comes later sees it too, and so does the model.
+        // Later followers see it too, and so does the model.
         let mut ws = server.ws().await;
         ws.subscribe("s", 0).await;
         let replay = ws.until_status("completed").await;
@@ -69,7 +69,7 @@ on_both_stores! {
         assert!(provider.conversation(1).contains(&asked));
     }
 
-    async fn x_an_image_for_a_model_that_takes_none_is_refused_by_name_and_nothing_is_stored(store) {
+    async fn x_an_image_for_a_model_that_accepts_none_is_refused_by_name_and_not_stored(store) {
         let provider = Provider::start(vec![json!({ "text": "Only words." }), json!({ "text": "Words again." })]).await;
         let server = server(store, &provider).await;
         let agents = server.get("/v1/agents").await.ok();
@@ -89,11 +89,11 @@ on_both_stores! {
         server.get("/v1/sessions/s").await.problem(404, "session_not_found");
         assert_eq!(provider.requests(), 0);
 
-        // The same request again, with words, is done: only what is acknowledged is remembered.
+        // The same request with text is accepted: only acknowledged requests are remembered.
         let frame = json!({ "type": "message", "session_id": "s", "agent": "reader", "content": "look", "request_id": "r" });
         ws.send(&frame).await;
         ws.until_status("completed").await;
-        // It is the agent that answers now that counts.
+        // The current agent's model counts.
         server.post("/v1/sessions/s/messages", &json!({ "content": [dot()] })).await.problem(400, "images_not_supported");
         let taken = json!({ "agent": "trader", "content": [dot()] });
         assert_eq!(server.post("/v1/sessions/s/messages", &taken).await.ok()["text"], "Words again.");
@@ -139,7 +139,7 @@ async fn w9_an_image_is_no_reason_for_a_rejection_and_waits_in_the_queue_like_an
 async fn r9_messages_may_be_as_large_as_their_images_and_nothing_else_may() {
     let script = json!({ "turns": [{ "text": "Seen." }], "at_end": "repeat" });
     let server = Setup::new(crate::support::Store::Sqlite, &script).start().await;
-    // A GIF of the most bytes: 5 MiB in Base64.
+    // A GIF of the maximal size: 5 MiB in Base64.
     let data = format!("R0lGODlhAQABAAAA{}", "A".repeat(5 * 1024 * 1024 - 16));
     let large = json!({ "type": "image", "source": { "type": "base64", "media_type": "image/gif", "data": data } });
     let posted = server.post("/v1/sessions/s/messages", &json!({ "content": [large] })).await.ok();
@@ -154,7 +154,7 @@ async fn r9_messages_may_be_as_large_as_their_images_and_nothing_else_may() {
     let problem =
         server.post("/v1/sessions/u/messages", &json!({ "content": [more] })).await.problem(400, "invalid_message");
     assert!(problem["detail"].as_str().unwrap().starts_with("content[0].source.data: has more than"), "{problem}");
-    // Other frames and bodies are bounded as before, and the connection goes on.
+    // Other frames and bodies are limited as before, and the connection stays up.
     let padded = |kind: &str| format!("{{\"type\":\"{kind}\",\"session_id\":\"s\"{}}}", " ".repeat(1024 * 1024));
     ws.send_text(&padded("subscribe")).await;
     ws.error("too_large").await;

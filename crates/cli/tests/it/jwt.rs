@@ -1,4 +1,4 @@
-//! Spec X: JWTs, and what is tried with them.
+//! Spec X: JWTs, and attacks with them.
 
 use std::{fs, time::Instant};
 
@@ -23,7 +23,7 @@ fn header(algorithm: &str, kid: &str) -> Value {
     json!({ "typ": "JWT", "alg": algorithm, "kid": kid })
 }
 
-/// A server that takes the tokens of an issuer with these keys.
+/// A server that accepts the tokens of an issuer with these keys.
 async fn taking(issuer: &Issuer, lines: &str) -> Server {
     Setup::one_trade(Store::Memory)
         .trade(r#"approval = { levels = ["admin"] }"#)
@@ -43,7 +43,7 @@ async fn with(server: &Server, token: &str, method: &str, path: &str, body: Opti
     request(server.address, method, path, &[("authorization", &value)], body.as_deref()).await
 }
 
-/// What somebody with this token is told.
+/// What a person with this token is told.
 async fn refused(server: &Server, token: &str) -> String {
     let problem = with(server, token, "GET", "/v1/sessions", None).await.problem(401, "unauthenticated");
     let detail = problem["detail"].as_str().unwrap().to_owned();
@@ -95,7 +95,7 @@ async fn x_a_jwt_says_who_somebody_is() {
 }
 
 #[tokio::test]
-async fn x_a_jwt_that_is_not_right_in_everything_is_401_and_told_why() {
+async fn x_a_jwt_with_any_defect_is_401_and_told_why() {
     let (rsa, ec, other) = (Key::rsa(), Key::ec(), Key::ec());
     let issuer = Issuer::start(&[("r", &rsa), ("e", &ec), ("o", &other)]).await;
     let server = taking(&issuer, "leeway = 5").await;
@@ -201,9 +201,9 @@ async fn x_new_keys_are_fetched_when_a_token_names_one_and_withdrawn_ones_end_co
 }
 
 #[tokio::test]
-async fn x_without_keys_every_jwt_is_refused_and_everybody_else_goes_on() {
+async fn x_without_keys_every_jwt_is_refused_and_other_tokens_still_work() {
     let key = Key::ed();
-    // Nobody listens there any more.
+    // The issuer no longer listens.
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     drop(listener);
@@ -223,7 +223,7 @@ async fn x_without_keys_every_jwt_is_refused_and_everybody_else_goes_on() {
 }
 
 #[tokio::test]
-async fn x_keys_may_stand_in_a_file() {
+async fn x_keys_may_be_in_a_file() {
     let key = Key::ed();
     let lines = format!("\n[auth.jwt]\nissuer = \"{ISSUER}\"\naudience = \"countersign\"\njwks_file = \"jwks.json\"\n");
     let setup = Setup::one_trade(Store::Memory).more(&lines).file("jwks.json", &set(&[("k", &key)]).to_string());
@@ -241,7 +241,7 @@ async fn x_a_jwt_is_not_the_person_of_a_token_with_its_name() {
     server.ask_as("carol", "POST", "/v1/sessions", Some(&json!({ "session_id": "carols" }))).await.ok();
     let detail = refused(&server, &token("carol")).await;
     assert!(detail.contains("\"carol\"") && detail.contains("[[auth.tokens]]"), "{detail}");
-    // Names that are alike are others, and the refusal is not remembered for them.
+    // Similar names are different names, and the refusal is not remembered for them.
     with(&server, &token("Carol"), "GET", "/v1/sessions/carols", None).await.problem(404, "session_not_found");
     server.ask_as("carol", "GET", "/v1/sessions/carols", None).await.ok();
 }

@@ -1,4 +1,4 @@
-//! Spec R9: what a session of forty megabytes costs the server, whoever asks for its past, and how large one may grow.
+//! Spec R9: what a session of forty megabytes costs the server when its past is read, and how large one may grow.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ async fn r9_forks_and_old_states_of_a_large_session_need_little_memory() {
     for _ in 0..200 {
         server.post("/v1/sessions/s/messages", &json!({ "content": text })).await.ok();
     }
-    // One that has nothing of it in memory.
+    // One that has none of it in memory.
     server.kill();
     server.start_again().await;
     server.post("/v1/sessions/other/messages", &json!({ "content": "hello" })).await;

@@ -11,12 +11,12 @@ use serde_json::{Value, json};
 
 use crate::support::{Provider, Setup, Store, http::request, python};
 
-/// The longest that the proxy may take to begin.
+/// The longest that the proxy may take to start.
 const BEGINS: Duration = Duration::from_secs(180);
 /// It does not start without a key of some length.
 const KEY: &str = "sk-0123456789abcdef0123456789abcdef";
 
-/// The proxy. Killed when it goes.
+/// The proxy. Killed on drop.
 struct Proxy {
     child: Child,
     port: u16,
@@ -80,7 +80,7 @@ async fn alive(address: std::net::SocketAddr) -> bool {
     request(address, "GET", "/health/liveliness", &close, None).await.status == 200
 }
 
-/// What signatures are for: a provider refuses thinking that is not what it was, to the last byte.
+/// What signatures are for: a provider refuses thinking that is not unchanged, to the last byte.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the package of tests/third-party/litellm/requirements.txt; cargo xtask test --all has it"]
 async fn m1_thinking_of_a_provider_behind_litellm_comes_back_to_it_byte_for_byte() {
@@ -131,7 +131,7 @@ async fn m1_thinking_of_a_provider_behind_litellm_comes_back_to_it_byte_for_byte
     let mut server = Setup::new(Store::Sqlite, &json!({})).model(&model).env("PROXY_KEY", KEY).start().await;
     let asked = server.post("/v1/sessions/s/messages", &json!({ "content": "go" })).await.ok();
     assert_eq!(asked["pending"], json!(["s_1"]), "{asked}");
-    // What it thought is in the store while a person is asked.
+    // The thinking is in the store while a person is asked.
     server.kill();
     server.start_again().await;
     let yes = json!({ "decisions": [{ "type": "approve" }] });

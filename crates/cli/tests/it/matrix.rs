@@ -1,5 +1,5 @@
-//! Spec X, P1: every endpoint and every message, by everybody, on everybody's sessions. What exists is read from the
-//! program itself, so that nothing new can be forgotten here; what must come of it is a rule, not a list of cases.
+//! Spec X, P1: every endpoint and every message, by everybody, on everybody's sessions. The list comes from the program
+//! itself, so that nothing new can be forgotten here; the expected outcome is a rule, not a list of cases.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -17,12 +17,12 @@ use crate::support::{
     ws::upgrade,
 };
 
-/// Somebody who asks.
+/// A client.
 #[derive(Debug)]
 struct Who {
     name: &'static str,
     roles: &'static [&'static str],
-    /// Empty for those without a token that is known.
+    /// Empty for those without a valid token.
     tenant: &'static str,
     kind: &'static str,
 }
@@ -31,7 +31,7 @@ const fn who(name: &'static str, roles: &'static [&'static str], tenant: &'stati
     Who { name, roles, tenant, kind }
 }
 
-/// Everybody who has a token. The service and the agent hold the reviewer's role, so that what they are is what counts.
+/// Everybody with a token. The service and the agent hold the reviewer's role, so that only their kind decides.
 const PEOPLE: &[Who] = &[
     who("alice", &["user"], "north", "person"),
     who("bob", &[], "north", "person"),
@@ -45,10 +45,10 @@ const PEOPLE: &[Who] = &[
 ];
 const STRANGERS: &[Who] = &[who("nobody", &[], "", ""), who("mallory", &[], "", "")];
 
-/// What must come of a request.
+/// The expected outcome of a request.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Must {
-    /// It is done, or refused for what it asks, not for who asks it.
+    /// It is done, or refused on its own merits, not because of the client.
     Pass,
     Unauthenticated,
     Forbidden,
@@ -56,24 +56,24 @@ enum Must {
     Absent,
 }
 
-/// Who may do a thing to a session that waits for the role `admin`.
+/// Who may do a thing to a session with a request pending for the role `admin`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum May {
     /// Everybody, without a token.
     All,
     /// Everybody with a token.
     Known,
-    /// Whoever holds the role `auditor`.
+    /// Holders of the role `auditor`.
     Auditor,
-    /// Who sees the session.
+    /// Everybody who sees the session.
     See,
     /// Its owner.
     Own,
-    /// Its owner, if that is a person: it rejects what waits.
+    /// Its owner, if that is a person: it rejects what is pending.
     OwnPerson,
     /// A person with the role that is asked.
     Decide,
-    /// Who sees the session, if that is a person.
+    /// Everybody who sees the session, if that is a person.
     SeePerson,
 }
 
@@ -115,7 +115,7 @@ struct Call {
     /// With the session's id.
     path: fn(&str) -> String,
     body: Option<fn(&str) -> Value>,
-    /// Makes the session if there is none, so that one that is somebody else's is told from none.
+    /// Makes the session if there is none, so that another's session can be distinguished from none.
     makes: bool,
     /// It never ends.
     streams: bool,
@@ -131,7 +131,7 @@ fn approve() -> Value {
     json!([{ "type": "approve" }])
 }
 
-/// The requests for an endpoint. One that is new has to be entered here.
+/// The requests for an endpoint. A new one must be entered here.
 fn calls(method: &str, path: &str) -> Vec<Call> {
     let call = |may, path| Call {
         may,
@@ -246,7 +246,7 @@ fn calls(method: &str, path: &str) -> Vec<Call> {
     }
 }
 
-/// The frames for a type of message. One that is new has to be entered here.
+/// The frames for a type of message. A new one must be entered here.
 fn frames(kind: &str, id: &str) -> Vec<(May, bool, Value)> {
     let frame = |mut more: Value| {
         more["type"] = kind.into();
@@ -310,7 +310,7 @@ impl World {
         World { server, journals: Journals(journals), made: AtomicU32::new(0) }
     }
 
-    /// A new session of somebody that waits for an admin. All ids are of one length.
+    /// A new session with a request pending for an admin. All ids have the same length.
     async fn session(&self, owner: &Who) -> String {
         let id = format!("{}-{:04}", &owner.name[..3], self.made.fetch_add(1, Ordering::SeqCst));
         let body = json!({ "content": "go" }).to_string();
@@ -319,7 +319,7 @@ impl World {
         id
     }
 
-    /// A session of somebody in which an admin has approved, always; it goes on without asking.
+    /// A session in which an admin has approved, always; it continues without asking.
     async fn ruled(&self, owner: &Who) -> String {
         let id = self.session(owner).await;
         let admin = |who: &&Who| who.tenant == owner.tenant && who.kind == "person" && who.roles.contains(&"admin");
@@ -329,11 +329,11 @@ impl World {
         id
     }
 
-    /// Waits until nothing more happens by itself in a session.
+    /// Waits until a session is idle.
     async fn settled(&self, owner: &Who, id: &str) {
         let deadline = Instant::now() + DEADLINE;
         while self.ask(owner, "GET", &format!("/v1/sessions/{id}"), None).await.json()["status"] == "running" {
-            assert!(Instant::now() < deadline, "{id} goes on and on");
+            assert!(Instant::now() < deadline, "{id} never becomes idle");
         }
     }
 
@@ -344,7 +344,7 @@ impl World {
     }
 }
 
-/// Owners whose sessions somebody is tried on: his own, another's of his tenant, another tenant's.
+/// The owners on whose sessions a client is tried: the client, another one of the tenant, another tenant's.
 fn owners(who: &Who) -> Vec<&'static Who> {
     let named = |name: &str| PEOPLE.iter().find(|other| other.name == name).unwrap();
     let own = PEOPLE.iter().find(|other| other.name == who.name);
@@ -374,7 +374,7 @@ fn kinds() -> Vec<String> {
     schema.pointer(&reference).unwrap()["discriminator"]["mapping"].as_object().unwrap().keys().cloned().collect()
 }
 
-/// An answer as somebody sees it who does not know the id.
+/// An answer as a client sees it who does not know the id.
 fn seen(answer: &Response, id: &str) -> (u16, Vec<(String, String)>, String) {
     let headers = answer.headers.iter().filter(|(name, _)| name != "date").cloned().collect();
     (answer.status, headers, answer.body.replace(id, "ID"))
@@ -430,7 +430,7 @@ async fn check(world: &World, call: &Call, who: &Who, id: &str, must: Must) {
     match must {
         Must::Pass => {
             if path.starts_with("/v1/graphs/") {
-                // There are none, whoever asks.
+                // There are none, for any client.
                 answer.problem(404, "unknown_graph");
                 return;
             }
@@ -449,7 +449,7 @@ async fn check(world: &World, call: &Call, who: &Who, id: &str, must: Must) {
     if must == Must::Absent && !call.makes {
         let none = "x".repeat(id.len());
         let absent = world.ask(who, &call.method, &(call.path)(&none), body(&none).as_deref()).await;
-        assert_eq!(seen(&answer, id), seen(&absent, &none), "{about}: not yours is told from absent");
+        assert_eq!(seen(&answer, id), seen(&absent, &none), "{about}: not yours is distinguishable from absent");
     }
 }
 
@@ -507,7 +507,7 @@ async fn x_every_message_by_everybody_on_everybodys_sessions() {
     }
 }
 
-/// What the server says first to a frame: nothing to `unsubscribe`, then it is the answer to a ping.
+/// The server's first reply to a frame: `unsubscribe` has none, then it is the answer to a ping.
 async fn answered(ws: &mut Ws, frame: &Value) -> Value {
     ws.send(frame).await;
     ws.send(&json!({ "type": "ping" })).await;
@@ -525,7 +525,7 @@ async fn x_lists_show_what_may_be_seen_and_the_log_of_a_tenant_is_its_own() {
         let visible: BTreeSet<&str> =
             sessions.iter().filter(|(owner, _)| who.sees(owner)).map(|(_, id)| id.as_str()).collect();
         for list in ["sessions", "approvals", "rules"] {
-            // Small pages, so that what is not shown is skipped over.
+            // Small pages, so that hidden rows are skipped.
             let (mut found, mut path) = (BTreeSet::new(), format!("/v1/{list}?limit=1"));
             loop {
                 let page = world.ask(who, "GET", &path, None).await.ok();

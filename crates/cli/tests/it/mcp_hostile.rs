@@ -1,7 +1,7 @@
-//! Spec S13, X: MCP servers that are broken or mean harm, in every way that `tests/hostile/modes.py` has. Whatever they do, the
-//! server stays up in bounded memory, others' calls go on, nothing runs twice, and the model is told one clear thing.
+//! Spec S13, X: broken or malicious MCP servers, in every mode of `tests/hostile/modes.py`. Whatever they do, the
+//! server stays up in bounded memory, other calls continue, nothing runs twice, and the model gets one clear message.
 //!
-//! `HOSTILE=MODE` tries the modes alone whose names begin so, and tells what each has cost.
+//! `HOSTILE=MODE` runs only the modes whose names begin so, and prints what each has cost.
 
 use std::{
     collections::BTreeSet,
@@ -20,7 +20,7 @@ use tokio::{net::TcpListener, sync::Semaphore};
 
 use crate::support::{Server, Setup, Store, run_program};
 
-/// The ways to a server.
+/// The transports to a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
     Stdio,
@@ -34,7 +34,7 @@ const BOTH: &[Way] = &[Stdio, Http];
 const PIPE: &[Way] = &[Stdio];
 const WEB: &[Way] = &[Http];
 
-/// What a model is told where there is no tool.
+/// What a model is told if there is no tool.
 const NO_TOOL: &str = "there is no tool \"pay\"";
 const LATE: &str = "did not answer within 2 seconds and the call was cancelled; whether it took effect is not known";
 const UNREADABLE: &str = "sent an answer that cannot be read; whether the call took effect is not known";
@@ -119,11 +119,11 @@ const MEMORY: usize = 80 * 1024 * 1024;
 const OTHERS: Duration = Duration::from_secs(10);
 /// The longest that all of it may take: connecting, deciding, calling.
 const WHOLE: Duration = Duration::from_secs(45);
-/// Servers that are tried at the same time; most of them are waited for.
+/// Servers that are tried concurrently; most of the time is spent waiting.
 const AT_ONCE: usize = 3;
-/// What stands in the address, which is a secret.
+/// A secret in the address.
 const SECRET: &str = "s3cret-path";
-/// What no model, person or log is to read: names of libraries and of their types.
+/// What no model, person or log may read: names of libraries and of their types.
 const FOREIGN: [&str; 7] = ["rmcp", "reqwest", "hyper", "serde", "tokio", "::", "Error("];
 
 fn program() -> String {
@@ -144,7 +144,7 @@ async fn canary() -> (u16, Arc<AtomicU32>) {
     (port, reached)
 }
 
-/// A hostile server at an address. Killed when it goes.
+/// A hostile server at an address. Killed on drop.
 struct Process(Child);
 
 impl Drop for Process {
@@ -185,11 +185,11 @@ fn hostile(mode: &str, way: Way, canary: u16) -> Hostile {
     Hostile { lines, folder, _process: Some(Process(child)) }
 }
 
-/// A server with an agent that calls the hostile server's tool, and another one's agent, who has a good one.
+/// A server with an agent that calls the hostile server's tool, and another agent, which has a good server.
 async fn start(hostile: &Hostile, told: &str) -> Server {
-    // Where the end is not what is waited for, a slow machine must not bring it.
+    // Where the end is not expected, a slow machine must not reach it.
     let timeout = if told == LATE { 2 } else { 20 };
-    // It fits no pattern of repeated letters, and looks as if it did.
+    // It matches no pattern of repeated letters, and looks as if it did.
     let args = json!({ "n": format!("{}!", "a".repeat(40)) });
     let said = json!({ "text": "{{ last_tool_result }}" });
     let turns =
@@ -219,18 +219,18 @@ struct Seen {
     questions: Vec<Value>,
 }
 
-/// Sends the message, approves the call, and answers nothing of what is asked.
+/// Sends the message, approves the call, and leaves its questions unanswered.
 async fn converse(server: &Server) -> Seen {
     let (mut requests, mut questions) = (Vec::new(), Vec::new());
     let mut outcome = server.post("/v1/sessions/s/messages", &json!({ "content": "go" })).await.ok();
     while let Some(key) = outcome["pending"][0].as_str().map(str::to_owned) {
         let path = format!("/v1/approvals/{key}");
-        let waits = server.get(&path).await.ok();
-        let answer = if waits["kind"] == "input" {
-            questions.push(waits);
+        let request = server.get(&path).await.ok();
+        let answer = if request["kind"] == "input" {
+            questions.push(request);
             json!({ "resume": { "action": "cancel" } })
         } else {
-            requests.push(waits);
+            requests.push(request);
             json!({ "decisions": [{ "type": "approve" }] })
         };
         outcome = server.post(&format!("{path}?wait=true"), &answer).await.ok();
@@ -245,13 +245,13 @@ async fn others(server: &Server) {
         let began = Instant::now();
         let message = json!({ "content": "go", "agent": "other" });
         let outcome = server.post(&format!("/v1/sessions/other{n}/messages"), &message).await.ok();
-        assert_eq!(outcome["text"], "paid", "another server's call goes on: {outcome}");
+        assert_eq!(outcome["text"], "paid", "another server's call completes: {outcome}");
         assert!(began.elapsed() < OTHERS, "another server's call took {:?}", began.elapsed());
         tokio::time::sleep(Duration::from_millis(300)).await;
     }
 }
 
-/// What does not hold, in words.
+/// What does not hold, described.
 #[derive(Default)]
 struct Broken(Vec<String>);
 
@@ -281,7 +281,7 @@ fn also(mode: &str, tools: &[String], seen: &Seen, folder: &Path, broken: &mut B
             broken.must(from == "bank", || format!("{from} asks"));
         }
         "asks_for_what_is_dangerous" => {
-            // The one that has a host is shown whole; the console makes a link of web pages only.
+            // An address with a host is shown in full; the console only links web pages.
             let shown = |asked: &Value| asked["actions"][0]["args"]["url"] == "javascript://bank.example/%0aalert(1)";
             broken.must(seen.questions.iter().map(shown).eq([true]), || format!("{:?}", seen.questions));
         }
@@ -307,7 +307,7 @@ async fn holds(mode: &'static str, way: Way, ran: usize, told: &'static str) -> 
     };
     let took = began.elapsed();
     if mode.starts_with("asks_and_never_") {
-        // It goes on when the call is over.
+        // It goes away when the call is over.
         tokio::time::sleep(Duration::from_secs(3)).await;
     }
     broken.must(seen.told.contains(told), || format!("the model is told: {}", seen.told));
@@ -334,7 +334,8 @@ async fn holds(mode: &'static str, way: Way, ran: usize, told: &'static str) -> 
     let clean = log.lines().all(whole) && !log.contains(['\u{1b}', '\u{202e}', '\0']);
     broken.must(clean, || format!("a line of the log is forged: {log:?}"));
     if mode.starts_with("asks_and_never_") {
-        broken.must(log.contains("takes no answers; its connection is ended"), || "its connection goes on".to_owned());
+        broken
+            .must(log.contains("reads no answers; its connection is closed"), || "its connection stays up".to_owned());
     }
     broken.must(log.len() < 64 * 1024, || format!("{} bytes are logged: {log}", log.len()));
     for not in FOREIGN {
@@ -351,7 +352,7 @@ async fn holds(mode: &'static str, way: Way, ran: usize, told: &'static str) -> 
     broken
 }
 
-/// Tries them, some at a time, and tells of all that does not hold.
+/// Runs them, some at a time, and reports everything that does not hold.
 async fn all(way: Way) {
     let only = std::env::var("HOSTILE").unwrap_or_default();
     let places = Arc::new(Semaphore::new(AT_ONCE));

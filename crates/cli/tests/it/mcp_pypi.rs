@@ -1,5 +1,5 @@
-//! Real MCP servers from PyPI: FastMCP as the SDK carries it, 2.x and newer, and what is written with them. They are run by
-//! `cargo xtask test`, which installs them; without them these tests are ignored, and said so.
+//! Real MCP servers from PyPI: FastMCP as the SDK includes it, 2.x and newer, and servers built with them. They are run
+//! by `cargo xtask test`, which installs them; without them these tests are reported as ignored.
 
 use std::{
     fs,
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::support::{DEADLINE, Server, Setup, Store, python};
 
-/// An environment with a library, and what `server.py` calls that.
+/// An environment with a library, and its name in `server.py`.
 const LIBRARIES: [(&str, &str); 3] = [("mcp-sdk-1", "sdk"), ("mcp-sdk-1", "fastmcp"), ("mcp", "fastmcp")];
 
 fn script() -> String {
@@ -20,7 +20,7 @@ fn script() -> String {
     own.canonicalize().unwrap().to_str().unwrap().to_owned()
 }
 
-/// An agent that calls these tools of the server one after the other, and says what the last one gave.
+/// An agent that calls these tools of the server one after the other, and repeats the last result.
 fn agent(calls: &[(&str, Value)], mcp: &str) -> Setup {
     let mut turns: Vec<Value> =
         calls.iter().map(|(name, args)| json!({ "tool_calls": [{ "name": name, "args": args }] })).collect();
@@ -34,7 +34,7 @@ async fn say(server: &Server) -> Value {
     server.post("/v1/sessions/s/messages", &json!({ "content": "go" })).await.ok()
 }
 
-/// Approves what waits, and what comes of it.
+/// Approves the pending request, and returns the outcome.
 async fn approve(server: &Server, key: &str) -> Value {
     let yes = json!({ "decisions": [{ "type": "approve" }] });
     server.post(&format!("/v1/approvals/{key}?wait=true"), &yes).await.ok()
@@ -44,7 +44,7 @@ fn paid(folder: &Path) -> Vec<String> {
     fs::read_to_string(folder.join("paid.txt")).unwrap_or_default().lines().map(str::to_owned).collect()
 }
 
-/// A server over streamable HTTP. Killed when it goes.
+/// A server over streamable HTTP. Killed on drop.
 struct Http(Child);
 
 impl Drop for Http {
@@ -77,7 +77,7 @@ impl Http {
 
 #[tokio::test]
 #[ignore = "needs the packages of tests/third-party: cargo xtask test"]
-async fn s13_servers_of_pypi_are_called_once_approved_and_what_they_say_is_said_once() {
+async fn s13_servers_of_pypi_are_called_once_approved_and_their_results_are_not_repeated() {
     for (environment, library) in LIBRARIES {
         let command = [&python(environment, "python"), script().as_str(), library, "stdio"].map(str::to_owned);
         let lines = format!("command = {command:?}\nrequire_approval = {{ never = [\"total\"] }}");
@@ -112,7 +112,7 @@ async fn r4_a_server_of_pypi_that_was_restarted_runs_what_was_approved_once() {
         let asked = approve(&server, "s_1").await;
         assert_eq!(asked["pending"], json!(["s_2"]), "{library}: {asked}");
         assert_eq!(paid(folder.path()).len(), 1, "{library}");
-        // The connection is whole again.
+        // The connection is restored.
         let done = approve(&server, "s_2").await;
         assert_eq!(done["status"], "completed", "{library}: {done}");
         assert!(done["text"].as_str().unwrap().starts_with("paid "), "{library}: {done}");

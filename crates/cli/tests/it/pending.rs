@@ -1,4 +1,4 @@
-//! Spec W9: a message while something waits or runs.
+//! Spec W9: a message while a request is pending or a turn is running.
 
 use serde_json::json;
 
@@ -8,7 +8,7 @@ use crate::{
 };
 
 on_both_stores! {
-    async fn w9_a_message_while_it_waits_is_refused_with_the_keys(store) {
+    async fn w9_a_message_while_a_request_is_pending_is_refused_with_the_keys(store) {
         let server = Setup::one_trade(store).start().await;
         let mut ws = server.ws().await;
         ws.message("s", "go").await;
@@ -41,7 +41,7 @@ on_both_stores! {
         assert!(server.calls().is_empty());
     }
 
-    async fn w9_queue_waits_for_its_place(store) {
+    async fn w9_a_queued_message_waits_for_the_results(store) {
         let script = json!({ "turns": [{ "tool_calls": [trade(1)] }, { "text": "[{{ last_user }}]" }] });
         let server = Setup::new(store, &script).start().await;
         let mut ws = server.ws().await;
@@ -50,7 +50,7 @@ on_both_stores! {
         ws.send(&json!({ "type": "message", "session_id": "s", "content": "and then?", "on_pending": "queue" })).await;
         assert_eq!(ws.next().await["type"], "ack");
         ws.nothing_more().await;
-        assert_eq!(server.get("/v1/sessions/s").await.ok()["pending"], json!(["s_1"]), "it still waits");
+        assert_eq!(server.get("/v1/sessions/s").await.ok()["pending"], json!(["s_1"]), "it is still pending");
         ws.decide("s_1", json!([{ "type": "approve" }])).await;
         ws.until_status("completed").await;
         let text = server.get("/v1/sessions/s/history").await.body;
@@ -58,8 +58,8 @@ on_both_stores! {
         assert_eq!(server.calls().len(), 1);
     }
 
-    // A queued message is told from the reviewer's words by its number, not by what it says.
-    async fn w9_a_queued_message_is_not_taken_for_a_comment_of_the_same_words(store) {
+    // A queued message is distinguished from the reviewer's text by its number, not by its content.
+    async fn w9_a_queued_message_is_not_mistaken_for_a_comment_with_the_same_text(store) {
         let answers = vec![json!({ "tool_calls": [{ "id": "c", "name": "execute_trade", "args": trade(1)["args"] }] }), json!({ "text": "done" })];
         let provider = Provider::start(answers).await;
         let server = Setup::new(store, &json!({ "turns": [] })).provider(&provider).start().await;

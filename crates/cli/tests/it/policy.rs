@@ -1,4 +1,4 @@
-//! Spec P1, P2: whom the policy asks, on a real server: levels, quorums, edits, comments, and what the log says of it.
+//! Spec P1, P2: whom the policy asks, on a real server: levels, quorums, edits, comments, and the log's record of it.
 
 use serde_json::{Value, json};
 
@@ -12,7 +12,7 @@ use crate::{
     },
 };
 
-/// The events of these frames about what goes on waiting.
+/// The events of these frames about what is still pending.
 fn updates(frames: &[Value]) -> Vec<Value> {
     frames.iter().filter(|frame| frame["type"] == "approval_updated").cloned().collect()
 }
@@ -23,7 +23,7 @@ fn note(kind: &str, request_id: &str, more: Value) -> Value {
     frame
 }
 
-/// A session `s` of alice's that waits, and her connection with the request.
+/// A session `s` of alice's with a pending request, and her connection with it.
 async fn waiting(setup: Setup) -> (Server, Ws, Value) {
     let server = setup.start().await;
     let mut alice = server.ws_as("alice").await;
@@ -35,7 +35,7 @@ async fn waiting(setup: Setup) -> (Server, Ws, Value) {
 const LEVELS: &str = "\n[[policy.rules]]\nname = \"Two levels\"\ntool = \"execute_*\"\nrequire = true\nlevels = [\"admin\", \"legal\"]\n";
 
 on_both_stores! {
-    async fn p1_each_level_is_a_request_of_its_own_for_somebody_else(store) {
+    async fn p1_each_level_is_a_request_of_its_own_for_another_person(store) {
         let setup = ruled(store, LEVELS).person("kim", &["admin", "legal"]);
         let (server, mut alice, asked) = waiting(setup).await;
         let config = &asked["review_configs"][0];
@@ -56,7 +56,7 @@ on_both_stores! {
         let config = &asked["review_configs"][0];
         assert_eq!(asked["approval_key"], "s_2");
         assert_eq!((&config["role"], &config["level"]), (&json!("legal"), &json!(2)));
-        // Whoever approved at the first level is no second person, whatever roles they hold.
+        // An approver of the first level is not a second person, whatever roles they hold.
         kim.until_status("awaiting_input").await;
         kim.decide("s_2", json!([{ "type": "approve" }])).await;
         let refused = kim.error("forbidden").await;
@@ -104,7 +104,7 @@ on_both_stores! {
         server.decide_as("carol", "s_1", json!({ "type": "approve" })).await.ok();
         alice.until_status("completed").await;
         assert_eq!(server.calls().len(), 1);
-        // One who says no is enough.
+        // One rejection is enough.
         server.say_as("alice", "t").await;
         server.decide_as("bob", "t_1", json!({ "type": "approve" })).await.ok();
         server.decide_as("carol", "t_1", json!({ "type": "reject" })).await.ok();
@@ -118,7 +118,7 @@ on_both_stores! {
         assert_eq!(updated["update"], json!({ "update": "approved", "approved": 1, "quorum": 2 }));
     }
 
-    async fn p1_who_asked_for_it_may_not_approve_it_but_may_say_no(store) {
+    async fn p1_the_requester_may_not_approve_but_may_reject(store) {
         let rules = "\n[[policy.rules]]\nrequire = true\nlevels = [\"admin\"]\nnot_self = true\n";
         let server = ruled(store, rules).start().await;
         let asked = server.say_as("carol", "s").await;
@@ -130,13 +130,13 @@ on_both_stores! {
         server.say_as("carol", "t").await;
         assert_eq!(server.decide_as("carol", "t_1", json!({ "type": "reject" })).await.ok()["status"], "completed");
         assert_eq!(server.calls().len(), 1);
-        // Somebody else's is hers to approve.
+        // Another person's request is hers to approve.
         server.say_as("bob", "u").await;
         server.decide_as("carol", "u_1", json!({ "type": "approve" })).await.ok();
         assert_eq!(server.calls().len(), 2);
     }
 
-    async fn p1_an_edit_can_raise_who_is_needed_and_never_gets_past_the_policy(store) {
+    async fn p1_an_edit_can_need_more_people_and_never_bypasses_the_policy(store) {
         let rules = r#"
 [[policy.rules]]
 tool = "execute_trade"
@@ -158,22 +158,22 @@ require = true
         assert!(refused["message"].as_str().unwrap().contains("nobody buys that many"), "{refused}");
         alice.decide("s_1", json!([edit(600)])).await;
         let asked = request(&alice.until_status("awaiting_input").await);
-        let waits = (&asked["approval_key"], &asked["review_configs"][0]["role"], &asked["actions"][0]["args"]["quantity"]);
-        assert_eq!(waits, (&json!("s_2"), &json!("admin"), &json!(600)));
+        let request = (&asked["approval_key"], &asked["review_configs"][0]["role"], &asked["actions"][0]["args"]["quantity"]);
+        assert_eq!(request, (&json!("s_2"), &json!("admin"), &json!(600)));
         alice.decide("s_2", json!([{ "type": "approve" }])).await;
         alice.error("forbidden").await;
         assert!(server.calls().is_empty());
-        // Less money needs nobody else: but not less than was needed before.
+        // A smaller amount needs no more people: but not fewer than before.
         server.decide_as("bob", "s_2", edit(1)).await.ok();
         alice.until_status("completed").await;
         assert_eq!(server.calls(), [r#"{"quantity":1,"symbol":"VNM"}"#]);
-        // What she may approve herself, she may change as far as that goes.
+        // She may edit within what she may approve herself.
         server.say_as("alice", "t").await;
         server.decide_as("alice", "t_1", edit(7)).await.ok();
         assert_eq!(server.calls().len(), 2);
     }
 
-    async fn p1_what_the_policy_refuses_asks_nobody_and_the_model_is_told(store) {
+    async fn p1_a_refused_call_asks_no_one_and_the_model_is_told(store) {
         let rules = "\n[[policy.rules]]\ntool = \"execute_*\"\nrole = \"admin\"\ndeny = \"never on Fridays\"\n";
         let server = ruled(store, rules).start().await;
         let ended = server.say_as("bob", "s").await;
@@ -184,7 +184,7 @@ require = true
         assert_eq!(server.calls().len(), 1);
     }
 
-    async fn p1_people_comment_on_what_waits_and_hand_it_on(store) {
+    async fn p1_people_comment_on_a_pending_request_and_reassign_it(store) {
         let rules = "\n[[policy.rules]]\nrequire = true\nlevels = [\"admin\"]\nreassign = [\"legal\"]\n";
         let setup = ruled(store, rules).principal("bot", &["admin"], "kind = \"agent\"");
         let (server, mut alice, asked) = waiting(setup).await;
@@ -223,7 +223,7 @@ require = true
         ] {
             server.ask_as(subject, "POST", "/v1/approvals/s_1/comments", Some(&body)).await.problem(status, code);
         }
-        // Who may decide it may hand it on, to the roles that the policy names.
+        // A reviewer may reassign it, to the roles that the policy names.
         for (subject, body, status, code) in [
             ("alice", json!({ "role": "legal" }), 403, "forbidden"),
             ("bot", json!({ "role": "legal" }), 403, "forbidden"),
@@ -240,7 +240,7 @@ require = true
         bob.until(|frame| frame["update"] == "reassigned").await;
         bob.decide("s_1", json!([{ "type": "approve" }])).await;
         bob.error("forbidden").await;
-        // Now it is dan's; who gives it to lea, and then it is hers only.
+        // Now it is dan's; he gives it to lea, and then it is hers only.
         let view = server.ask_as("dan", "GET", "/v1/approvals/s_1", None).await.ok();
         assert_eq!(view["review_configs"][0]["role"], "legal");
         let inbox = async |by: &str, role: &str| {
@@ -276,9 +276,9 @@ fn say_late() -> Value {
     json!({ "text": "too late" })
 }
 
-/// Spec P1: what a rule lets through is still asked about if the tool says so, and the stricter of both counts.
+/// Spec P1: a call that a rule allows is still asked about if the tool requires it, and the stricter of both counts.
 #[tokio::test]
-async fn p1_a_rule_and_a_tool_together_ask_what_satisfies_both() {
+async fn p1_a_rule_and_a_tool_together_ask_for_what_satisfies_both() {
     let rules = "\n[[policy.rules]]\nrequire = true\nlevels = [\"admin\"]\nquorum = 2\ntimeout = 900\n";
     let setup = people(Setup::one_trade(Store::Memory), rules)
         .trade("approval = { levels = [\"legal\"], timeout = 60, allowed_decisions = [\"approve\", \"reject\"] }");
@@ -297,7 +297,7 @@ async fn p1_a_rule_and_a_tool_together_ask_what_satisfies_both() {
     assert_eq!(asked["approval_key"], "s_1");
 }
 
-/// Spec R8: the log says what asked, what was shown, and that is still the log that was written.
+/// Spec R8: the log records what asked and what was shown, and still verifies.
 #[tokio::test]
 async fn r8_the_log_says_under_which_policy_and_what_was_shown() {
     let mut server = ruled(Store::Sqlite, LEVELS).start().await;
@@ -317,7 +317,7 @@ async fn r8_the_log_says_under_which_policy_and_what_was_shown() {
     server.kill();
     let verified = server.command(&["audit", "verify"]);
     assert_eq!(verified.code, Some(0), "{}", verified.stderr);
-    // Another policy has another version; where its rules stand in the file does not count.
+    // Another policy has another version; where its rules are in the file does not count.
     server.configure(|text| text.replace("[[policy.rules]]", "\n# The policy\n\n[[policy.rules]]"));
     let same: Value = serde_json::from_str(&server.command(&["check", "--json"]).stdout).unwrap();
     assert_eq!(same["policy"]["version"], *version);
@@ -359,9 +359,9 @@ deny = "no guests"
     assert_eq!(said.code, Some(0), "{}", said.stderr);
     for line in [
         "  tool t: runs by itself; or as the first that matches of the rules at lines 9, 21 says, if that is stricter",
-        "  line 9 \"Big\": t, when args.n > 5: admin, then legal decide, 2 people each, not who asked for it, in 300 s, then board instead if args.n > 10",
-        "  line 18: every tool, read_only = true: nobody, but whom the tool asks (no agent has such a tool)",
-        "  line 21: every tool, asked for by guest: refused, saying \"no guests\"",
+        "  line 9 \"Big\": t, when args.n > 5: admin, then legal decide, 2 people each, not the requester, in 300 s, then board instead if args.n > 10",
+        "  line 18: every tool, read_only = true: no approval beyond the tool's own (no agent has such a tool)",
+        "  line 21: every tool, requested by guest: refused, saying \"no guests\"",
     ] {
         assert!(said.stdout.lines().any(|said| said == line), "{line:?} in {}", said.stdout);
     }
@@ -380,24 +380,24 @@ deny = "no guests"
     assert!(said.stdout.contains(found["policy"]["version"].as_str().unwrap()));
 }
 
-/// The commented example is right, and every rule of it is of use; what each says to calls is tried beside `[policy]`.
+/// The commented example is valid, and each of its rules is useful; its verdicts are tested beside `[policy]`.
 #[test]
-fn p1_the_example_of_a_policy_is_right() {
+fn p1_the_example_of_a_policy_is_valid() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
     let said = run(&folder, &["check", "--config", "policy.toml"], "", &[]);
     assert_eq!((said.code, said.stderr.as_str()), (Some(0), ""));
     assert!(said.stdout.contains(", 9 rules") && !said.stdout.contains("no agent has"), "{}", said.stdout);
 }
 
-/// The policy that runs is the one the server began with; the log says when the file has another.
+/// The policy in force is that of the server's start; the log says when the file has another.
 #[tokio::test]
-async fn p1_a_changed_policy_takes_a_restart_and_a_moved_one_is_no_change() {
+async fn p1_a_changed_policy_needs_a_restart_and_a_moved_one_is_no_change() {
     let server = ruled(Store::Memory, LEVELS).log("").start().await;
     server.configure(|text| format!("# One more line.\n{}", text.replace("subject = \"mia\"", "subject = \"max\"")));
-    let log = server.until_logged("[auth] was read again").await;
-    assert!(!log.contains("takes a restart"), "{log}");
+    let log = server.until_logged("[auth] was reloaded").await;
+    assert!(!log.contains("need a restart"), "{log}");
     server.configure(|text| text.replace("levels = [\"admin\", \"legal\"]", "levels = [\"legal\"]"));
-    server.until_logged("what has changed in [policy] takes a restart").await;
+    server.until_logged("changes in [policy] need a restart").await;
     let asked = server.say_as("alice", "s").await;
     assert_eq!(asked["interruptions"][0]["review_configs"][0]["role"], "admin");
 }

@@ -1,4 +1,4 @@
-//! Spec S7: "always" as rules that are made, listed, revoked, and told of in the log.
+//! Spec S7: "always" as rules that are made, listed, revoked, and audited.
 
 use std::time::{Duration, Instant};
 
@@ -29,13 +29,13 @@ async fn rules(server: &Server, by: &str, query: &str) -> Vec<Value> {
     server.ask_as(by, "GET", &format!("/v1/rules{query}"), None).await.ok()["rules"].as_array().unwrap().clone()
 }
 
-/// The status that a message by alice comes to.
+/// The status after a message by alice.
 async fn status(server: &Server, session: &str) -> String {
     server.say_as("alice", session).await["status"].as_str().unwrap().to_owned()
 }
 
 on_both_stores! {
-    async fn s7_always_for_these_arguments_is_for_them_everywhere_until_it_is_revoked(store) {
+    async fn s7_always_for_these_arguments_applies_everywhere_until_it_is_revoked(store) {
         let mut server = trades(store, ASK).start().await;
         assert_eq!(status(&server, "s").await, "awaiting_input");
         always(&server, "alice", "s_1", "approve", json!({ "scope": "arguments" })).await.ok();
@@ -46,7 +46,7 @@ on_both_stores! {
         assert_eq!(status(&server, "s").await, "completed", "the same arguments");
         assert_eq!(status(&server, "s").await, "awaiting_input", "others");
         assert_eq!(status(&server, "t").await, "completed", "another session");
-        assert_eq!(server.say_as("mia", "m").await["status"], "awaiting_input", "nobody else's");
+        assert_eq!(server.say_as("mia", "m").await["status"], "awaiting_input", "no one else's");
         assert_eq!(server.calls().len(), 3);
         let listed = rules(&server, "alice", "").await;
         let rule = &listed[0];
@@ -56,7 +56,7 @@ on_both_stores! {
         assert_eq!((&rule["session_id"], &rule["standing"]), (&json!("s"), &json!(true)));
         assert!(rule["made_at"].as_str().unwrap().ends_with('Z') && rule.get("until").is_none(), "{rule}");
         assert!(rules(&server, "mia", "").await.is_empty());
-        // What is not hers looks like what is not there.
+        // Another person's rule looks like a missing one.
         let foreign = server.ask_as("mia", "DELETE", "/v1/rules/s_1.0", None).await.problem(404, "rule_not_found");
         let absent = server.ask_as("mia", "DELETE", "/v1/rules/x_1.0", None).await.problem(404, "rule_not_found");
         assert_eq!(foreign["detail"].as_str().unwrap().replace("s_1", "x_1"), absent["detail"]);
@@ -89,7 +89,7 @@ on_both_stores! {
         }
     }
 
-    async fn s7_always_in_this_session_is_for_nothing_else(store) {
+    async fn s7_always_in_this_session_applies_to_no_other(store) {
         let server = trades(store, ASK).start().await;
         for (session, written) in [("s", json!(true)), ("t", json!({ "scope": "session" }))] {
             assert_eq!(status(&server, session).await, "awaiting_input");
@@ -100,7 +100,7 @@ on_both_stores! {
         }
         let listed = rules(&server, "alice", "?session_id=t").await;
         assert_eq!((listed.len(), &listed[0]["scope"]), (1, &json!("session")));
-        // From its end on people are asked again in that session, and the other one goes on.
+        // After its end people are asked again in that session, and the other one is not affected.
         server.ask_as("alice", "DELETE", "/v1/rules/s_1.0", None).await.ok();
         assert_eq!(status(&server, "s").await, "awaiting_input");
         assert_eq!(status(&server, "t").await, "completed");
@@ -127,7 +127,7 @@ on_both_stores! {
         assert_eq!((&listed[0]["scope"], &listed[0]["until"]), (&json!("tool"), &json!(LATER)));
         assert_eq!(server.calls().len(), 4);
         server.ask_as("alice", "DELETE", "/v1/rules/s_1.0", None).await.ok();
-        // Never, everywhere: nobody is asked and nothing runs.
+        // Never, everywhere: no one is asked and nothing runs.
         status(&server, "u").await;
         always(&server, "alice", "u_1", "reject", json!({ "scope": "tool", "until": LATER })).await.ok();
         assert_eq!(status(&server, "v").await, "completed");
@@ -137,8 +137,8 @@ on_both_stores! {
         assert_eq!((&last["rule"], &last["allowed"]), (&json!("u_1.0"), &json!(false)));
     }
 
-    // Spec P1: "always" is one person's word, and stands where one person's word is enough.
-    async fn s7_always_never_stands_for_several_people(store) {
+    // Spec P1: "always" is one person's decision, and counts where one person is enough.
+    async fn s7_always_never_counts_for_several_people(store) {
         let two = "\n[[policy.rules]]\nrequire = true\nlevels = [\"admin\"]\nquorum = 2\n";
         let server = trades(store, two).start().await;
         status(&server, "s").await;
@@ -164,21 +164,21 @@ async fn until_rule(server: &Server, by: &str, state: &str) -> Value {
 }
 
 on_both_stores! {
-    // Spec P4: bob's rule stands in an admin's place for as long as he is one.
+    // Spec P4: bob's rule acts for an admin for as long as he is one.
     async fn p4_a_standing_approval_lives_no_longer_than_its_makers_authority(store) {
         let admins = "\n[[policy.rules]]\nrequire = true\nlevels = [\"admin\"]\n";
         let mut server = trades(store, admins).start().await;
         assert_eq!(status(&server, "s").await, "awaiting_input");
         always(&server, "bob", "s_1", "approve", json!({ "scope": "tool", "until": LATER })).await.ok();
-        assert_eq!(status(&server, "s").await, "completed", "it stands");
+        assert_eq!(status(&server, "s").await, "completed", "it is in force");
         let rule = until_rule(&server, "carol", "active").await;
         assert_eq!((&rule["by"], &rule["role"], rule.get("suspended")), (&json!("bob"), &json!("admin"), None));
-        // He is of legal now.
+        // He is now in legal.
         let bobs = |roles: &str| format!("subject = \"bob\"\nroles = [\"{roles}\"]");
         server.configure(|text| text.replace(&bobs("admin"), &bobs("legal")));
         let rule = until_rule(&server, "carol", "suspended").await;
         assert_eq!(rule["suspended"], json!("\"bob\" has no token with the role \"admin\" any more"));
-        assert_eq!(rule["standing"], json!(true), "nobody has revoked it");
+        assert_eq!(rule["standing"], json!(true), "it was not revoked");
         assert_eq!(status(&server, "s").await, "awaiting_input", "so a person is asked");
         assert_eq!(status(&server, "t").await, "awaiting_input");
         // He is an admin again, and then gone.

@@ -1,4 +1,4 @@
-//! Spec P3: a changed policy, tried on what really happened, while the server runs.
+//! Spec P3: a changed policy, tested on recorded calls, while the server runs.
 
 use std::fs;
 
@@ -44,7 +44,7 @@ levels = ["user", "admin"]
 "#;
 
 #[tokio::test]
-async fn p3_a_changed_policy_is_tried_on_the_recorded_past() {
+async fn p3_a_changed_policy_is_tested_on_the_recorded_past() {
     let server = traded().await;
     let ended = test(&server, CHANGED, &["--json"]);
     let report: Value = serde_json::from_str(&ended.stdout).expect(&ended.stderr);
@@ -52,7 +52,7 @@ async fn p3_a_changed_policy_is_tried_on_the_recorded_past() {
     let tool = &report["tools"][0];
     assert_eq!((&tool["tool"], &tool["calls"]), (&json!("execute_trade"), &json!(4)));
     assert_eq!(tool["asked"], json!({ "before": 2, "after": 3 }));
-    assert_eq!(tool["let_through"], json!({ "before": 2, "after": 0 }));
+    assert_eq!(tool["allowed"], json!({ "before": 2, "after": 0 }));
     assert_eq!(tool["refused"], json!({ "before": 0, "after": 1 }));
     let changes = report["changes"].as_array().unwrap();
     let change = |session: &str, quantity: u64| {
@@ -61,7 +61,7 @@ async fn p3_a_changed_policy_is_tried_on_the_recorded_past() {
     };
     assert_eq!(changes.len(), 4);
     let small = change("s", 10);
-    assert_eq!((&small["before"]["verdict"], &small["after"]["verdict"]), (&json!("let_through"), &json!("asked")));
+    assert_eq!((&small["before"]["verdict"], &small["after"]["verdict"]), (&json!("allowed"), &json!("asked")));
     assert_eq!(
         (&small["after"]["levels"], &small["after"]["reason"]),
         (&json!(["user", "admin"]), &json!("small orders too"))
@@ -78,14 +78,9 @@ async fn p3_a_changed_policy_is_tried_on_the_recorded_past() {
     assert_eq!((&one["sessions"], &one["calls"]), (&json!(1), &json!(1)));
 
     let text = test(&server, CHANGED, &[]).stdout;
-    for part in [
-        "4 calls in 2 sessions",
-        "2 → 3",
-        "2 → 0",
-        "0 → 1",
-        "4 calls otherwise:",
-        "let through → asked of user, then admin",
-    ] {
+    for part in
+        ["4 calls in 2 sessions", "2 → 3", "2 → 0", "0 → 1", "4 calls would change:", "allowed → asks user, then admin"]
+    {
         assert!(text.contains(part), "{part:?} in {text}");
     }
 }
@@ -99,7 +94,7 @@ async fn p3_the_policy_as_it_is_changes_nothing() {
 }
 
 #[tokio::test]
-async fn p3_what_a_standing_rule_decided_changes_when_the_rule_would_not_decide_it() {
+async fn p3_a_call_decided_by_a_standing_rule_changes_if_the_rule_would_not_decide_it() {
     let script = json!({ "turns": [{ "tool_calls": [trade(1)] }, { "text": "done" }], "at_end": "repeat" });
     let asks = |levels: &str| format!("\n[[policy.rules]]\nrequire = true\nlevels = {levels}\n");
     let user = asks(r#"["user"]"#);
@@ -121,28 +116,28 @@ async fn p3_what_a_standing_rule_decided_changes_when_the_rule_would_not_decide_
     };
     let (none, tool) = changes(&user);
     assert_eq!(none, Vec::<String>::new());
-    assert_eq!(tool["let_through"], json!({ "before": 1, "after": 1 }));
+    assert_eq!(tool["allowed"], json!({ "before": 1, "after": 1 }));
     assert_eq!(tool["refused"], json!({ "before": 1, "after": 1 }));
-    // Her rule does not stand for others, nor for more; who rejects does so whoever would be asked, or nobody.
+    // Her rule does not apply to others, nor to more; a rejecting rule applies whoever would be asked.
     for levels in [r#"["cfo"]"#, r#"["user", "cfo"]"#] {
-        assert_eq!(changes(&asks(levels)).0, ["alice-2: let_through → asked"], "{levels}");
+        assert_eq!(changes(&asks(levels)).0, ["alice-2: allowed → asked"], "{levels}");
     }
     let deny = "\n[[policy.rules]]\ntool = \"execute_trade\"\ndeny = true\n";
-    assert_eq!(changes(deny).0, ["alice-2: let_through → refused"]);
+    assert_eq!(changes(deny).0, ["alice-2: allowed → refused"]);
     let nobody = "\n[[policy.rules]]\nrequire = false\n";
     assert_eq!(changes(nobody).0, Vec::<String>::new());
-    // A rule that was revoked since stood then; one that is gone decides nothing.
+    // A rule that was revoked since was in force then; one that is gone decides nothing.
     server.ask_as("alice", "DELETE", "/v1/rules/alice-1_1.0", None).await.ok();
     assert_eq!(changes(&user).0, Vec::<String>::new());
     for who in ["alice", "mia"] {
         let path = format!("/v1/sessions/{who}-1");
         assert_eq!(server.ask_as(who, "DELETE", &path, None).await.status, 204);
     }
-    assert_eq!(changes(&user).0, ["alice-2: let_through → asked", "mia-2: refused → asked"]);
+    assert_eq!(changes(&user).0, ["alice-2: allowed → asked", "mia-2: refused → asked"]);
 }
 
 #[tokio::test]
-async fn p3_mistakes_are_told_with_their_place() {
+async fn p3_mistakes_are_reported_with_their_place() {
     let server = traded().await;
     for (policy, arguments, said) in [
         (
@@ -166,9 +161,9 @@ async fn p3_mistakes_are_told_with_their_place() {
     );
 }
 
-/// Everything that `check` would say of the rules is said of a file with the policy alone too.
+/// Everything that `check` would report about the rules is reported for a file with the policy alone too.
 #[tokio::test]
-async fn p3_what_can_never_be_decided_is_told_before_it_is_tried() {
+async fn p3_a_rule_that_can_never_be_decided_is_reported_first() {
     let typo = "[[policy.rules]]\nrequire = true\nlevels = [\"finanze\"]\nquorum = 2\n";
     let open = Setup::one_trade(Store::Sqlite).start().await;
     let ended = test(&open, typo, &[]);

@@ -14,14 +14,14 @@ use crate::{
 
 const CHAIN: &str = "\n[[policy.rules]]\nrequire = true\nlevels = [\"admin\"]\ntimeout = 2\non_timeout = { escalate = [\"legal\", \"board\"] }\n";
 
-/// The block that says that nobody decided in time.
+/// The block that records the timeout.
 fn timeout(frames: &[Value]) -> &Value {
     let mut blocks = frames.iter().map(|frame| &frame["content_block"]);
     blocks.rfind(|block| block["type"] == "approval_timeout").expect("a time-out")
 }
 
 on_both_stores! {
-    async fn p1_who_does_not_decide_in_time_is_asked_no_more_and_the_next_is(store) {
+    async fn p1_after_a_timeout_the_next_role_is_asked_instead(store) {
         let server = ruled(store, CHAIN).start().await;
         let mut alice = server.ws_as("alice").await;
         alice.message("s", "go").await;
@@ -35,7 +35,7 @@ on_both_stores! {
             assert_eq!((&resolved["approval_key"], &resolved["resolution"]), (&json!(key), &json!("timeout")));
             let asked = request(&frames);
             assert_eq!((&asked["approval_key"], &asked["review_configs"][0]["role"]), (&json!(next), &json!(role)));
-            // Who was asked before is not any more. On a slow machine it may be over by then, for everybody.
+            // The previous reviewer may no longer decide. On a slow machine it may be over by then, for everybody.
             let refused = server.decide_as("bob", next, json!({ "type": "approve" })).await;
             match refused.status {
                 409 => refused.problem(409, "approval_already_resolved"),
@@ -53,13 +53,13 @@ on_both_stores! {
         assert_eq!(escalated, [&json!(["legal"]), &json!(["board"]), &Value::Null]);
     }
 
-    async fn p1_whom_it_was_escalated_to_decides(store) {
+    async fn p1_the_role_it_was_escalated_to_decides(store) {
         let server = ruled(store, CHAIN).start().await;
         let mut lea = server.ws_as("lea").await;
         let mut alice = server.ws_as("alice").await;
         alice.message("s", "go").await;
         alice.until_status("awaiting_input").await;
-        // She is of both roles, and has a second chance if this machine is slow.
+        // She holds both roles, and has a second chance if this machine is slow.
         loop {
             let frames = alice.until(|frame| frame["type"] == "run_status").await;
             if frames.last().unwrap()["status"] == "completed" {
@@ -87,7 +87,7 @@ on_both_stores! {
             "update": "reminder",
         });
         assert_eq!(seen, expected);
-        // The last one comes after two seconds. If this machine was slow, it is said together with the first.
+        // The last one comes after two seconds. On a slow machine it comes together with the first.
         let millis = |time: &Value| time.as_str().unwrap().parse::<jiff::Timestamp>().unwrap().as_millisecond();
         let mut frames = 1;
         loop {
@@ -108,7 +108,7 @@ on_both_stores! {
     }
 }
 
-/// Spec R6: what became due while no server ran is done once at the start, and what follows from it is new.
+/// Spec R6: what became due while no server ran is done once at the start, and its consequences are new.
 #[tokio::test]
 async fn r6_what_expired_while_no_server_ran_is_escalated_at_the_start() {
     let chain = CHAIN.replace("timeout = 2", "timeout = 1").replace("[\"legal\", \"board\"]", "\"legal\"");

@@ -1,10 +1,10 @@
-//! Spec M1, S13: what providers want back unchanged survives the wait for a person, and the server's death in it.
+//! Spec M1, S13: what providers need back unchanged survives the wait for a person, and the server's death meanwhile.
 
 use serde_json::{Value, json};
 
 use crate::support::{Provider, Server, Setup, Store};
 
-/// A server whose model is this provider's, until something waits; killed and started again then.
+/// A server whose model is this provider's, until a request is pending; killed and restarted then.
 async fn waiting(provider: &Provider, kind: &str, more: &str) -> Server {
     let model = format!("provider = {kind:?}\nmodel = \"m\"\nbase_url = {:?}\n{more}", provider.base_url);
     let mut server = Setup::new(Store::Sqlite, &json!({})).model(&model).start().await;
@@ -82,7 +82,7 @@ async fn m1_thinking_of_anthropic_survives_the_wait_and_goes_back_with_its_signa
 }
 
 #[tokio::test]
-async fn s13_what_the_provider_asks_to_approve_waits_like_any_call_and_survives_kill_9() {
+async fn s13_an_approval_request_of_the_provider_is_pending_like_any_call_and_survives_kill_9() {
     let listed = json!({"id": "mcpl_1", "type": "mcp_list_tools", "server_label": "bank", "tools": []});
     let asked = |id: &str, name: &str| json!({"id": id, "type": "mcp_approval_request", "server_label": "bank", "name": name, "arguments": TRADE});
     let first = json!({"events": [item(0, listed.clone()), item(1, asked("mcpr_1", "send")), item(2, asked("mcpr_2", "wipe")), completed()]});
@@ -109,9 +109,9 @@ async fn s13_what_the_provider_asks_to_approve_waits_like_any_call_and_survives_
     assert_eq!(input[1..], want);
 }
 
-/// Whether the provider has made the call nobody knows: the request was on its way when the server was killed.
+/// It is unknown whether the provider has made the call: the request was on its way when the server was killed.
 #[tokio::test]
-async fn r4_what_a_provider_was_told_before_kill_9_it_is_not_told_again() {
+async fn r4_an_approval_sent_to_a_provider_before_kill_9_is_not_sent_again() {
     let asked = json!({"id": "mcpr_1", "type": "mcp_approval_request", "server_label": "bank", "name": "send", "arguments": TRADE});
     let first = json!({"events": [item(0, asked), completed()]});
     let last = json!({"events": [item(0, said("done")), completed()]});

@@ -1,4 +1,4 @@
-//! Spec Q1, Q3: what may be asked, and what an answer is.
+//! Spec Q1, Q3: valid questions, and valid answers.
 
 use serde_json::{Value, json};
 
@@ -62,7 +62,7 @@ on_both_stores! {
         let twice = json!([
             { "question": "same", "options": [{ "label": "a" }] }, { "question": "same ", "options": [{ "label": "a" }] },
         ]);
-        // What the model wrote, and what it is told. What cannot be read at all is said by its pointer.
+        // The model's input, and the result. What cannot be parsed is named by its pointer.
         let cannot = ["The questions cannot be asked", "Không thể đặt các câu hỏi này", "无法提出这些问题"];
         let schema = ["the arguments do not fit", "tham số không khớp", "参数不符合"];
         let cases = [
@@ -98,7 +98,7 @@ on_both_stores! {
                 let text = frames.iter().filter_map(|f| f["delta"]["text"].as_str()).find(|t| t.starts_with("Told:"));
                 let text = text.unwrap_or_else(|| panic!("{locale} {questions}: {frames:?}"));
                 assert!(text.contains(begins[i]) && text.contains(part[i]), "{locale} {questions}: {text}");
-                // Neither the call nor its result is shown, and nobody was asked.
+                // Neither the call nor its result is shown, and no one was asked.
                 let kinds: Vec<_> = frames.iter().filter_map(|f| f["content_block"]["type"].as_str()).collect();
                 assert_eq!(kinds, ["text", "text"], "{questions}");
             }
@@ -110,7 +110,7 @@ on_both_stores! {
         assert_eq!(server.get("/v1/approvals").await.ok()["approvals"], json!([]));
     }
 
-    async fn q3_answers_over_the_websocket_reach_the_model_and_everybody_who_follows(store) {
+    async fn q3_answers_over_the_websocket_reach_the_model_and_all_followers(store) {
         let (server, mut ws) = waiting(asks(store)).await;
         let mut other = server.ws().await;
         other.subscribe("s", 0).await;
@@ -128,13 +128,13 @@ on_both_stores! {
 
     async fn q3_answers_over_http_are_shown_in_the_inbox(store) {
         let (server, mut ws) = waiting(asks(store)).await;
-        let waits = server.get("/v1/approvals?status=waiting").await.ok()["approvals"][0].clone();
-        assert_eq!((&waits["kind"], &waits["approval_key"], &waits["session_id"]), (&json!("question"), &json!("s_1"), &json!("s")));
-        assert_eq!((&waits["timeout_seconds"], &waits["action_requests"][0]["name"]), (&json!(600), &json!("ask_user_question")));
-        assert_eq!(waits["review_configs"], json!([{
+        let request = server.get("/v1/approvals?status=waiting").await.ok()["approvals"][0].clone();
+        assert_eq!((&request["kind"], &request["approval_key"], &request["session_id"]), (&json!("question"), &json!("s_1"), &json!("s")));
+        assert_eq!((&request["timeout_seconds"], &request["action_requests"][0]["name"]), (&json!(600), &json!("ask_user_question")));
+        assert_eq!(request["review_configs"], json!([{
             "action_name": "ask_user_question", "allowed_decisions": ["approve", "edit", "reject"],
         }]));
-        assert!(waits["expires_at"].is_string() && waits.get("answers").is_none() && waits.get("actions").is_none(), "{waits}");
+        assert!(request["expires_at"].is_string() && request.get("answers").is_none() && request.get("actions").is_none(), "{request}");
         let answered = server.post("/v1/approvals/s_1", &json!({ "answers": { "Q1": "my own words" } })).await.ok();
         let full = json!({ "Q1": "my own words", "Q2": "[No preference]" });
         assert_eq!((&answered["status"], &answered["resolution"], &answered["answers"]), (&json!("resolved"), &json!("decided"), &full));
@@ -142,13 +142,13 @@ on_both_stores! {
         let frames = ws.until_status("completed").await;
         assert_eq!(said(&frames), format!("Told: {full}"));
         server.checked("s").await;
-        // With wait the outcome comes.
+        // With `wait` the outcome is returned.
         server.post("/v1/sessions/t/messages", &json!({ "content": "go" })).await.ok();
         let outcome = server.post("/v1/approvals/t_1?wait=true", &json!({ "answers": {} })).await.ok();
         assert_eq!(outcome["text"], r#"Told: {"Q1":"[No preference]","Q2":"[No preference]"}"#);
     }
 
-    async fn q3_what_is_left_out_is_no_preference_and_several_are_joined(store) {
+    async fn q3_an_omitted_answer_is_no_preference_and_several_are_joined(store) {
         let server = asks(store).start().await;
         let mut ws = server.ws().await;
         let no = "[No preference]";

@@ -12,7 +12,7 @@ use crate::{
     },
 };
 
-/// Everything that a refused reply must leave as it was.
+/// Everything that a refused reply must not change.
 async fn snapshot(server: &Server) -> [Value; 3] {
     let state = server.get("/v1/sessions/s/state").await.ok();
     let row = server.get("/v1/approvals/s_1").await.ok();
@@ -25,7 +25,7 @@ fn approval(more: &Value) -> Value {
     frame
 }
 
-/// What is sent, the code it gets, and the status over HTTP.
+/// The request, its error code, and the status over HTTP.
 fn refused() -> Vec<(Value, &'static str, u16)> {
     let answers = |answers: Value| json!({ "answers": answers });
     let decisions = |decisions: Value| json!({ "decisions": decisions });
@@ -64,7 +64,7 @@ fn refused() -> Vec<(Value, &'static str, u16)> {
 }
 
 on_both_stores! {
-    async fn q3_what_does_not_fit_is_refused_on_both_transports_and_changes_nothing(store) {
+    async fn q3_a_misfit_is_refused_on_both_transports_and_changes_nothing(store) {
         let (server, mut ws) = waiting(asks(store)).await;
         let before = snapshot(&server).await;
         for (reply, code, status) in refused() {
@@ -77,7 +77,7 @@ on_both_stores! {
         }
         assert_eq!(snapshot(&server).await, before);
         ws.nothing_more().await;
-        // It can still be answered, and under the id that was refused.
+        // It can still be answered, even under the refused id.
         ws.send(&approval(&json!({ "answers": { "Q1": "A" } }))).await;
         let frames = ws.until_status("completed").await;
         assert_eq!(frames[0], json!({ "type": "ack", "session_id": "s", "request_id": "r" }));
@@ -99,7 +99,7 @@ on_both_stores! {
         assert_eq!(error["details"].as_object().unwrap().len(), 2);
     }
 
-    async fn q3_answers_that_are_no_json_are_told_so(store) {
+    async fn q3_answers_that_are_not_json_are_refused(store) {
         let (server, mut ws) = waiting(asks(store)).await;
         let before = snapshot(&server).await;
         for (answers, code) in [

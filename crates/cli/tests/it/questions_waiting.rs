@@ -1,4 +1,4 @@
-//! Spec Q2, Q4, W9, R3: what happens to a question that waits, and to one that does not wait alone.
+//! Spec Q2, Q4, W9, R3: what happens to a pending question, and to one that is not pending alone.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::{
     },
 };
 
-/// The block of the history that asked.
+/// The question's block in the history.
 async fn block(server: &crate::support::Server, session_id: &str) -> Value {
     let history = server.history(session_id).await;
     let found = history.as_array().unwrap().iter().find(|m| m["content"][0]["type"] == "approval_request");
@@ -25,7 +25,7 @@ fn kinds(frames: &[Value]) -> Vec<&str> {
 }
 
 on_both_stores! {
-    async fn q4_nobody_answers_and_the_model_is_told(store) {
+    async fn q4_a_question_times_out_and_the_model_is_told(store) {
         for (locale, text) in [("en", "Nobody answered in time"), ("vi", "Không ai trả lời kịp thời"), ("zh", "无人及时回答")] {
             let setup = asks(store).locale(locale).section("ask_user_question", "approval = { timeout = 1 }");
             let server = setup.start().await;
@@ -70,7 +70,7 @@ on_both_stores! {
         server.checked("s").await;
         let block = block(&server, "s").await;
         assert_eq!((&block["isResolved"], &block["resolution"]), (&json!(true), &json!("cancelled")));
-        // The session goes on.
+        // The session continues.
         ws.message("s", "again").await;
         ws.until_status("completed").await;
         server.checked("s").await;
@@ -101,7 +101,7 @@ on_both_stores! {
         ws.send(&json!({ "type": "message", "session_id": "s", "content": "and then?", "on_pending": "queue" })).await;
         assert_eq!(ws.next().await["type"], "ack");
         ws.nothing_more().await;
-        assert_eq!(server.get("/v1/sessions/s").await.ok()["pending"], json!(["s_1"]), "it still waits");
+        assert_eq!(server.get("/v1/sessions/s").await.ok()["pending"], json!(["s_1"]), "it is still pending");
         ws.answer("s_1", json!({ "Q1": "A" })).await;
         let frames = ws.until_status("completed").await;
         let told = r#"[{"Q1":"A","Q2":"[No preference]"}] [and then?]"#;
@@ -125,7 +125,7 @@ on_both_stores! {
             let mut ws = server.ws().await;
             ws.message("s", "go").await;
             let mut frames = events(ws.until_status("awaiting_input").await);
-            assert_eq!(server.calls(), [r#"{"free":true}"#], "what needs nobody has run");
+            assert_eq!(server.calls(), [r#"{"free":true}"#], "the ungated call has run");
             assert_eq!(frames.last().unwrap()["pending"], json!(["s_1", "s_2", "s_3"]));
             assert_eq!(Fold::of(&frames).shape(), [
                 "user", "(", "tool_use", "tool_use", "tool_result", "approval_request", ")", "approval_request",
@@ -183,7 +183,7 @@ on_both_stores! {
 }
 
 #[tokio::test]
-async fn r3_a_question_survives_kill_9_and_is_answered_by_whoever_comes_back() {
+async fn r3_a_question_survives_kill_9_and_is_answered_after_reconnecting() {
     let (mut server, _ws) = waiting(asks(Store::Sqlite)).await;
     let before = (server.history("s").await, server.get("/v1/approvals/s_1").await.ok());
     for _ in 0..2 {

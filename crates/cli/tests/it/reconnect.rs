@@ -1,4 +1,4 @@
-//! Spec R7 and W2: a client that comes back with its `seq` loses nothing and sees nothing twice.
+//! Spec R7 and W2: a client that reconnects with its `seq` loses nothing and sees nothing twice.
 
 use std::time::Duration;
 
@@ -48,7 +48,7 @@ on_both_stores! {
                 let mut fold = Fold::of(&before);
                 rest.iter().for_each(|event| fold.add(event));
                 assert_eq!(fold, whole, "after {after} and {deltas} deltas");
-                // Only the start of the block that was open comes again.
+                // Only the start of the open block comes again.
                 let repeated: Vec<_> = rest.iter().filter(|f| f["seq"].as_u64().is_some_and(|s| s <= after)).collect();
                 assert!(repeated.len() <= 1, "{repeated:?}");
                 assert!(repeated.iter().all(|f| f["type"] == "content_block_start" && f["seq"] == after));
@@ -81,7 +81,7 @@ on_both_stores! {
         assert_eq!(fold.blocks().last().unwrap().1, text);
     }
 
-    async fn r7_a_group_that_began_unseen_is_seen_from_its_begin(store) {
+    async fn r7_a_group_that_began_unseen_is_seen_from_its_start(store) {
         let args = json!({ "x": "a b c d e f g h i j k l m n o p q r s t u v w x y z" });
         let script = json!({ "turns": [
             { "text": "a", "tool_calls": [{ "name": "note", "args": args }], "delay_ms": 1500 }, { "text": "done" },
@@ -91,7 +91,7 @@ on_both_stores! {
         first.message("s", "go").await;
         first.until_status("running").await;
         drop(first);
-        // The text is on record once the call has begun, which nobody sees.
+        // The text is recorded once the call has begun, which is not visible.
         let begun = async {
             while server.get("/v1/sessions/s/state").await.ok()["seq"].as_u64().unwrap() < 8 {
                 tokio::time::sleep(Duration::from_millis(10)).await;
@@ -157,9 +157,9 @@ impl Ws {
     }
 }
 
-/// Three that follow a long session and read nothing, while it goes on.
+/// Three clients follow a long session and read nothing, while it continues.
 #[tokio::test]
-async fn r9_r7_followers_that_stall_take_little_memory_and_miss_nothing() {
+async fn r9_r7_stalled_followers_take_little_memory_and_miss_nothing() {
     let script = json!({ "turns": [{ "text": "x".repeat(200_000) }], "at_end": "repeat", "chunk_chars": 200_000 });
     let server = Setup::new(Store::Sqlite, &script).start().await;
     let say = async || server.post("/v1/sessions/s/messages", &json!({ "content": "go" })).await.ok();
@@ -186,6 +186,6 @@ async fn r9_r7_followers_that_stall_take_little_memory_and_miss_nothing() {
         let said = frames.iter().filter_map(|frame| frame["delta"]["text"].as_str()).map(str::len).sum::<usize>();
         assert_eq!(said, 85 * (200_000 + "go".len()), "nothing is said twice");
     };
-    // Those that are read last are not given up meanwhile.
+    // The last one to be read is not dropped meanwhile.
     futures::future::join_all(stalled.into_iter().map(read)).await;
 }

@@ -1,4 +1,4 @@
-//! Spec R3, R4: the server dies between asking and answering.
+//! Spec R3, R4: the server dies between request and answer.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::support::{
 };
 
 #[tokio::test]
-async fn r3_what_waits_survives_kill_9_and_goes_on_when_it_is_decided() {
+async fn r3_a_pending_request_survives_kill_9_and_continues_once_decided() {
     let mut server = Setup::one_trade(Store::Sqlite).start().await;
     let mut ws = server.ws().await;
     ws.message("s", "go").await;
@@ -43,7 +43,7 @@ async fn r3_an_acknowledged_message_survives_kill_9() {
     ws.until_type("ack").await;
     server.kill();
     server.start_again().await;
-    // Nobody asks it to: it goes on by itself.
+    // It continues by itself.
     server.until_status("s", "completed").await;
     let history = server.get("/v1/sessions/s/history").await.body;
     assert!(history.contains("remember me") && history.contains("thought about for long"), "{history}");
@@ -93,7 +93,7 @@ async fn r4_a_crash_in_the_middle_of_a_call_asks_a_person() {
     assert!(server.get("/v1/sessions/s/history").await.body.contains("it had worked"));
 }
 
-/// What a client saw before a crash and what it is sent after it, from its `seq` on, are one session.
+/// What a client saw before a crash and what it gets after it, from its `seq` on, are one session.
 async fn crash_while(script: &serde_json::Value, seen: impl Fn(&serde_json::Value) -> bool) {
     let mut server = Setup::new(Store::Sqlite, script).start().await;
     let mut ws = server.ws().await;
@@ -109,7 +109,7 @@ async fn crash_while(script: &serde_json::Value, seen: impl Fn(&serde_json::Valu
 }
 
 #[tokio::test]
-async fn r7_a_crash_in_the_middle_of_a_block_in_a_group_or_outside_is_made_good() {
+async fn r7_a_crash_in_the_middle_of_a_block_in_a_group_or_outside_is_repaired() {
     let script = json!({ "turns": [
         { "thinking": "a b c d e f g", "text": "h i j k l m n", "tool_calls": [{ "name": "note", "args": { "x": "o p q r" } }], "delay_ms": 400 },
         { "text": "done" },
@@ -168,7 +168,7 @@ async fn w2_every_seq_that_was_shown_before_kill_9_names_the_same_event_after_it
 }
 
 #[tokio::test]
-async fn u3_sigterm_ends_in_order_and_a_second_signal_at_once() {
+async fn u3_sigterm_stops_gracefully_and_a_second_signal_at_once() {
     let mut server = Setup::one_trade(Store::Sqlite).start().await;
     let mut ws = server.ws().await;
     ws.message("s", "go").await;
@@ -189,7 +189,7 @@ async fn u3_sigterm_ends_in_order_and_a_second_signal_at_once() {
     ws.message("s", "go").await;
     ws.until(|f| f["content_block"]["type"] == "tool_result").await;
     server.signal(Signal::INT);
-    // The listener is closed once the first signal was taken.
+    // The listener is closed once the first signal was handled.
     let refused = async {
         while tokio::net::TcpStream::connect(server.address).await.is_ok() {
             tokio::time::sleep(Duration::from_millis(10)).await;

@@ -1,4 +1,4 @@
-//! Spec G3, W1: `resume` beside decisions and answers, and what a program without graphs says of graphs.
+//! Spec G3, W1: `resume` beside decisions and answers, and what a program without graphs answers about graphs.
 
 use serde_json::{Value, json};
 
@@ -12,7 +12,7 @@ fn two() -> Value {
 }
 
 on_both_stores! {
-    async fn g3_yes_and_no_decide_all_calls_that_wait_under_a_key(store) {
+    async fn g3_yes_and_no_decide_all_calls_pending_under_a_key(store) {
         let server = Setup::new(store, &two()).start().await;
         let mut ws = server.ws().await;
         for (session, answer) in [("y", "yes"), ("n", "no")] {
@@ -36,7 +36,7 @@ on_both_stores! {
         assert_eq!(over["status"], "completed");
     }
 
-    async fn w1_exactly_one_of_decisions_answers_and_resume_is_taken(store) {
+    async fn w1_exactly_one_of_decisions_answers_and_resume_is_accepted(store) {
         let server = Setup::one_trade(store).start().await;
         server.post("/v1/sessions/s/messages", &json!({ "content": "go" })).await.ok();
         let mut ws = server.ws().await;
@@ -56,7 +56,7 @@ on_both_stores! {
             ws.send(&frame).await;
             ws.error("invalid_message").await;
         }
-        // It is there, so it is an answer, though no good one here.
+        // It is present, so it is an answer, though not a valid one here.
         server.post("/v1/approvals/s_1", &json!({ "resume": null })).await.problem(400, "invalid_resume");
         assert_eq!(server.get("/v1/sessions/s").await.ok()["pending"], json!(["s_1"]));
     }

@@ -1,4 +1,4 @@
-//! Spec X: a token is looked at with each message, and who may connect changes while the server runs.
+//! Spec X: a token is checked with each message, and who may connect changes while the server runs.
 
 use std::time::Instant;
 
@@ -23,7 +23,7 @@ async fn people() -> Server {
     three().start().await
 }
 
-/// Takes a person's token out of the file.
+/// Removes a person's token from the file.
 fn without(subject: &'static str) -> impl FnOnce(String) -> String {
     move |text| {
         let tokens: Vec<&str> = text.split("\n[[auth.tokens]]\n").collect();
@@ -32,7 +32,7 @@ fn without(subject: &'static str) -> impl FnOnce(String) -> String {
     }
 }
 
-/// The close frame of a connection that is ended because of its token.
+/// The close frame of a connection that is closed because of its token.
 async fn closed(ws: &mut Ws) -> String {
     loop {
         match ws.frame().await {
@@ -46,7 +46,7 @@ async fn closed(ws: &mut Ws) -> String {
     }
 }
 
-/// Asks until the answer has this status.
+/// Polls until the answer has this status.
 async fn until(server: &Server, subject: &str, status: u16) {
     let deadline = Instant::now() + DEADLINE;
     while server.ask_as(subject, "GET", "/v1/sessions", None).await.status != status {
@@ -73,20 +73,20 @@ async fn x_a_revoked_token_ends_its_connections_within_two_seconds() {
     assert!(since.elapsed().as_millis() < 3000, "after {:?}", since.elapsed());
     server.ask_as("alice", "GET", "/v1/sessions/s", None).await.problem(401, "unauthenticated");
     bob.nothing_more().await;
-    // What she had asked is as it was, and goes on.
+    // Her request is unchanged, and continues.
     let yes = json!({ "decisions": [{ "type": "approve" }] });
     server.ask_as("carol", "POST", "/v1/approvals/s_1?wait=true", Some(&yes)).await.ok();
     assert_eq!(server.calls().len(), 1);
 }
 
 #[tokio::test]
-async fn x_a_revoked_token_ends_answers_that_are_still_to_come() {
+async fn x_a_revoked_token_ends_pending_responses() {
     let script = json!({ "turns": [{ "text": "one two three", "delay_ms": 30_000 }], "at_end": "repeat" });
     let server = Setup::new(Store::Memory, &script).person("alice", &[]).person("bob", &[]).start().await;
     let say = json!({ "content": "go" });
     let long = server.ask_as("alice", "POST", "/v1/sessions/s/messages", Some(&say));
     let change = async {
-        // The turn runs before the token is taken out.
+        // The turn runs before the token is removed.
         let deadline = Instant::now() + DEADLINE;
         while server.ask_as("alice", "GET", "/v1/sessions/s", None).await.json()["status"] != "running" {
             assert!(Instant::now() < deadline);
@@ -108,14 +108,14 @@ async fn x_roles_that_change_take_effect_on_the_next_message() {
     let mut carol = server.ws_as("carol").await;
     carol.subscribe("s", 0).await;
     carol.until_status("awaiting_input").await;
-    // The role goes: so does what it let her see, on the connection that is open.
+    // The role is removed: so is what it made visible, on the open connection.
     server.configure(|text| text.replace(r#"roles = ["admin"]"#, r#"roles = ["other"]"#));
     let refused = carol.until_type("error").await.pop().unwrap();
     assert_eq!((&refused["code"], &refused["session_id"]), (&json!("session_not_found"), &json!("s")));
     carol.decide("s_1", json!([{ "type": "approve" }])).await;
     carol.error("approval_not_found").await;
     assert!(server.calls().is_empty());
-    // And comes to somebody else.
+    // Another person gets it.
     let mut bob = server.ws_as("bob").await;
     bob.decide("s_1", json!([{ "type": "approve" }])).await;
     bob.error("approval_not_found").await;
@@ -137,20 +137,20 @@ async fn x_a_file_with_errors_or_without_auth_changes_nothing() {
     let server = three().log("trace").start().await;
     let mut alice = server.ws_as("alice").await;
     server.configure(|text| without("alice")(text) + "\n[nonsense]\n");
-    let log = server.until_logged("changes nothing").await;
+    let log = server.until_logged("so nothing changes").await;
     assert!(log.contains("unknown key \"nonsense\""), "{log}");
     alice.nothing_more().await;
     server.configure(|text| text.split("\n[[auth.tokens]]\n").next().unwrap().to_owned());
-    server.until_logged("[auth] is gone").await;
+    server.until_logged("[auth] was removed").await;
     alice.nothing_more().await;
-    assert_eq!(server.get("/v1/sessions").await.status, 401, "nobody was let in");
-    // What else is new takes a restart, and what is new in [auth] does not.
+    assert_eq!(server.get("/v1/sessions").await.status, 401, "no one was let in");
+    // Other changes need a restart; changes of [auth] do not.
     let digest = "9d9f3ecf9ef0f5f1ed3c8b1d3e5d0d1e".repeat(2);
     let other = format!("[[auth.tokens]]\nsubject = \"dora\"\ntoken_sha256 = \"{digest}\"\n");
     server.configure(|text| text.replace("locale = \"en\"", "locale = \"vi\"") + "\n" + &other);
     assert_eq!(closed(&mut alice).await, "the token is not known");
-    let log = server.until_logged("takes a restart").await;
-    assert!(log.contains("what has changed in locale takes a restart"), "{log}");
+    let log = server.until_logged("need a restart").await;
+    assert!(log.contains("changes in locale need a restart"), "{log}");
     for secret in ["alice-secret", "bob-secret", "carol-secret", &digest] {
         assert!(!log.contains(secret), "{secret} is logged");
     }

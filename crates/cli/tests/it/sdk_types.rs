@@ -1,5 +1,5 @@
-//! Spec M1: what is sent to providers is what their own SDKs would send. Each adapter holds a conversation with a provider of the
-//! test's own, and the bodies it got are checked against the SDKs' types. `cargo xtask test` installs these.
+//! Spec M1: requests to providers have the form that their own SDKs would send. Each adapter holds a conversation with
+//! a test provider, and the bodies it got are checked against the SDKs' types. `cargo xtask test` installs these.
 
 use std::{collections::BTreeSet, path::Path};
 
@@ -14,15 +14,15 @@ fn check(bodies: &Value) -> Ended {
 }
 
 const TRADE: &str = r#"{"symbol": "VNM", "quantity": 1, "price": 1.10}"#;
-/// A model's arguments that are no JSON.
+/// A model's arguments that are not JSON.
 const BROKEN: &str = r#"{"symbol": "#;
 const LAST: &str = r#"{"done":true}"#;
 
-/// What every conversation has: instructions, tools of all kinds, an answer with a schema.
+/// Part of every conversation: instructions, tools of all kinds, an answer with a schema.
 const AGENT: &str = "instructions = \"You trade. Đừng vội.\"\noutput_schema = { type = \"object\", properties = { done = \
     { type = \"boolean\" } }, required = [\"done\"], additionalProperties = false }";
 
-/// The calls of the first answer: one that asks, one that does not, one that cannot be read, one of no tool.
+/// The calls of the first answer: one that asks, one that does not, one that cannot be parsed, one of an unknown tool.
 const CALLS: [(&str, &str, &str); 4] = [
     ("c1", "execute_trade", TRADE),
     ("c2", "note", r#"{"text": "bánh mì"}"#),
@@ -30,7 +30,7 @@ const CALLS: [(&str, &str, &str); 4] = [
     ("c4", "no such tool!", "{}"),
 ];
 
-/// The conversation: an edited call, a rejected one, two last words, three messages.
+/// The conversation: an edited call, a rejected one, two final texts, three messages.
 async fn converse(kind: &str, more: &str, answers: Vec<Value>) -> Vec<Value> {
     let requests = answers.len();
     let provider = Provider::start(answers).await;
@@ -54,7 +54,7 @@ async fn converse(kind: &str, more: &str, answers: Vec<Value>) -> Vec<Value> {
 }
 
 async fn chat() -> Vec<Value> {
-    // Other than in the other APIs, a provider of the tests makes the text of arguments itself.
+    // Unlike for the other APIs, the test provider writes the text of arguments itself.
     let calls: Vec<Value> = CALLS
         .iter()
         .filter(|(.., args)| *args != BROKEN)
@@ -157,7 +157,7 @@ async fn m1_requests_of_all_adapters_fit_the_types_of_the_official_sdks() {
     }
     let ended = check(&json!(bodies));
     assert_eq!(ended.code, Some(0), "{}{}", ended.stdout, ended.stderr);
-    // It is one that finds faults: a key that nobody knows, and a value of another kind in each of some places.
+    // The checker finds faults: an unknown key, and a value of another kind in each of some places.
     let mut wrong = Vec::new();
     for body in &bodies {
         let mut other = body.clone();

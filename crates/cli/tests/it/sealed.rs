@@ -1,4 +1,4 @@
-//! Spec X: a store that is encrypted, from outside.
+//! Spec X: an encrypted store, from outside.
 
 use std::{fs, path::Path};
 
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Ended, Server, Setup, Store, run, store_keys};
 
-/// What the person says and the tool is called with.
+/// The user's text, and the tool's argument.
 const PLANTED: &str = "planted-7c1d";
 
 fn one_planted_trade() -> Setup {
@@ -16,14 +16,14 @@ fn one_planted_trade() -> Setup {
     Setup::new(Store::Sqlite, &turns)
 }
 
-/// The keys that the environment of a command has, and what it says.
+/// The keys in the environment of a command, and its output.
 fn command(dir: &Path, arguments: &[&str], keys: &[char]) -> Ended {
     let keys: Vec<_> = keys.iter().map(|digit| (format!("TEST_KEY_{digit}"), digit.to_string().repeat(64))).collect();
     let env: Vec<_> = keys.iter().map(|(name, key)| (name.as_str(), key.as_str())).collect();
     run(dir, arguments, "", &[env, vec![("RUST_LOG", "warn")]].concat())
 }
 
-/// Has the configuration name these keys instead.
+/// Makes the configuration name these keys instead.
 fn name_keys(dir: &Path, digits: &[char]) {
     let path = dir.join("countersign.toml");
     let text = fs::read_to_string(&path).unwrap();
@@ -53,7 +53,7 @@ async fn approve(server: &Server, key: &str) -> Value {
 }
 
 #[tokio::test]
-async fn x_what_waits_in_an_encrypted_store_survives_kill_9_and_nobody_can_read_it_there() {
+async fn x_a_pending_request_in_an_encrypted_store_survives_kill_9_and_is_unreadable_there() {
     let mut server = one_planted_trade().keys(&['1']).start().await;
     say(&server, "s").await;
     let history = server.get("/v1/sessions/s/history").await.ok();
@@ -142,7 +142,7 @@ async fn x_rekey_encrypts_a_store_changes_its_key_and_decrypts_it() {
     assert!(sealed.stdout.contains("is encrypted with the key \"key-1\": "), "{}", sealed.stdout);
     assert_eq!(found(&dir, PLANTED), 0, "the plain text is gone from the database and its log");
     let again = command(&dir, &["rekey"], &['1']);
-    assert!(again.stdout.ends_with("was encrypted with the key \"key-1\" already\n"), "{}", again.stdout);
+    assert!(again.stdout.ends_with("is already encrypted with the key \"key-1\"\n"), "{}", again.stdout);
 
     name_keys(&dir, &['2', '1']);
     let newer = command(&dir, &["rekey", "--json"], &['1', '2']);
@@ -159,7 +159,7 @@ async fn x_rekey_encrypts_a_store_changes_its_key_and_decrypts_it() {
     assert!(command(&dir, &["rekey"], &[]).stderr.contains("names no [[store.keys]]"));
     server.start_again().await;
     approve(&server, "s_1").await;
-    assert_eq!(server.calls().len(), 1, "what waited all the time goes on");
+    assert_eq!(server.calls().len(), 1, "the pending call continues");
 }
 
 #[tokio::test]

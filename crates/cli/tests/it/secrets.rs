@@ -1,5 +1,5 @@
-//! Spec X: no secret in logs, states, answers or errors. Secrets are planted, everything that can go wrong goes
-//! wrong, and then they are looked for in everything that came out.
+//! Spec X: no secret in logs, states, answers or errors. Secrets are planted, everything that can go wrong goes wrong,
+//! and then all output is searched for them.
 
 use std::{fs, path::Path};
 
@@ -25,7 +25,7 @@ const OTHER: &str = "canary-of-the-environment-3c";
 const STORE_KEY: &str = "c3d1a95b7f20e64881bb0c9d5af2736ec3d1a95b7f20e64881bb0c9d5af2736e";
 const BAD_STORE_KEY: &str = "canary-that-is-no-key";
 
-/// How the provider fails, by the word that a person says. `KEY` stands for the key it was sent.
+/// How the provider fails, by a word of the user. `KEY` stands for the key it was sent.
 const FAILURES: [(&str, &str); 15] = [
     (
         "refuses",
@@ -59,7 +59,7 @@ const FAILURES: [(&str, &str); 15] = [
     ),
 ];
 
-/// A provider that fails as the last thing the person said tells it, and otherwise has the tool look around.
+/// A provider that fails as the user's last message says, and otherwise calls the tool.
 async fn provider() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let base_url = format!("http://{}/v1", listener.local_addr().unwrap());
@@ -104,12 +104,12 @@ async fn answer(stream: TcpStream) {
             format!("HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\ndata: {chunk}\n\ndata: [DONE]\n\n")
         }
     };
-    // Who has hung up does not read it.
+    // The client may have hung up.
     let _ = stream.write_all(answer.as_bytes()).await;
     let _ = stream.shutdown().await;
 }
 
-/// Everything that came out, each with where it came from.
+/// All output, each with its origin.
 #[derive(Default)]
 struct Seen(Vec<(String, Vec<u8>)>);
 
@@ -126,7 +126,7 @@ impl Seen {
         answer.status
     }
 
-    /// No secret is in any of it, neither as it is nor as the bytes of which `Debug` makes lists.
+    /// No secret is in any of it, neither verbatim nor as the bytes of which `Debug` makes lists.
     fn has_none_of(&self, secrets: &[&str]) {
         for secret in secrets {
             let list: Vec<String> = secret.bytes().take(8).map(|byte| byte.to_string()).collect();
@@ -181,7 +181,7 @@ async fn everything_goes_wrong(sealed: bool) {
     let mut server = setup.start().await;
     let mut seen = Seen::default();
 
-    // What a client sees of it, live.
+    // A client's live view of it.
     let mut ws: Ws = server.ws_as("alice").await;
     for (word, _) in FAILURES {
         ws.message(word, word).await;
@@ -204,7 +204,7 @@ async fn everything_goes_wrong(sealed: bool) {
         ws.send_text(text).await;
         seen.add("a refusal", ws.next().await.to_string());
     }
-    // What is asked for, rightly and with a token that nobody has.
+    // Requests, with a valid token and with an invalid one.
     for path in PATHS {
         seen.get(&server, "GET", path, TOKEN, None).await;
         seen.get(&server, "GET", path, WRONG_TOKEN, None).await;
@@ -226,7 +226,7 @@ async fn everything_goes_wrong(sealed: bool) {
     assert!(state, "the tool has shown its environment");
     assert!(seen.0.iter().any(|(_, bytes)| String::from_utf8_lossy(bytes).contains("[API key]")), "it was taken out");
 
-    // What stays: files, and what is made of them.
+    // What remains: files, and exports of them.
     server.kill();
     for file in fs::read_dir(server.path("")).unwrap().flatten() {
         seen.add(file.file_name().to_string_lossy(), fs::read(file.path()).unwrap());
@@ -251,7 +251,7 @@ async fn everything_goes_wrong(sealed: bool) {
     seen.has_none_of(&[MODEL_KEY, TOKEN, WRONG_TOKEN, OTHER, STORE_KEY, BAD_STORE_KEY]);
 }
 
-/// What the commands say, of a configuration that is right and of ones that are not.
+/// The output of commands, for a valid configuration and for invalid ones.
 fn commands(seen: &mut Seen, dir: &Path) {
     let right =
         [("MODEL_KEY", MODEL_KEY), ("TEST_TOKEN_ALICE", TOKEN), ("OTHER_SECRET", OTHER), ("STORE_KEY", STORE_KEY)];
@@ -278,17 +278,17 @@ fn commands(seen: &mut Seen, dir: &Path) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn x_no_secret_comes_out_anywhere_whatever_goes_wrong() {
+async fn x_no_secret_leaks_anywhere_whatever_goes_wrong() {
     everything_goes_wrong(false).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn x_no_secret_comes_out_of_an_encrypted_store_either() {
+async fn x_no_secret_leaks_from_an_encrypted_store_either() {
     everything_goes_wrong(true).await;
 }
 
 #[tokio::test]
-async fn x_what_is_logged_by_default_has_no_arguments_and_no_results() {
+async fn x_the_default_log_has_no_arguments_and_no_results() {
     let planted = "planted-argument-5be1";
     let call = |name: &str| json!({ "name": name, "args": { "symbol": planted, "quantity": 1 } });
     let turns = json!({ "turns": [

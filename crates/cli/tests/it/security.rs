@@ -1,4 +1,4 @@
-//! Spec X, P1, C: who may, and from where.
+//! Spec X, P1, C: who may do what, and from where.
 
 use serde_json::{Value, json};
 
@@ -45,7 +45,7 @@ async fn x_sessions_are_their_subjects_and_their_reviewers() {
     let said = json!({ "content": "go" });
     let outcome = server.ask_as("alice", "POST", "/v1/sessions/s/messages", Some(&said)).await.ok();
     assert_eq!(outcome["pending"], json!(["s_1"]));
-    // To others it does not exist.
+    // For others it does not exist.
     for (method, path, body) in [
         ("GET", "/v1/sessions/s", None),
         ("DELETE", "/v1/sessions/s", None),
@@ -66,7 +66,7 @@ async fn x_sessions_are_their_subjects_and_their_reviewers() {
     let nothing = |response: Value, key: &str| assert_eq!(response[key], json!([]), "{response}");
     nothing(server.ask_as("bob", "GET", "/v1/sessions", None).await.ok(), "sessions");
     nothing(server.ask_as("bob", "GET", "/v1/approvals", None).await.ok(), "approvals");
-    // Its owner sees it and may not decide it; the reviewer may do that and nothing else.
+    // Its owner sees it and may not decide it; the reviewer may decide it and nothing else.
     server.ask_as("alice", "GET", "/v1/approvals/s_1", None).await.ok();
     server.ask_as("alice", "POST", "/v1/approvals/s_1", Some(&yes)).await.problem(403, "forbidden");
     server.ask_as("carol", "GET", "/v1/sessions/s/history", None).await.ok();

@@ -25,7 +25,7 @@ async fn approve(server: &Server, key: &str) {
 }
 
 on_both_stores! {
-    async fn s5_an_agent_in_an_agent_asks_on_the_session_and_goes_on_after_a_crash(store) {
+    async fn s5_a_nested_agent_asks_on_the_session_and_continues_after_a_crash(store) {
         let script = json!({ "turns": [
             { "tool_calls": [call("ask_helper", &json!({ "input": "buy some" }))] },
             { "text": "It says: {{ last_tool_result }}" },
@@ -55,11 +55,11 @@ on_both_stores! {
         assert_eq!(server.calls().len(), 1);
         let history = server.history("s").await.to_string();
         assert!(history.contains("It says: buy some done: "), "{history}");
-        // What the agents said to one another is no part of the conversation.
+        // What the agents said to each other is not part of the conversation.
         assert_eq!(history.matches("buy some done").count(), 2, "the call's result, and what was made of it: {history}");
     }
 
-    async fn s25_a_handoff_waits_for_what_waits_and_then_the_other_agent_answers(store) {
+    async fn s25_a_handoff_waits_for_pending_requests_and_then_the_other_agent_answers(store) {
         let script = json!({ "turns": [
             { "tool_calls": [call("transfer_to_helper", &json!({})), trade(3)] },
             { "text": "never said" },
@@ -120,7 +120,7 @@ on_both_stores! {
         assert!(server.calls().iter().all(|call| !call.contains("VNM")), "the tool did not run");
     }
 
-    async fn s11_why_a_guardrail_stopped_a_turn_is_in_the_log_and_told_to_nobody_else(store) {
+    async fn s11_why_a_guardrail_stopped_a_turn_is_only_in_the_log(store) {
         let script = json!({ "turns": [{ "tool_calls": [trade(1)] }, { "text": "an answer" }] });
         let guard = |name: &str, text: &str| {
             format!("\n[guardrails.{name}]\ntime_limit = 1\ncommand = [\"sh\", \"-c\", {}]\n", json!(text))
@@ -157,7 +157,7 @@ on_both_stores! {
         assert!(log.contains("tool_input") && log.contains("execute_trade"), "{log}");
     }
 
-    async fn s24_a_tools_result_is_the_last_word_where_the_file_says_so(store) {
+    async fn s24_a_tools_result_is_the_final_answer_where_configured(store) {
         let script = json!({ "turns": [{ "tool_calls": [trade(5)] }, { "text": "never said" }] });
         let server = Setup::new(store, &script).agent("tool_use = [\"execute_trade\"]").start().await;
         server.post("/v1/sessions/s/messages", &json!({ "content": "go" })).await.ok();
@@ -170,7 +170,7 @@ on_both_stores! {
 }
 
 #[test]
-fn c_what_agents_cannot_have_of_one_another_is_said_with_its_line() {
+fn c_an_invalid_relation_of_agents_is_reported_with_its_line() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("s.json"), r#"{"turns":[]}"#).unwrap();
     let text = r#"

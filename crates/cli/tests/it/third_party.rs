@@ -1,4 +1,5 @@
-//! Spec R12: clients that generators of other people make of the published documents, unmodified, talk with a real server.
+//! Spec R12: third-party generators make clients from the published documents, unmodified, that talk with a real
+//! server.
 //!
 //! `cargo xtask test` installs the generators and runs these.
 
@@ -11,12 +12,12 @@ use serde_json::json;
 
 use crate::support::{Ended, Server, Setup, Store, python, run, run_program, trade};
 
-/// What the repository has for them.
+/// The repository's inputs for them.
 fn sources() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/third-party").canonicalize().unwrap()
 }
 
-/// An empty folder with the conversations, the packages, and what the server publishes.
+/// A temporary folder with the conversations, the packages, and the server's published documents.
 async fn workshop(name: &str, server: &Server) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     let _ = fs::remove_dir_all(&folder);
@@ -132,19 +133,19 @@ async fn r12_third_party_generators_for_python_make_clients_that_talk() {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the packages of tests/third-party; cargo xtask test has them"]
-async fn r12_third_party_parser_takes_the_asyncapi_document() {
+async fn r12_third_party_parser_accepts_the_asyncapi_document() {
     let server = server().await;
     let folder = workshop("r12-asyncapi", &server).await;
     done("the parser", &node(&folder, &["asyncapi.mjs", "asyncapi.json"]));
-    // It is one that finds faults.
+    // The parser finds faults.
     fs::write(folder.join("asyncapi.json"), r#"{"asyncapi":"3.0.0","info":{}}"#).unwrap();
     assert_eq!(node(&folder, &["asyncapi.mjs", "asyncapi.json"]).code, Some(1));
 }
 
-/// Taplo is what editors of TOML check files with: `#:schema` in the first line names the schema.
+/// Editors of TOML check files with Taplo: `#:schema` in the first line names the schema.
 #[test]
 #[ignore = "needs the packages of tests/third-party; cargo xtask test has them"]
-fn c_third_party_an_editor_of_toml_reads_the_schema_and_says_what_is_wrong() {
+fn c_third_party_a_toml_editor_reads_the_schema_and_reports_errors() {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("c-taplo");
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(&folder).unwrap();

@@ -1,4 +1,4 @@
-//! Spec S22: a server sends its spans to a collector, and a turn that waited through a restart is one trace.
+//! Spec S22: a server sends its spans to a collector, and a turn with a request pending through a restart is one trace.
 
 use std::sync::{Arc, Mutex};
 
@@ -36,7 +36,7 @@ impl Collector {
     }
 }
 
-/// Takes requests until the connection ends.
+/// Accepts requests until the connection ends.
 async fn take(stream: TcpStream, kept: Arc<Mutex<Vec<Value>>>) {
     let mut stream = BufReader::new(stream);
     loop {
@@ -79,14 +79,14 @@ fn events<'a>(spans: &'a [Value], name: &str) -> Vec<&'a Value> {
 }
 
 #[tokio::test]
-async fn s22_a_turn_that_waits_through_a_restart_is_one_trace_at_the_collector() {
+async fn s22_a_turn_pending_through_a_restart_is_one_trace_at_the_collector() {
     let collector = Collector::start().await;
     let tracing = format!("\n[tracing]\notlp_endpoint = \"{}\"\n", collector.endpoint);
     let mut server = Setup::one_trade(Store::Sqlite).sections(&tracing).start().await;
     let mut ws = server.ws().await;
     ws.message("s", "planted-words-9f1").await;
     ws.until_status("awaiting_input").await;
-    // Who is told to end sends what has ended.
+    // A graceful shutdown sends the finished spans.
     server.signal(Signal::TERM);
     assert!(server.ended().await.success());
     let before = collector.spans();
@@ -122,7 +122,7 @@ async fn s22_a_turn_that_waits_through_a_restart_is_one_trace_at_the_collector()
 }
 
 #[tokio::test]
-async fn s22_a_collector_that_is_not_there_holds_nothing_up() {
+async fn s22_a_missing_collector_holds_nothing_up() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let tracing = format!("\n[tracing]\notlp_endpoint = \"http://{}/v1/traces\"\n", listener.local_addr().unwrap());
     drop(listener);

@@ -82,9 +82,9 @@ on_both_stores! {
         let replay = reader.until_status("completed").await;
         let last = without_gaps(&replay, 0);
         assert_eq!(Fold::of(&replay), Fold::of(&first[1..]));
-        // Twice is once.
+        // A second subscription changes nothing.
         reader.subscribe("s", last).await;
-        // A subscription is not answered; what is sent after it on the same connection is, once it stands.
+        // A subscription is not answered; later requests on the same connection are, once it is active.
         reader.nothing_more().await;
         sender.message("s", "two").await;
         let live = reader.until_status("completed").await;
@@ -96,7 +96,7 @@ on_both_stores! {
         sender.message("s", "three").await;
         sender.until_status("completed").await;
         reader.nothing_more().await;
-        // Without `after`: only what comes now.
+        // Without `after`: only new events.
         reader.send(&json!({ "type": "subscribe", "session_id": "s" })).await;
         reader.nothing_more().await;
         sender.message("s", "four").await;
@@ -109,7 +109,7 @@ on_both_stores! {
         reader.error("invalid_message").await;
     }
 
-    async fn w1_cancel_stops_the_turn_and_resolves_what_waits(store) {
+    async fn w1_cancel_stops_the_turn_and_resolves_what_is_pending(store) {
         let server = Setup::one_trade(store).start().await;
         let mut ws = server.ws().await;
         ws.send(&json!({ "type": "cancel", "session_id": "s" })).await;
@@ -129,7 +129,7 @@ on_both_stores! {
         let error = ws.error("approval_already_resolved").await;
         assert_eq!(error["details"]["resolution"], "cancelled");
         assert!(server.calls().is_empty());
-        // The session goes on.
+        // The session continues.
         ws.message("s", "again").await;
         ws.until(|f| matches!(f["status"].as_str(), Some("awaiting_input" | "completed"))).await;
     }

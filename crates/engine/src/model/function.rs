@@ -1,4 +1,4 @@
-//! A model in this process: an async function of the conversation, for models of your own and for tests.
+//! A model in this process: an async function of the conversation, for custom models and for tests.
 
 use std::{fmt::Display, sync::Arc};
 
@@ -27,7 +27,7 @@ impl Answer {
         Answer { text: text.into(), calls: Vec::new() }
     }
 
-    /// With a call of a tool, after those that it has. Arguments that cannot be written as JSON fail the answer.
+    /// Adds a call of a tool. Arguments that cannot be serialised as JSON fail the answer.
     #[must_use]
     pub fn call(mut self, tool: impl Into<String>, args: &impl Serialize) -> Answer {
         self.calls.push((tool.into(), serde_json::to_string(args).map_err(|error| error.to_string())));
@@ -45,13 +45,13 @@ impl Answer {
     }
 }
 
-/// What a function may give as its answer: an [`Answer`], a text, or a `Result` of one. An error fails the model call, and it is not
-/// tried again.
+/// What a function may return as its answer: an [`Answer`], a text, or a `Result` of one. An error fails the model call
+/// without a retry.
 pub trait IntoAnswer {
     /// The answer.
     ///
     /// # Errors
-    /// There is none.
+    /// Its own error.
     fn into_answer(self) -> Result<Answer, ModelError>;
 }
 
@@ -79,7 +79,7 @@ impl<A: IntoAnswer, E: Display> IntoAnswer for Result<A, E> {
     }
 }
 
-/// An async function of the conversation is a model, whose name is `function`; give it another one as a pair: `("mine", model)`.
+/// An async function of the conversation is a model named `function`; for another name, pass a pair: `("mine", model)`.
 ///
 /// ```
 /// # use countersign_core::conversation::Message;
@@ -116,7 +116,7 @@ where
         "function"
     }
 
-    /// It is given the messages as they are.
+    /// It gets the messages unchanged.
     fn images(&self) -> TakesImages {
         TakesImages::All
     }

@@ -1,15 +1,14 @@
 //! MCP servers that the model's provider calls itself (spec S13).
 //!
-//! Their tools are not ours: the provider lists and runs them, and asks before it does where
-//! [`HostedApproval`] says so. What it asks becomes a call of `mcp__LABEL__TOOL`, which goes through the same
-//! gate as every other; running that call does nothing but say yes to the provider. What is not asked about is
-//! never seen here before it has run.
+//! Their tools are not ours: the provider lists and runs them, and asks before it does where [`HostedApproval`] says
+//! so. Its request becomes a call of `mcp__LABEL__TOOL`, which goes through the same gate as every other; running that
+//! call only sends the approval to the provider. A call without a request is never seen here before it has run.
 //!
-//! The yes is a part of a request to the provider, and that request is made again after an error, a crash, in a fork,
-//! in the next turn. So it is put on record before it goes out (`Record::ApprovalSent`), and goes out once: what
-//! follows has the yes only beside the call that came of it. Where none came, the model is told that nobody knows
-//! whether the call was made, and a person is asked again if it wants it again. Only a request that was refused as it
-//! came, or for which no connection was made, is repeated as it was.
+//! The approval is part of a request to the provider, and that request is made again after an error, a crash, in a
+//! fork, in the next turn. So it is recorded before it is sent (`Record::ApprovalSent`), and sent once: later requests
+//! have it only beside the call that came of it. If none came, the model is told that it is unknown whether the call
+//! was made, and a person is asked again if it repeats the call. Only a request that was refused outright, or for which
+//! no connection was made, is repeated unchanged.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -30,25 +29,25 @@ use crate::{
     tool::{Approval, Tool, ToolEntry, ToolError, ToolSpec},
 };
 
-/// Before the label in the name of a call.
+/// The prefix of a call's name.
 const PREFIX: &str = "mcp__";
 /// Between the label and the tool's own name.
 const BETWEEN: &str = "__";
 /// The longest label.
 const LABEL_BYTES: usize = 64;
-/// The result of a call that a person, or a rule, approved. The provider is told yes for exactly this text.
+/// The result of a call that a person, or a rule, approved. The provider is sent an approval for exactly this text.
 #[doc(hidden)]
 pub const APPROVED: &str = "approved";
 
-/// Which calls the provider asks about before it makes them.
+/// Which calls need an approval request from the provider.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum HostedApproval {
     /// All of them.
     #[default]
     Always,
-    /// None: the provider runs them unasked, and no rule here can stop one.
+    /// None: the provider runs them without asking, and no rule here can stop one.
     Never,
-    /// By the tools' names. The provider asks about those that neither list has.
+    /// By the tools' names. The provider asks about those in neither list.
     Tools {
         /// Asked about.
         always: Vec<String>,
@@ -74,7 +73,7 @@ fn is_address(url: &str) -> bool {
     crate::outgoing::address(url).is_ok()
 }
 
-/// Without providers over HTTP there is nobody who could call it.
+/// Without HTTP providers nothing could call it.
 #[cfg(not(feature = "http"))]
 fn is_address(_: &str) -> bool {
     false
@@ -87,11 +86,11 @@ impl std::fmt::Debug for HostedMcp {
 }
 
 impl HostedMcp {
-    /// A server under a label: letters, digits, `_` and `-`, at most 64, which begins and ends with a letter or
-    /// digit and has no `__` in it. All its calls are asked about, and each is asked about here.
+    /// A server under a label: letters, digits, `_` and `-`, at most 64, which begins and ends with a letter or digit
+    /// and does not contain `__`. The provider asks about all of its calls, and each needs a decision here.
     ///
     /// # Errors
-    /// The label or the address cannot be used; the text says what would be right.
+    /// The label or the address is invalid; the text says how to fix it.
     pub fn new(label: &str, server_url: &str) -> Result<HostedMcp, ModelConfigError> {
         let plain = |c: char| c.is_ascii_alphanumeric();
         let right = !label.is_empty()
@@ -135,7 +134,7 @@ impl HostedMcp {
         self
     }
 
-    /// What the provider shows to the server: an OAuth access token. It is sent with every request, and never printed.
+    /// What the provider sends to the server: an OAuth access token. It is sent with every request, and never printed.
     #[must_use]
     pub fn authorization(mut self, token: ApiKey) -> HostedMcp {
         self.authorization = Some(token);
@@ -152,7 +151,7 @@ impl HostedMcp {
     /// Which calls the provider asks about.
     ///
     /// # Errors
-    /// A tool stands in both lists, or a name is empty.
+    /// A tool is in both lists, or a name is empty.
     pub fn require_approval(mut self, require: HostedApproval) -> Result<HostedMcp, ModelConfigError> {
         if let HostedApproval::Tools { always, never } = &require {
             let wrong = |what: String| Err(ModelConfigError(format!("`require_approval` of {:?}: {what}", self.label)));
@@ -168,8 +167,8 @@ impl HostedMcp {
         Ok(self)
     }
 
-    /// Changes how the calls that the provider asks about are decided: who is asked, how long, on what condition.
-    /// What running them means stays the same.
+    /// Changes how the provider's requests are decided: who is asked, how long, on what condition. What running them
+    /// means stays the same.
     #[must_use]
     pub fn decided_by(mut self, change: impl FnOnce(ToolEntry) -> ToolEntry) -> HostedMcp {
         let ToolEntry { spec, tool, idempotent, .. } = self.entry.clone();
@@ -183,7 +182,7 @@ impl HostedMcp {
         &self.label
     }
 
-    /// Whether another one is this one again.
+    /// Whether both are the same.
     #[doc(hidden)]
     pub fn is_the_same(&self, other: &HostedMcp) -> bool {
         let HostedMcp { label, server_url, description, authorization, allowed_tools, require, entry } = self;
@@ -196,7 +195,7 @@ impl HostedMcp {
             && entry.is_the_same(&other.entry)
     }
 
-    /// What stands for all its tools.
+    /// The entry that represents all its tools.
     #[doc(hidden)]
     pub fn entry(&self) -> &ToolEntry {
         &self.entry
@@ -209,7 +208,7 @@ impl HostedMcp {
         tool.and_then(|rest| rest.strip_prefix(BETWEEN)).is_some_and(|tool| !tool.is_empty())
     }
 
-    /// The declaration as the Responses API takes it.
+    /// The declaration in the Responses API's format.
     #[doc(hidden)]
     pub fn wire(&self) -> Value {
         let mut wire = json!({
@@ -249,22 +248,23 @@ impl HostedMcp {
     }
 }
 
-/// The name of the call that stands for a request of the provider.
+/// The name of the call that represents a request of the provider.
 #[doc(hidden)]
 pub fn call_name(label: &str, tool: &str) -> String {
     format!("{PREFIX}{label}{BETWEEN}{tool}")
 }
 
-/// How a person is asked about a call that the provider makes: yes, no, or not now.
+/// The decisions that are possible for a call of the provider: approve, reject, defer.
 #[doc(hidden)]
 pub fn askable(mut ask: Ask) -> Ask {
     ask.allowed.retain(|decision| !matches!(decision, DecisionType::Edit | DecisionType::Respond));
     ask
 }
 
-/// The answer that the result of such a call is: whether the provider may go on, and why not, if somebody said so.
+/// The answer that the result of such a call represents: whether the provider may continue, and the reason if one was
+/// given.
 ///
-/// Only the very text that an approved call has is a yes. The standard texts are no reasons.
+/// Only the exact text of an approved call is an approval. The standard texts are not reasons.
 #[doc(hidden)]
 pub fn answer(text: &str, is_error: bool) -> (bool, Option<&str>) {
     if !is_error && text == APPROVED {
@@ -276,7 +276,7 @@ pub fn answer(text: &str, is_error: bool) -> (bool, Option<&str>) {
     (false, Some(text).filter(|text| !standard && !text.trim().is_empty()))
 }
 
-/// What running an approved call does here: nothing. The provider runs it.
+/// Running an approved call does nothing here: the provider runs it.
 struct SayYes;
 
 impl Tool for SayYes {

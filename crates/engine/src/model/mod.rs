@@ -1,4 +1,4 @@
-//! What a model is to a session: [`Model`], what it is asked and what it answers. Providers are in `countersign-models`.
+//! What a model is to a session: [`Model`], its request and its answer. Providers are in `countersign-models`.
 
 mod function;
 pub mod hosted_mcp;
@@ -21,30 +21,30 @@ use crate::tool::ToolSpec;
 
 /// Something that answers a conversation, streaming.
 ///
-/// A model is asked again from the start when its stream fails with a transient error or ends without
+/// A model is called again from the start when its stream fails with a transient error or ends without
 /// [`ModelEvent::Stop`]; retries and their back-off are the caller's (spec S23).
 pub trait Model: Send + Sync {
-    /// Asks the model. The stream yields the answer's parts in order and ends with [`ModelEvent::Stop`].
+    /// Calls the model. The stream yields the answer's parts in order and ends with [`ModelEvent::Stop`].
     ///
-    /// One block is open at a time: a part of another kind, a new [`ModelEvent::ToolUse`] or the end closes
-    /// the one before. A provider that interleaves the calls of one answer is put in order by its adapter.
+    /// One block is open at a time: a part of another kind, a new [`ModelEvent::ToolUse`] or the end closes the one
+    /// before. The adapter of a provider that interleaves the calls of one answer reorders them.
     fn call(&self, request: ModelRequest) -> BoxStream<'static, Result<ModelEvent, ModelError>>;
-    /// What it is called in journals, where nothing else is said: the provider's name of it, mostly.
+    /// Its default name in journals: usually the provider's name for it.
     fn name(&self) -> &str {
         "default"
     }
-    /// What the provider is called in spans: one of the names that OpenTelemetry has for them, if there is one.
+    /// The provider's name in spans: that of OpenTelemetry, if there is one.
     fn provider(&self) -> &str {
         "custom"
     }
-    /// Which images it takes. A message with another one is refused (`images_not_supported`), and where a conversation has
-    /// some that were said to another model, this one reads a note in their place.
+    /// Which images it accepts. A message with any other is refused (`images_not_supported`), and images that were sent
+    /// to another model earlier are replaced by a note.
     fn images(&self) -> TakesImages {
         TakesImages::None
     }
 }
 
-/// One model for several agents.
+/// A model shared by several agents.
 impl<M: Model + ?Sized> Model for Arc<M> {
     fn call(&self, request: ModelRequest) -> BoxStream<'static, Result<ModelEvent, ModelError>> {
         (**self).call(request)
@@ -60,15 +60,15 @@ impl<M: Model + ?Sized> Model for Arc<M> {
     }
 }
 
-/// A model under the name that it has in journals: answers are counted, and paid for, by that name.
+/// A model under its name in journals: answers are counted, and paid for, by that name.
 ///
-/// It is made of a model, which says its own name, or of a pair: `("large", model)`. The name must be
-/// the same in every process that goes on with a session.
+/// It is made from a model, which has a name of its own, or from a pair: `("large", model)`. The name must be the same
+/// in every process that continues a session.
 #[derive(Clone)]
 pub struct AgentModel {
     /// The name.
     pub name: Arc<str>,
-    /// What answers.
+    /// The model.
     pub model: Arc<dyn Model>,
 }
 
@@ -84,9 +84,9 @@ impl<N: Into<Arc<str>>, M: Model + 'static> From<(N, M)> for AgentModel {
     }
 }
 
-/// What a model is asked.
+/// A request to a model.
 pub struct ModelRequest {
-    /// The session that asks.
+    /// The session.
     pub session_id: Arc<str>,
     /// How many answers this model has already given in this session.
     pub answers_before: u64,
@@ -96,7 +96,7 @@ pub struct ModelRequest {
     pub tools: Arc<[ToolSpec]>,
     /// The MCP servers that the provider itself is to call (spec S13). A provider that cannot fails.
     pub hosted: Arc<[HostedMcp]>,
-    /// The form its answer must have, if any. It is for the answer that ends the turn: calls are not bound by it.
+    /// The schema of its answer, if any. It applies to the answer that ends the turn: calls are not bound by it.
     pub output: Option<OutputSchema>,
     /// The conversation so far, read only if the model asks for it.
     pub conversation: Box<dyn Transcript>,
@@ -104,8 +104,8 @@ pub struct ModelRequest {
 
 /// Access to the conversation, which may be long and is loaded only when asked for.
 pub trait Transcript: Send + Sync {
-    /// All messages, oldest first. They are shared with whoever keeps the conversation: who holds them no longer than needed spares a
-    /// copy of the list when it goes on.
+    /// All messages, oldest first. They are shared with the conversation's owner: releasing them early saves a copy of
+    /// the list when it continues.
     fn messages(&self) -> BoxFuture<'_, Result<Arc<Vec<Message>>, ModelError>>;
     /// The texts of the newest user message; empty if there is none.
     fn last_user(&self) -> BoxFuture<'_, Result<String, ModelError>>;
@@ -113,15 +113,15 @@ pub trait Transcript: Send + Sync {
     fn last_tool_result(&self) -> BoxFuture<'_, Result<String, ModelError>>;
 }
 
-/// The form in which a model must answer.
+/// The schema that a model's answer must have.
 #[derive(Clone, Debug)]
 pub struct OutputSchema {
-    /// Its name: 1 to 64 letters, digits, `_` or `-`, which is what providers take.
+    /// Its name: 1 to 64 letters, digits, `_` or `-`, which providers accept.
     pub name: Arc<str>,
     /// The JSON Schema of the answer, an object schema.
     pub schema: Arc<serde_json::Value>,
-    /// Whether the provider must hold the model to it exactly. Providers that can take then only schemas in which
-    /// every property is required and `additionalProperties` is false.
+    /// Whether the provider must enforce it exactly. Providers that can then accept only schemas in which every
+    /// property is required and `additionalProperties` is false.
     pub strict: bool,
 }
 
@@ -134,7 +134,7 @@ pub enum ModelEvent {
     Thinking(String),
     /// A tool call begins.
     ToolUse {
-        /// The call's id; may be empty, then one is made.
+        /// The call's id; if empty, one is generated.
         id: String,
         /// The tool.
         name: String,
@@ -143,15 +143,15 @@ pub enum ModelEvent {
     Input(String),
     /// Tokens; the last one counts.
     Usage(Usage),
-    /// What the provider wants back unchanged with this answer.
+    /// What the provider needs back unchanged with this answer.
     Opaque(Box<RawValue>),
-    /// The answer is not whole, and this is why. It comes before [`ModelEvent::Stop`].
+    /// The answer is incomplete, and this is why. It comes before [`ModelEvent::Stop`].
     Cut(Cut),
     /// The answer is over.
     Stop,
 }
 
-/// A model's configuration that cannot be used. Its text names the field and what would be right.
+/// An invalid configuration of a model. Its text names the field and how to fix it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ModelConfigError(pub String);
@@ -162,25 +162,25 @@ pub struct ModelConfigError(pub String);
 pub struct ModelError {
     /// What happened, without secrets: status, provider's message.
     pub message: String,
-    /// Whether asking again may help (429, 5xx, a broken stream, a refused connection).
+    /// Whether a retry may help (429, 5xx, a broken stream, a refused connection).
     pub transient: bool,
-    /// How long the provider asked to wait.
+    /// How long the provider asks to wait.
     pub retry_after: Option<Duration>,
-    /// Whether nothing of the request was done: its status was one of 4xx (but 408 and 499), or it was not sent at all.
+    /// Whether the request had no effect: its status was one of 4xx (except 408 and 499), or it was not sent at all.
     pub refused: bool,
 }
 
 impl ModelError {
-    /// An error that asking again will not mend.
+    /// An error that a retry will not fix.
     pub fn permanent(message: impl Into<String>) -> ModelError {
         ModelError { message: message.into(), transient: false, retry_after: None, refused: false }
     }
-    /// An error that may pass.
+    /// An error that may be temporary.
     pub fn transient(message: impl Into<String>) -> ModelError {
         ModelError { message: message.into(), transient: true, retry_after: None, refused: false }
     }
 
-    /// The same with the key taken out.
+    /// The same with the key redacted.
     #[must_use]
     pub fn without(self, key: &ApiKey) -> ModelError {
         ModelError { message: key.redact(self.message), ..self }

@@ -1,26 +1,26 @@
-//! When a failed model call is tried again (spec S23). Pure: the runner does the sleeping.
+//! When a failed model call is retried (spec S23). Pure: the runner does the sleeping.
 
 use std::time::Duration;
 
 use super::ModelError;
 
-/// How often, and after how long, a model is asked again.
+/// How often, and after how long, a model call is retried.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RetryPolicy {
-    /// Calls in all, the first one included; 1 (or 0) means no retry.
+    /// Calls in all, including the first; 1 (or 0) means no retry.
     pub attempts: u32,
     /// The wait after the first failure; each further one doubles it.
     pub base: Duration,
     /// The longest wait that doubling reaches.
     pub max: Duration,
-    /// The longest wait a provider may ask for by `Retry-After`; a longer one is cut to this.
+    /// The longest wait that a provider may request by `Retry-After`; a longer one is cut to this.
     pub retry_after_max: Duration,
-    /// The part of a wait, from 0 to 1, that is left to chance, so that sessions do not come back at once.
+    /// The random part of a wait, from 0 to 1, so that sessions do not retry all at once.
     pub jitter: f64,
 }
 
 impl Default for RetryPolicy {
-    /// Four calls, waits of about 0.5, 1 and 2 seconds, a provider's own wish up to one minute.
+    /// Four calls, waits of about 0.5, 1 and 2 seconds, a provider's own request up to one minute.
     fn default() -> RetryPolicy {
         RetryPolicy {
             attempts: 4,
@@ -41,8 +41,8 @@ impl RetryPolicy {
 
     /// How long to wait before the next call, or `None` to give up.
     ///
-    /// `attempt` is the number of calls that have failed, from 1; `random` is uniform in `0.0..1.0`. The
-    /// wait is never shorter than what the provider asked for, up to [`RetryPolicy::retry_after_max`].
+    /// `attempt` is the number of calls that have failed, from 1; `random` is uniform in `0.0..1.0`. The wait is never
+    /// shorter than the provider requested, up to [`RetryPolicy::retry_after_max`].
     #[must_use]
     pub fn delay(&self, attempt: u32, error: &ModelError, random: f64) -> Option<Duration> {
         if !error.transient || attempt >= self.attempts {
@@ -51,7 +51,7 @@ impl RetryPolicy {
         let doubled = self.base.saturating_mul(2_u32.saturating_pow(attempt.saturating_sub(1)));
         let part = |number: f64| if number.is_nan() { 0.0 } else { number.clamp(0.0, 1.0) };
         let chance = part(self.jitter) * part(random);
-        // A part of the longest time there is may be rounded up to more than that.
+        // A part of the maximal duration may be rounded up beyond it.
         let of = |time: Duration, part: f64| Duration::try_from_secs_f64(time.as_secs_f64() * part).unwrap_or(time);
         let backoff = of(doubled.min(self.max), 1.0 - chance);
         let asked =
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn s23_waits_double_up_to_the_longest_and_end_with_the_attempts() {
+    fn s23_waits_double_up_to_the_maximum_and_end_with_the_attempts() {
         let policy = RetryPolicy { attempts: 8, ..RetryPolicy::default() };
         let error = ModelError::transient("503");
         let waits: Vec<_> = (1..=8).map(|attempt| policy.delay(attempt, &error, 0.0)).collect();
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn s23_what_asking_again_cannot_mend_is_not_retried() {
+    fn s23_permanent_errors_are_not_retried() {
         let policy = RetryPolicy::default();
         assert_eq!(policy.delay(1, &ModelError::permanent("401"), 0.0), None);
     }
@@ -89,7 +89,7 @@ mod tests {
         let mut error = ModelError::transient("429");
         error.retry_after = Some(Duration::from_secs(7));
         assert_eq!(policy.delay(1, &error, 0.0), ms(7000));
-        assert_eq!(policy.delay(1, &error, 1.0), ms(7125), "chance only ever makes it longer");
+        assert_eq!(policy.delay(1, &error, 1.0), ms(7125), "jitter only ever makes it longer");
         error.retry_after = Some(Duration::from_secs(3600));
         assert_eq!(policy.delay(1, &error, 0.0), ms(60_000));
         error.retry_after = Some(Duration::ZERO);
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn s23_chance_shortens_a_wait_by_the_jitter_at_most_and_bad_numbers_do_no_harm() {
+    fn s23_jitter_shortens_a_wait_by_its_share_at_most_and_bad_numbers_do_no_harm() {
         let policy = RetryPolicy { jitter: 0.5, ..RetryPolicy::default() };
         let error = ModelError::transient("500");
         assert_eq!(policy.delay(1, &error, 1.0), ms(250));

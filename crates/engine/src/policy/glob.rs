@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// A pattern for names: `*` stands for any number of characters, everything else for itself.
+/// A pattern for names: `*` matches any number of characters, everything else itself.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Glob {
     pattern: String,
@@ -34,7 +34,7 @@ impl Glob {
         let Some(mut rest) = parts.next().and_then(|first| name.strip_prefix(first)) else { return false };
         let mut last = None;
         for part in parts {
-            // What stood before is found at its earliest; only the last one must reach the end.
+            // Earlier parts match at their earliest; only the last one must reach the end.
             if let Some(before) = last.replace(part) {
                 match rest.find(before) {
                     Some(at) => rest = &rest[at + before.len()..],
@@ -59,7 +59,7 @@ mod tests {
     use super::Glob;
 
     #[test]
-    fn p1_a_star_stands_for_any_characters() {
+    fn p1_a_star_matches_any_characters() {
         for (pattern, name) in [
             ("*", ""),
             ("*", "pay"),

@@ -1,4 +1,4 @@
-//! The verdict on a call: the policy's and the tool's own, of which the stricter counts (spec P1, P2).
+//! The verdict on a call: the stricter of the policy's and the tool's own (spec P1, P2).
 
 use std::{collections::HashMap, panic::AssertUnwindSafe, sync::Arc};
 
@@ -11,8 +11,8 @@ use futures::FutureExt as _;
 use super::{Policy, version};
 use crate::tool::{CallFacts, Require, ToolEntry, source::ToolSource};
 
-/// The verdict on a call of a tool. `rules` are those of the policy that may match it; its version is only asked for where
-/// a person is asked.
+/// The verdict on a call of a tool. `rules` are those of the policy that may match it; its version is only needed if a
+/// person is asked.
 pub async fn verdict(
     policy: &Policy,
     version: impl FnOnce() -> Arc<str>,
@@ -28,7 +28,7 @@ pub async fn verdict(
     }
 }
 
-/// What the tool itself says.
+/// The verdict of the tool's own approval.
 async fn own_verdict(tool: &ToolEntry, call: &CallFacts<'_>, locale: Locale) -> Verdict {
     let approval = &tool.approval;
     let ask = |reason: Option<String>| {
@@ -49,7 +49,7 @@ async fn own_verdict(tool: &ToolEntry, call: &CallFacts<'_>, locale: Locale) -> 
     }
 }
 
-/// A policy with the tools it is for, to try calls on: nothing is asked, and nothing runs (spec P3).
+/// A policy with its tools, to test calls: nothing is asked, and nothing runs (spec P3).
 pub struct Judge {
     policy: Policy,
     version: Arc<str>,
@@ -62,7 +62,7 @@ impl Judge {
         Judge::with_sources(policy, tools, [])
     }
 
-    /// The same where agents have tools of sources, too. What those are is not asked: calls of them are not judged.
+    /// The same for agents with tools of sources. The sources are not queried: calls of their tools are not judged.
     pub fn with_sources(
         policy: Policy,
         tools: impl IntoIterator<Item = (String, ToolEntry)>,
@@ -86,13 +86,13 @@ impl Judge {
         &self.version
     }
 
-    /// The rules of the policy that may match calls of a tool, in order: their places in [`Policy::rules`].
+    /// The rules of the policy that may match calls of a tool, in order: their indexes in [`Policy::rules`].
     #[must_use]
     pub fn rules(&self, agent: &str, tool: &str) -> &[usize] {
         self.tools.get(&(agent.to_owned(), tool.to_owned())).map_or(&[], |(_, rules)| rules)
     }
 
-    /// What would be said of a call; `None` if the agent has no such tool.
+    /// The verdict on a call; `None` if the agent has no such tool.
     pub async fn verdict(&self, call: &CallFacts<'_>, locale: Locale) -> Option<Verdict> {
         let (tool, rules) = self.tools.get(&(call.agent.to_owned(), call.tool.to_owned()))?;
         Some(verdict(&self.policy, || self.version.clone(), rules, tool, call, locale).await)

@@ -1,10 +1,10 @@
-//! The policy: rules as data that say when a person is needed, and whom (spec P1, P2).
+//! The policy: rules as data that say when a person is needed, and who (spec P1, P2).
 //!
-//! The first rule that matches a call gives the floor of its verdict; the tool's own approval can only make it
-//! stricter. What a rule's selectors match is known when the agents are; only the role of who asked and the
-//! conditions are looked at for each call.
+//! The first rule that matches a call sets the minimum of its verdict; the tool's own approval can only make it
+//! stricter. A rule's selectors are matched when the agents are known; only the requester's roles and the conditions
+//! are checked for each call.
 //!
-//! The arguments are read once for all conditions, so hundreds of rules cost a call little.
+//! The arguments are parsed once for all conditions, so hundreds of rules cost a call little.
 
 mod glob;
 mod judge;
@@ -37,33 +37,33 @@ pub const RULES: usize = 10_000;
 /// Digits of a policy's version.
 const VERSION_DIGITS: usize = 16;
 
-/// Rules, the first of which that matches a call counts.
+/// Rules, of which the first that matches a call counts.
 #[derive(Clone, Debug, Default)]
 pub struct Policy {
     /// The rules, in order.
     pub rules: Vec<PolicyRule>,
 }
 
-/// One rule: which calls it is for, and what is to happen to them.
+/// One rule: which calls it matches, and what happens to them.
 #[derive(Clone, Debug, Default)]
 pub struct PolicyRule {
-    /// What it is called, shown to reviewers as the reason.
+    /// Its name, shown to reviewers as the reason.
     pub name: Option<String>,
-    /// The tools it is for; empty means all.
+    /// The tools it matches; empty means all.
     pub tools: Vec<Glob>,
-    /// The agents it is for; empty means all.
+    /// The agents it matches; empty means all.
     pub agents: Vec<Glob>,
     /// What must be declared about the tool.
     pub hints: HintFilter,
-    /// Who asked must hold one of these roles; empty means anybody.
+    /// The requester must hold one of these roles; empty means anybody.
     pub roles: Vec<String>,
     /// A condition that must hold for the rule to match. An error means that it matches, and that a person is asked.
     pub when: Option<CelCondition>,
-    /// What is to happen.
+    /// What happens.
     pub then: Then,
 }
 
-/// What must be declared about a tool; `None` is not looked at.
+/// What must be declared about a tool; `None` is ignored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HintFilter {
     /// It changes nothing.
@@ -76,22 +76,22 @@ pub struct HintFilter {
     pub idempotent: Option<bool>,
 }
 
-/// What is to happen to calls that a rule matches.
+/// What happens to calls that a rule matches.
 #[derive(Clone, Debug, Default)]
 pub enum Then {
-    /// Nobody is asked, as far as the policy goes.
+    /// The policy requires no approval.
     #[default]
     Allow,
     /// A person is asked.
     Ask(Ask),
     /// A person is asked if the condition is true, or fails.
     AskWhen(CelCondition, Ask),
-    /// It does not run: the model is told this, or that the policy refuses it.
+    /// It does not run: the model gets this reason, or a standard text.
     Deny(Option<String>),
 }
 
 impl Then {
-    /// What is wrong with how a person is to be asked.
+    /// What is wrong with how a person would be asked.
     pub fn mistake(&self) -> Option<AskMistake> {
         match self {
             Then::Ask(ask) | Then::AskWhen(_, ask) => ask.mistakes().into_iter().next(),
@@ -101,8 +101,8 @@ impl Then {
 }
 
 impl Policy {
-    /// The rules that may match calls of a tool by an agent, in order. Calls that only say something (questions,
-    /// todos, thoughts) do nothing that a person could approve.
+    /// The rules that may match calls of a tool by an agent, in order. Calls that only say something (questions, todos,
+    /// thoughts) have nothing to approve.
     pub fn rules_for(&self, agent: &str, tool: &ToolEntry) -> Vec<usize> {
         if tool.kind != ToolKind::Ordinary {
             return Vec::new();
@@ -111,7 +111,7 @@ impl Policy {
     }
 
     /// The verdict of the first of `rules` that matches; `None` if none does. A rule whose condition fails asks, and
-    /// what the rules after it say counts too: an error never makes a call easier to run (spec P2).
+    /// the rules after it count too: an error never makes a call easier to run (spec P2).
     pub fn verdict(&self, rules: &[usize], call: &CallFacts<'_>, locale: Locale) -> Option<Verdict> {
         let mut scope = None;
         let mut holds = |condition: &CelCondition| condition.holds(scope.get_or_insert_with(|| CelScope::of(call)));
@@ -158,7 +158,7 @@ impl Policy {
         }
     }
 
-    /// What the version is made of.
+    /// The input of the version.
     fn describe(&self) -> Value {
         let globs = |globs: &[Glob]| globs.iter().map(|glob| json!(glob.pattern())).collect::<Value>();
         let rules = self.rules.iter().map(|rule| {
@@ -183,7 +183,7 @@ impl Policy {
 }
 
 impl PolicyRule {
-    /// Whether what is known of the tool and the agent beforehand fits.
+    /// Whether its selectors match the tool and the agent.
     fn selects(&self, agent: &str, tool: &ToolEntry) -> bool {
         let any = |globs: &[Glob], name: &str| globs.is_empty() || globs.iter().any(|glob| glob.matches(name));
         let HintFilter { read_only, destructive, open_world, idempotent } = self.hints;
@@ -212,8 +212,8 @@ impl PolicyRule {
     }
 }
 
-/// The version of a policy together with the approvals of the tools it is for: the same as long as none of them
-/// changes. A condition that is a function counts by its description.
+/// The version of a policy together with the approvals of its tools: it changes only when one of them does. A condition
+/// that is a function counts by its description.
 pub fn version<'a>(
     policy: &Policy,
     tools: impl Iterator<Item = (&'a str, &'a ToolEntry)>,
@@ -231,11 +231,11 @@ pub fn version<'a>(
         })
         .collect();
     let sources: Vec<Value> = sources.map(|(agent, source)| json!([agent, source.name(), source.describe()])).collect();
-    // Without sources it is what it was before there were any.
+    // Without sources the version stays what it always was.
     let text =
         if sources.is_empty() { json!([policy.describe(), tools]) } else { json!([policy.describe(), tools, sources]) };
     let text = text.to_string();
-    // Whatever order a build gives members in.
+    // Independent of a build's order of members.
     let text = Json::parse(&text, limits::JSON_DEPTH).map_or(text, |json| json.canonical());
     Digest::of(text.as_bytes()).to_string().chars().take(VERSION_DIGITS).collect()
 }

@@ -21,23 +21,23 @@ pub use self::cel::{CelCondition, CelScope};
 pub use self::cel::{EXPRESSION_BYTES, EXPRESSION_NESTING, EXPRESSION_TIME};
 use super::{AppContext, Approval, CallFacts, Condition, ContextError, function::read_args};
 
-/// What a condition may look at, owned: a copy of [`CallFacts`] for an async function.
+/// The facts a condition may use, owned: a copy of [`CallFacts`] for an async function.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ProposedCall {
     /// The session.
     pub session_id: String,
-    /// The session's subject, if anybody.
+    /// The session's subject, if any.
     pub subject: Option<String>,
-    /// The session's tenant, if there are any.
+    /// The session's tenant, if any.
     pub tenant: Option<String>,
-    /// The roles of who asked, when the turn began.
+    /// The requester's roles at the start of the turn.
     pub roles: Vec<String>,
     /// The agent that calls.
     pub agent: String,
     /// The tool.
     pub tool: String,
-    /// The call's id in the model's words.
+    /// The call's id from the model.
     pub tool_use_id: String,
     /// The arguments.
     pub args: Args,
@@ -46,7 +46,7 @@ pub struct ProposedCall {
 }
 
 impl ProposedCall {
-    /// The call that a permit is for. Who asked is not known to it.
+    /// The call that a permit is for. Its requester is not known here.
     #[must_use]
     pub fn of(permit: &Permit, context: AppContext) -> ProposedCall {
         ProposedCall {
@@ -62,7 +62,7 @@ impl ProposedCall {
         }
     }
 
-    /// The arguments as a value of a type of your own.
+    /// The arguments as a value of a custom type.
     ///
     /// # Errors
     /// They do not fit the type; returned by a condition, it means that a person is asked.
@@ -70,7 +70,7 @@ impl ProposedCall {
         read_args(self.args.text()).map_err(|error| format!("the arguments do not fit the condition: {error}"))
     }
 
-    /// The application's own data as a value of a type of your own.
+    /// The application's own data as a value of a custom type.
     ///
     /// # Errors
     /// There is none, or it does not fit the type.
@@ -114,7 +114,7 @@ impl FnCondition {
         FnCondition { function: Arc::new(move |call| Box::pin(function(call))), description: None }
     }
 
-    /// The condition in words, shown to the reviewer as the reason.
+    /// The description of the condition, shown to the reviewer as the reason.
     #[must_use]
     pub fn described_as(mut self, words: &str) -> FnCondition {
         self.description = Some(words.into());
@@ -143,7 +143,7 @@ impl fmt::Debug for FnCondition {
 }
 
 impl Approval {
-    /// Asked when the async function says so (spec S1); see [`FnCondition`].
+    /// A person is asked when the async function says so (spec S1); see [`FnCondition`].
     pub fn when_fn<F, Fut>(function: F) -> Approval
     where
         F: Fn(ProposedCall) -> Fut + Send + Sync + 'static,
@@ -152,10 +152,10 @@ impl Approval {
         Approval::when(Arc::new(FnCondition::new(function)))
     }
 
-    /// Asked when the expression is true of the call (spec P1); see [`CelCondition`].
+    /// A person is asked when the expression is true of the call (spec P1); see [`CelCondition`].
     ///
     /// # Errors
-    /// The expression is not one, or names something that is not known.
+    /// The expression is invalid, or has an unknown name.
     pub fn when_cel(expression: &str) -> Result<Approval, String> {
         Ok(Approval::when(Arc::new(CelCondition::compile(expression)?)))
     }

@@ -6,11 +6,11 @@ use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
 tokio::task_local! {
-    /// The data of the run whose tool is at work: a tool is given its permit and nothing else.
+    /// The data of the run whose tool is executing: a tool gets only its permit.
     static CURRENT: AppContext;
 }
 
-/// What the application gave a run: JSON, kept in the session's journal as it was given. Put no secrets into it.
+/// The data that the application gave a run: JSON, kept unchanged in the session's journal. Do not put secrets in it.
 #[derive(Clone, Debug, Default)]
 pub struct AppContext(Option<Arc<RawValue>>);
 
@@ -22,11 +22,11 @@ impl PartialEq for AppContext {
 
 impl Eq for AppContext {}
 
-/// Why the application's data was not read.
+/// Why the application's data could not be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ContextError {
-    /// The run was given none.
+    /// The run has none.
     #[error("the run has no context; give it one with RunConfig::context")]
     None,
     /// It does not fit the type.
@@ -47,12 +47,12 @@ impl AppContext {
         self.0.as_deref().map(RawValue::get)
     }
 
-    /// The JSON text, as a session is made with.
+    /// The JSON text, for creating a session.
     pub fn to_raw(&self) -> Option<Box<RawValue>> {
         self.0.as_deref().map(ToOwned::to_owned)
     }
 
-    /// The data as a value of a type of your own.
+    /// The data as a value of a custom type.
     ///
     /// # Errors
     /// There is none, or it does not fit the type.
@@ -61,12 +61,12 @@ impl AppContext {
         countersign_core::call::plain::read(json).map_err(|error| ContextError::Other(error.to_string()))
     }
 
-    /// That of the run whose tool is at work here.
+    /// The data of the run whose tool is executing here.
     pub fn current() -> AppContext {
         CURRENT.try_with(AppContext::clone).unwrap_or_default()
     }
 
-    /// Runs a tool with it.
+    /// Runs a tool with this data.
     pub async fn within<F: Future>(self, tool: F) -> F::Output {
         CURRENT.scope(self, tool).await
     }

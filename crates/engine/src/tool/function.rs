@@ -1,4 +1,4 @@
-//! Tools that are Rust functions, with the schema of their arguments taken from their type.
+//! Tools that are Rust functions, with a schema derived from their argument type.
 
 pub mod written;
 
@@ -30,22 +30,22 @@ pub struct ToolContext {
     pub session_id: String,
     /// The agent that proposed the call.
     pub agent: String,
-    /// The call's id in the model's words.
+    /// The call's id from the model.
     pub tool_use_id: String,
     /// The attempt, from 1; more than 1 only after a crash (spec R4).
     pub attempt: u32,
     /// The same for every attempt of this call, and for no other call (spec M2, R4).
     pub idempotency_key: String,
-    /// The session's language, for what the function has to say.
+    /// The session's language, for the function's texts.
     pub locale: Locale,
-    /// What a reviewer was shown of what the call would do, if a person was asked and the tool says so (spec S12).
+    /// The preview that a reviewer was shown, if a person was asked and the tool has one (spec S12).
     pub preview: Option<Preview>,
     /// The application's own data.
     pub context: AppContext,
 }
 
 impl ToolContext {
-    /// The application's own data as a value of a type of your own.
+    /// The application's own data as a value of a custom type.
     ///
     /// # Errors
     /// There is none, or it does not fit the type.
@@ -69,29 +69,29 @@ impl From<&Permit> for ToolContext {
     }
 }
 
-/// The schema of a type. It is made once, and all tools of that type share it: a program that builds its agents for each
-/// run spends more time on schemas than on anything else.
+/// The schema of a type. It is generated once, and all tools of that type share it: a program that builds its agents
+/// for each run spends more time on schemas than on anything else.
 fn parameters_of<T: JsonSchema + 'static>() -> Arc<Value> {
     static MADE: Mutex<BTreeMap<TypeId, Arc<Value>>> = Mutex::new(BTreeMap::new());
     let made = || MADE.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(known) = made().get(&TypeId::of::<T>()) {
         return known.clone();
     }
-    // Not under the lock: a type's schema may be made by code of the application.
+    // Not under the lock: a type's schema may run the application's code.
     let schema = Arc::new(schemars::schema_for!(T).to_value());
     made().entry(TypeId::of::<T>()).or_insert(schema).clone()
 }
 
-/// Whether arguments can become the declared type; what is wrong otherwise.
+/// Whether arguments can be converted to the declared type; what is wrong otherwise.
 type Fits = fn(&str) -> Result<(), String>;
 type Run = dyn Fn(ToolContext, Args) -> BoxFuture<'static, Result<String, ToolError>> + Send + Sync;
 
 /// An async Rust function as a tool (spec S1).
 ///
-/// * Its arguments are read from the canonical text that was approved, so numbers are exact: a field of type
-///   `i64` or `u64` gets 9007199254740993 as it was written. Arguments that cannot become the type (`99999999999` for a
-///   `u32`, a number with more digits than an `f64` holds) are an error for the model, or for whoever edits the call: no
-///   person is asked about them, and the function does not run.
+/// * Its arguments are parsed from the canonical text that was approved, so numbers are exact: a field of type `i64` or
+///   `u64` gets 9007199254740993 exactly. Arguments that do not fit the type (`99999999999` for a `u32`, a number with
+///   more digits than an `f64` holds) are an error for the model, or for the person who edits the call: no approval is
+///   requested, and the function does not run.
 /// * A result that serializes to a JSON string is given to the model as that string, anything else as JSON.
 /// * A panic is an error for the model, without its text; the text is in the log.
 /// * Dropping the call drops the function's future at its current `await`.
@@ -128,7 +128,7 @@ impl FunctionTool {
         FunctionTool::with_context(name, description, move |_, args| function(args))
     }
 
-    /// Like [`FunctionTool::new`]; the function is also told which call it runs for.
+    /// Like [`FunctionTool::new`]; the function also gets the context of its call.
     pub fn with_context<T, R, F, Fut>(name: &str, description: &str, function: F) -> FunctionTool
     where
         T: DeserializeOwned + JsonSchema + Send + 'static,
@@ -151,7 +151,7 @@ impl FunctionTool {
         FunctionTool { spec, run: Arc::new(run), fits: fits::<T> }
     }
 
-    /// The tool with what the runtime knows of it: nobody is asked, and it is not idempotent.
+    /// The tool as an entry: it needs no approval, and is not idempotent.
     #[must_use]
     pub fn entry(self) -> ToolEntry {
         ToolEntry::new(self.spec.clone(), Arc::new(self))
@@ -159,7 +159,7 @@ impl FunctionTool {
 
     async fn call(run: Arc<Run>, name: Arc<str>, context: ToolContext, args: Args) -> Result<String, ToolError> {
         let locale = context.locale;
-        // The function itself may panic before it gives a future: it is called within.
+        // The function itself may panic before it returns a future: it is called within.
         let outcome = AssertUnwindSafe(async move { run(context, args).await }).catch_unwind().await;
         outcome.unwrap_or_else(|panic| {
             let text = panic.downcast_ref::<String>().map(String::as_str);
@@ -170,7 +170,7 @@ impl FunctionTool {
     }
 }
 
-/// Whether arguments can become a `T`. Reading them may be code of the application's, which may panic.
+/// Whether arguments can be converted to a `T`. Parsing may run the application's code, which may panic.
 fn fits<T: DeserializeOwned>(text: &str) -> Result<(), String> {
     let read = std::panic::catch_unwind(|| read_args::<T>(text).map(drop).map_err(|error| error.to_string()));
     read.unwrap_or_else(|_| Err("they cannot be read".to_owned()))
@@ -198,9 +198,9 @@ where
     FunctionTool::new(name, description, function).entry()
 }
 
-/// Arguments as a value of a type. To JSON Schema `1.0` and `1e2` are integers, so a person may have approved them where serde
-/// wants `1` and `100`: those are read, too, if it does not take them as they stand. A number that the type would have with other
-/// digits is an error.
+/// Parses arguments as a type. In JSON Schema `1.0` and `1e2` are integers, so a person may have approved them where
+/// serde wants `1` and `100`: those are accepted too, if parsing them unchanged fails. A number that would lose digits
+/// in the type is an error.
 pub fn read_args<T: DeserializeOwned>(text: &str) -> Result<T, serde_json::Error> {
     let read = plain::read(text).or_else(|error| {
         let whole = with_whole_numbers(text);
@@ -215,9 +215,9 @@ pub fn read_args<T: DeserializeOwned>(text: &str) -> Result<T, serde_json::Error
     }
 }
 
-/// JSON with each whole number that stands as a fraction or with an exponent as an integer.
+/// JSON with whole numbers that have a fraction or exponent rewritten as integers.
 fn with_whole_numbers(json: &str) -> String {
-    /// Above it not every integer is a double.
+    /// Beyond it not every integer is a double.
     const EXACT: f64 = 9_007_199_254_740_992.0;
     let (mut whole, mut rest) = (String::with_capacity(json.len()), json);
     while let Some(c) = rest.chars().next() {
@@ -249,7 +249,7 @@ fn with_whole_numbers(json: &str) -> String {
     whole
 }
 
-/// A result in words for the model.
+/// A result as text for the model.
 fn text(result: &impl Serialize, locale: Locale) -> Result<String, ToolError> {
     let failed =
         |error: serde_json::Error| ToolError::new(locale.fill(Text::ResultNotJson, &[("error", &error.to_string())]));
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn s1_a_whole_number_is_an_integer_however_it_is_written() {
+    async fn s1_a_whole_number_is_an_integer_in_every_notation() {
         let tool = FunctionTool::new("order", "", |order: Order| async move {
             Ok(format!("{} {} {}", order.symbol, order.quantity, order.price))
         });
@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn m2_a_function_is_told_its_idempotency_key() {
+    async fn m2_a_function_gets_its_idempotency_key() {
         let tool = FunctionTool::with_context("t", "", |context: ToolContext, _: Order| async move {
             Ok(format!("{} {}", context.idempotency_key, context.attempt))
         });

@@ -1,4 +1,4 @@
-//! Guardrails of a tool: checks of what goes in and of what comes out (spec S11).
+//! Guardrails of a tool: checks of its input and of its output (spec S11).
 
 use std::{any::Any, future::Future, panic::AssertUnwindSafe, sync::Arc};
 
@@ -7,18 +7,18 @@ use serde_json::Value;
 
 use super::condition::ProposedCall;
 
-/// What a guardrail of a tool says.
+/// The verdict of a tool's guardrail.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ToolGuardrailOutput {
-    /// The call goes on.
+    /// The call continues.
     Allow,
-    /// The call does not run, or its result is withheld: the model gets this text in its place.
+    /// The call does not run, or its result is withheld: the model gets this text instead.
     Reject(String),
-    /// The run stops, with what the guardrail found.
+    /// The run stops, with the guardrail's finding.
     Trip(Value),
 }
 
-/// How much is kept of what went wrong, and logged of what a guardrail found, in bytes.
+/// How much is kept of an error, and logged of a guardrail's finding, in bytes.
 pub const KEPT_BYTES: usize = 2048;
 
 /// The beginning of a text that may be long.
@@ -29,7 +29,7 @@ pub fn bounded(text: &str) -> String {
     }
 }
 
-/// Says what a guardrail panicked with.
+/// Describes a guardrail's panic.
 #[must_use]
 pub fn panicked(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str);
@@ -39,7 +39,7 @@ pub fn panicked(panic: &(dyn Any + Send)) -> String {
 type OnCall =
     dyn Fn(ProposedCall, Option<String>) -> BoxFuture<'static, Result<ToolGuardrailOutput, String>> + Send + Sync;
 
-/// A guardrail of a tool, on what goes in or on what comes out. One that panics stops the run.
+/// A guardrail on a tool's input or output. One that panics stops the run.
 #[derive(Clone)]
 pub struct ToolGuardrail {
     /// Its name.
@@ -48,7 +48,7 @@ pub struct ToolGuardrail {
 }
 
 impl ToolGuardrail {
-    /// One that looks at a call.
+    /// One that checks a call.
     pub fn input<F, Fut>(name: &str, check: F) -> ToolGuardrail
     where
         F: Fn(ProposedCall) -> Fut + Send + Sync + 'static,
@@ -57,7 +57,7 @@ impl ToolGuardrail {
         ToolGuardrail::fallible(name, move |call, _| check(call).map(Ok))
     }
 
-    /// One that looks at a call and its result.
+    /// One that checks a call and its result.
     pub fn output<F, Fut>(name: &str, check: F) -> ToolGuardrail
     where
         F: Fn(ProposedCall, String) -> Fut + Send + Sync + 'static,
@@ -66,7 +66,7 @@ impl ToolGuardrail {
         ToolGuardrail::fallible(name, move |call, output| check(call, output.unwrap_or_default()).map(Ok))
     }
 
-    /// One that may fail to look. It is given the call's result, if it looks at that.
+    /// One that may fail. It gets the call's result if it is on the output.
     pub fn fallible<F, Fut>(name: &str, check: F) -> ToolGuardrail
     where
         F: Fn(ProposedCall, Option<String>) -> Fut + Send + Sync + 'static,
@@ -75,7 +75,7 @@ impl ToolGuardrail {
         ToolGuardrail { name: name.into(), check: Arc::new(move |call, output| Box::pin(check(call, output))) }
     }
 
-    /// What it says, or why it could not look.
+    /// Its verdict, or why it failed.
     pub async fn check(&self, call: ProposedCall, output: Option<String>) -> Result<ToolGuardrailOutput, String> {
         let check = AssertUnwindSafe(async { (self.check)(call, output).await });
         let said = check.catch_unwind().await.unwrap_or_else(|panic| Err(panicked(&*panic)));
@@ -86,8 +86,8 @@ impl ToolGuardrail {
 /// The guardrails of a tool.
 #[derive(Clone, Default)]
 pub struct ToolGuardrails {
-    /// Of what goes in.
+    /// On the input.
     pub input: Vec<ToolGuardrail>,
-    /// Of what comes out.
+    /// On the output.
     pub output: Vec<ToolGuardrail>,
 }

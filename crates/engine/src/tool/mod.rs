@@ -33,7 +33,7 @@ pub use self::on_approval::{Decision, ON_APPROVAL, OnApproval, on_approval};
 pub use context::{AppContext, ContextError};
 pub use function::ToolContext;
 
-/// What `#[tool]` writes refers to; no part of the API.
+/// Used by the expansion of `#[tool]`; not part of the API.
 #[doc(hidden)]
 pub mod __private {
     pub use super::function::written::*;
@@ -53,14 +53,15 @@ pub struct ToolSpec {
 
 /// Something an agent can call.
 ///
-/// The only way to run one is with a [`Permit`], which the runtime gets for one attempt of one call with
-/// exactly the arguments that were allowed or approved (spec R1, R4). Dropping the returned future cancels
-/// the call: whatever it started (a process group, a request) must end with it.
+/// The only way to run one is with a [`Permit`], which the runtime gets for one attempt of one call with exactly the
+/// arguments that were allowed or approved (spec R1, R4). Dropping the returned future cancels the call: whatever it
+/// started (a process group, a request) must end with it.
 pub trait Tool: Send + Sync {
     /// Runs one attempt. `Ok` is the result for the model, `Err` an error result for it.
     fn run(&self, permit: Permit) -> BoxFuture<'static, Result<String, ToolError>>;
-    /// Whether it could take these arguments, which fit its schema; what is wrong with them otherwise, in words for the model
-    /// or for whoever edits the call. It is asked before a person is, and decides nothing about what runs.
+    /// Whether it accepts these arguments, which fit its schema; what is wrong with them otherwise, in words for the
+    /// model or for the person who edits the call. It is called before a person is asked, and does not affect what
+    /// runs.
     ///
     /// # Errors
     /// What is wrong.
@@ -68,12 +69,12 @@ pub trait Tool: Send + Sync {
         let _ = args;
         Ok(())
     }
-    /// What is looked at before and after each run (spec S11).
+    /// The guardrails before and after each run (spec S11).
     fn guardrails(&self) -> Option<&ToolGuardrails> {
         None
     }
-    /// Whether what an attempt has begun, that ended with questions ([`Asks::live`]), still waits here for the answers. A
-    /// call of which it does not is lost, and in doubt unless it is idempotent (spec R4).
+    /// Whether an attempt that ended with questions ([`Asks::live`]) still waits here for the answers. If it does not,
+    /// the call is lost, and its outcome unknown unless it is idempotent (spec R4).
     fn has_parked(&self, session_id: &str, call: u32, input: &CallInput) -> bool {
         let _ = (session_id, call, input);
         false
@@ -84,30 +85,30 @@ pub trait Tool: Send + Sync {
     }
 }
 
-/// A failed call, in words for the model.
+/// A failed call, described for the model.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{message}")]
 pub struct ToolError {
-    /// What failed and, if known, what would be right.
+    /// What failed and, if known, how to fix it.
     pub message: String,
-    /// Not failed: it asks something first.
+    /// Not a failure: it asks something first.
     asks: Option<Box<Asks>>,
-    /// Not failed either: what it has asked was answered, and the answer cannot be given to it any more.
+    /// Not a failure either: its question was answered, but the answer can no longer be delivered.
     forgotten: bool,
 }
 
 /// Questions to a person, without whose answers a call cannot end (spec S13). The attempt ends with them; when they are
-/// answered, the call is begun again, and its permit has the answers ([`Permit::input`]).
+/// answered, the call is started again, and its permit has the answers ([`Permit::input`]).
 #[derive(Clone, Debug)]
 pub struct Asks {
     /// The questions; at least one.
     pub questions: Vec<InputQuestion>,
-    /// What is wanted back with the answers. It is kept in the journal.
+    /// State to be returned with the answers. It is kept in the journal.
     pub state: Option<Arc<str>>,
-    /// What was begun goes on in this process, and waits for the answers: [`Tool::has_parked`] says so.
+    /// The attempt continues in this process, and waits for the answers: [`Tool::has_parked`] says so.
     pub live: bool,
-    /// How long people have to answer. Then the questions' own default is the answer. Where nothing is said they wait for
-    /// 300 s, or for ever in a run whose state a program keeps.
+    /// How long people have to answer. Then the questions' own default is the answer. By default they have 300 s, or no
+    /// limit in a run whose state a program keeps.
     pub timeout: Timeout,
 }
 
@@ -119,15 +120,15 @@ impl ToolError {
 }
 
 impl ToolError {
-    /// No error: the call asks a person something before it can end.
+    /// Not an error: the call asks a person something before it can end.
     #[must_use]
     pub fn asks(asks: Asks) -> ToolError {
         let message = "it asks something, which nobody has answered".to_owned();
         ToolError { message, asks: Some(Box::new(asks)), forgotten: false }
     }
 
-    /// No error: the call has asked a person something, and what it was doing then cannot go on with the answer. What it
-    /// did is not known, so a person says whether it is begun again (spec R4).
+    /// Not an error: the call has asked a person something, and can no longer continue with the answer. Its outcome is
+    /// unknown, so a person decides whether it is started again (spec R4).
     #[must_use]
     pub fn forgotten() -> ToolError {
         let message = "what it has asked was answered, and it cannot go on with the answer".to_owned();
@@ -136,7 +137,7 @@ impl ToolError {
 }
 
 impl ToolError {
-    /// What it asks, if it is no error but asks something.
+    /// Its questions, if it asks something.
     ///
     /// # Errors
     /// It asks nothing: the error itself.
@@ -147,13 +148,13 @@ impl ToolError {
         }
     }
 
-    /// Whether it is no error but asks something.
+    /// Whether it is not an error but asks something.
     #[must_use]
     pub fn is_question(&self) -> bool {
         self.asks.is_some()
     }
 
-    /// Whether it cannot go on with the answer that it has got ([`ToolError::forgotten`]).
+    /// Whether it cannot continue with its answer ([`ToolError::forgotten`]).
     #[must_use]
     pub fn is_forgotten(&self) -> bool {
         self.forgotten
@@ -191,21 +192,21 @@ pub trait Condition: Send + Sync {
     fn describe(&self) -> Option<&str>;
 }
 
-/// What a condition may look at.
+/// The facts a condition may use.
 pub struct CallFacts<'a> {
     /// The session.
     pub session_id: &'a str,
-    /// The session's subject, if anybody.
+    /// The session's subject, if any.
     pub subject: Option<&'a str>,
-    /// The session's tenant, if there are any.
+    /// The session's tenant, if any.
     pub tenant: Option<&'a str>,
-    /// The roles of who asked, when the turn began.
+    /// The requester's roles at the start of the turn.
     pub roles: &'a [String],
     /// The agent that calls.
     pub agent: &'a str,
     /// The tool.
     pub tool: &'a str,
-    /// The call's id in the model's words.
+    /// The call's id from the model.
     pub tool_use_id: &'a str,
     /// The arguments.
     pub args: &'a Args,
@@ -215,10 +216,10 @@ pub struct CallFacts<'a> {
 
 /// A tool's approval rule.
 ///
-/// How long people have is one rule for every [`Approval`]: as long as [`Approval::timeout`] says. Where nothing is said, a call
-/// waits **for ever in a run of the library** (`countersign::run`, `countersign::Runner`), whether a store is set or not: nobody watches
-/// deadlines between its parts. In a `countersign::run::Runtime`, which a server is made of and which watches them, it is rejected
-/// after 300 seconds.
+/// One rule says how long people have for every [`Approval`]: as long as [`Approval::timeout`] says. Without one, a
+/// call waits **without limit in a run of the library** (`countersign::run`, `countersign::Runner`), whether a store is
+/// set or not: no timer runs between its parts. In a `countersign::run::Runtime`, which a server is made of and which
+/// has timers, it is rejected after 300 seconds.
 #[derive(Clone)]
 pub struct Approval {
     /// When a person is needed.
@@ -228,7 +229,7 @@ pub struct Approval {
 }
 
 impl Approval {
-    /// Nobody is asked.
+    /// No approval is needed.
     #[must_use]
     pub fn never() -> Approval {
         Approval { require: Require::Never, ask: Ask::default() }
@@ -238,39 +239,39 @@ impl Approval {
     pub fn always() -> Approval {
         Approval { require: Require::Always, ask: Ask::default() }
     }
-    /// Asked when the condition says so.
+    /// A person is asked when the condition says so.
     #[must_use]
     pub fn when(condition: Arc<dyn Condition>) -> Approval {
         Approval { require: Require::When(condition), ask: Ask::default() }
     }
-    /// Seconds to decide; 0 waits for ever (spec W7).
+    /// Seconds to decide; 0: no limit (spec W7).
     #[must_use]
     pub fn timeout(mut self, seconds: u32) -> Approval {
         self.ask.timeout = Timeout::of(seconds);
         self
     }
-    /// What the reviewer may do. Without [`DecisionType::Defer`] a reviewer at a server cannot put it off while others under its
-    /// key are decided; a program that goes on with a `RunState` can leave it undecided.
+    /// The decisions a reviewer may make. Without [`DecisionType::Defer`] a reviewer at a server cannot defer it while
+    /// others under its key are decided; a program that continues a `RunState` can leave it undecided.
     #[must_use]
     pub fn allow(mut self, decisions: impl Into<Vec<DecisionType>>) -> Approval {
         self.ask.allowed = decisions.into();
         self
     }
-    /// How many different people must approve at each level, 1 to 100. The session's own subject is one person, so more than one
-    /// need [`Approval::levels`] with other roles; without them the agent is refused.
+    /// How many different people must approve at each level, 1 to 100. The session's own subject is one person, so a
+    /// larger number needs [`Approval::levels`] with other roles; without them the agent is refused.
     #[must_use]
     pub fn quorum(mut self, people: u32) -> Approval {
         self.ask.quorum = people;
         self
     }
-    /// Who asked for it may not approve it. That needs [`Approval::levels`] with a role other than `user`; without one the agent is
-    /// refused, since nobody could approve.
+    /// The requester may not approve it. That needs [`Approval::levels`] with a role other than `user`; without one the
+    /// agent is refused, since nobody could approve.
     #[must_use]
     pub fn not_self(mut self) -> Approval {
         self.ask.not_self = true;
         self
     }
-    /// The roles that are asked in turn when nobody decides in time; after the last one it is rejected.
+    /// The roles that it escalates to when nobody decides in time; after the last one it is rejected.
     #[must_use]
     pub fn escalate(mut self, roles: impl IntoIterator<Item = impl Into<Reviewer>>) -> Approval {
         self.ask.escalate = roles.into_iter().map(Into::into).collect();
@@ -286,13 +287,14 @@ impl Approval {
 
 /// Shows a reviewer what a call would do, beside its arguments: a diff, a text (spec S12).
 ///
-/// It changes nothing. It is asked when a person is to be, and again when a person has changed the arguments; what it
-/// says is recorded with the request.
+/// It changes nothing. It is called before a person is asked, and again when a person has edited the arguments; the
+/// preview is recorded with the request.
 pub trait Previewer: Send + Sync {
-    /// What the call would do as things are. An error is shown in the preview's place: the person is asked all the same.
+    /// What the call would do in the current state. An error is shown instead of the preview: the person is asked all
+    /// the same.
     fn preview<'a>(&'a self, call: &'a CallFacts<'a>) -> BoxFuture<'a, Result<Preview, String>>;
-    /// What a call would do whose arguments a person has changed. `shown` is what that person was shown before, perhaps by
-    /// another tool: who compares [`Preview::base`] when the call runs keeps the base of what was seen. By itself as
+    /// What an edited call would do. `shown` is the preview that its editor saw, perhaps of another tool: if
+    /// [`Preview::base`] is compared when the call runs, keep the base of what was seen. The default is
     /// [`Previewer::preview`].
     fn edited<'a>(
         &'a self,
@@ -304,7 +306,7 @@ pub trait Previewer: Send + Sync {
     }
 }
 
-/// A tool with all that the runtime knows of it.
+/// A tool with its settings for the runtime.
 #[derive(Clone)]
 pub struct ToolEntry {
     /// What the model sees.
@@ -317,34 +319,34 @@ pub struct ToolEntry {
     pub tool: Arc<dyn Tool>,
     /// What a call of it means to the session.
     pub kind: ToolKind,
-    /// What of its calls is streamed, and where it stands (spec Q5).
+    /// What of its calls is streamed, and where (spec Q5).
     pub stream: StreamRule,
-    /// Where the line that says what a call is for comes from (spec H5).
+    /// The source of the line that says what a call is for (spec H5).
     pub content_message: Option<ContentMessage>,
     /// What is declared about what it does, for the policy.
     pub hints: Hints,
-    /// What a reviewer is shown beside a call's arguments.
+    /// The preview shown to a reviewer beside a call's arguments.
     pub preview: Option<Arc<dyn Previewer>>,
-    /// What decides in a person's place.
+    /// A program that decides instead of a person.
     pub on_approval: Option<Arc<dyn OnApproval>>,
     /// Other names that its calls are found under, unless another tool has them.
     pub aliases: &'static [&'static str],
-    /// Where it comes from, if it comes from elsewhere, such as an MCP server and its name there. What was approved as the
+    /// Where it comes from, if it is from elsewhere, such as an MCP server and its name there. A call approved as the
     /// tool of one source is asked about again before it runs as that of another (spec S13, R1).
     pub source: Option<Arc<str>>,
-    /// The other agent that its calls are for, if they are (spec S25).
+    /// The other agent that its calls are for, if any (spec S25).
     pub target: Option<Target>,
-    /// That agent, where it comes along: as whoever has agents knows it.
+    /// That agent, if it is included, in the form its owner knows.
     pub agent: Option<Arc<dyn TargetAgent>>,
 }
 
-/// The agent that a tool's calls are for (spec S25), as whoever has agents knows it.
+/// The agent that a tool's calls are for (spec S25), in the form its owner knows.
 pub trait TargetAgent: Any + Send + Sync {
-    /// Whether another one is this one again.
+    /// Whether both are the same.
     fn is_the_same(&self, other: &dyn TargetAgent) -> bool;
 }
 
-/// A function that makes a tool, such as `#[tool]` writes.
+/// A function that makes a tool, such as the expansion of `#[tool]`.
 impl<F: FnOnce() -> ToolEntry> From<F> for ToolEntry {
     fn from(make: F) -> ToolEntry {
         make()
@@ -375,14 +377,14 @@ impl Tool for Guarded {
     }
 }
 
-/// What is declared about what a tool does. They are hints: the policy may match them, nothing else relies on them.
+/// What is declared about what a tool does. These are hints: the policy may match them, nothing else relies on them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Hints {
     /// It changes nothing.
     pub read_only: bool,
-    /// It may destroy something; true unless it is said otherwise, or changes nothing.
+    /// It may destroy something; true by default, unless it changes nothing.
     pub destructive: bool,
-    /// It reaches things outside; true unless it is said otherwise.
+    /// It reaches things outside; true by default.
     pub open_world: bool,
 }
 
@@ -393,7 +395,7 @@ impl Default for Hints {
 }
 
 impl ToolEntry {
-    /// A tool that nobody is asked about, that is not idempotent, and whose calls are shown as any others.
+    /// A tool that needs no approval, is not idempotent, and whose calls are shown like any others.
     pub fn new(spec: ToolSpec, tool: Arc<dyn Tool>) -> ToolEntry {
         ToolEntry {
             spec,
@@ -420,14 +422,14 @@ impl ToolEntry {
         Display { stream, thought: self.kind == ToolKind::Thought, ..Display::default() }
     }
 
-    /// Sets what of its calls is streamed, and where it stands (spec Q5).
+    /// Sets what of its calls is streamed, and where (spec Q5).
     #[must_use]
     pub fn stream(mut self, rule: StreamRule) -> ToolEntry {
         self.stream = rule;
         self
     }
 
-    /// Sets where the line that says what a call is for comes from (spec H5).
+    /// Sets the source of the line that says what a call is for (spec H5).
     #[must_use]
     pub fn content_message(mut self, message: ContentMessage) -> ToolEntry {
         self.content_message = Some(message);
@@ -441,14 +443,14 @@ impl ToolEntry {
         self
     }
 
-    /// Sets what a reviewer is shown beside a call's arguments (spec S12).
+    /// Sets the preview shown to a reviewer beside a call's arguments (spec S12).
     #[must_use]
     pub fn preview(mut self, preview: Arc<dyn Previewer>) -> ToolEntry {
         self.preview = Some(preview);
         self
     }
 
-    /// Sets what decides in a person's place (spec S12).
+    /// Sets the program that decides instead of a person (spec S12).
     #[must_use]
     pub fn on_approval(mut self, decides: Arc<dyn OnApproval>) -> ToolEntry {
         self.on_approval = Some(decides);
@@ -490,7 +492,7 @@ impl ToolEntry {
         self.needs_approval(Approval { ask, ..approval })
     }
 
-    /// Looks at each call of it after a person has approved it, before it runs (spec S11). With
+    /// Checks each call of it after a person has approved it, before it runs (spec S11). With
     /// `RunConfig::pre_approval_input_guardrails` also before the person is asked.
     #[must_use]
     pub fn input_guardrail<F, Fut>(self, name: &str, check: F) -> ToolEntry
@@ -501,7 +503,7 @@ impl ToolEntry {
         self.guarded(|guardrails| guardrails.input.push(ToolGuardrail::input(name, check)))
     }
 
-    /// Looks at each result of it before the model does (spec S11).
+    /// Checks each result of it before the model gets it (spec S11).
     #[must_use]
     pub fn output_guardrail<F, Fut>(self, name: &str, check: F) -> ToolEntry
     where
@@ -511,7 +513,7 @@ impl ToolEntry {
         self.guarded(|guardrails| guardrails.output.push(ToolGuardrail::output(name, check)))
     }
 
-    /// With a guardrail that may fail to look; `on_input`, or on its results.
+    /// Adds a fallible guardrail; `on_input`, or on its results.
     pub fn guardrail(self, guardrail: ToolGuardrail, on_input: bool) -> ToolEntry {
         self.guarded(|guardrails| match on_input {
             true => guardrails.input.push(guardrail),
@@ -526,7 +528,7 @@ impl ToolEntry {
         self
     }
 
-    /// Stops a call of it after this many seconds; its outcome is then an error for the model. 0: never.
+    /// Stops a call of it after this many seconds; the model then gets an error. 0: no limit.
     #[must_use]
     pub fn time_limit(mut self, seconds: u32) -> ToolEntry {
         if seconds > 0 {
@@ -536,7 +538,7 @@ impl ToolEntry {
         self
     }
 
-    /// Gives it another name. Providers take 1 to 64 of the characters `A-Z a-z 0-9 _ -`.
+    /// Renames it. Providers accept 1 to 64 of the characters `A-Z a-z 0-9 _ -`.
     #[must_use]
     pub fn named(mut self, name: impl Into<Arc<str>>) -> ToolEntry {
         self.spec.name = name.into();

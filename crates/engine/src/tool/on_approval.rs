@@ -1,8 +1,8 @@
-//! Programs that decide in a person's place (spec S12).
+//! Programs that decide instead of a person (spec S12).
 //!
-//! What it says is a verdict, not a decision: it is asked once, while the answer is gated, after standing rules, and is
-//! recorded with the gate. So neither a restart nor a retry of the append asks it again. Where a rule of the policy
-//! asks it can only reject; otherwise whoever writes a tool could overrule the policy.
+//! The result is a verdict, not a decision: the program is called once, while the answer is gated, after standing
+//! rules, and its verdict is recorded with the gate. So neither a restart nor a retry of the append calls it again.
+//! Where a rule of the policy asks it can only reject; otherwise the author of a tool could overrule the policy.
 
 use std::{future::Future, sync::Arc};
 
@@ -10,31 +10,32 @@ use futures::future::BoxFuture;
 
 use super::{CallFacts, condition::ProposedCall};
 
-/// Decides in a program what a person would be asked about (spec S12).
+/// Decides in a program what a person would be asked (spec S12).
 ///
-/// It is asked once for a call, when a person would be and no standing rule has decided; never about what a person has
-/// written or decided. It speaks for the tool: what the tool's own approval asks it can approve, but where a rule of the
-/// policy asks, only a person can, and a rejection is all that it may add. What it says is recorded before anything happens, under the name [`ON_APPROVAL`].
+/// It is called once for a call, when a person would be asked and no standing rule has decided; never about a person's
+/// own text or decision. It speaks for the tool: it can approve what the tool's own approval asks, but where a rule of
+/// the policy asks, only a person can approve, and it can only reject. Its verdict is recorded before anything happens,
+/// under the name [`ON_APPROVAL`].
 pub trait OnApproval: Send + Sync {
     /// The decision. An error or a panic means that a person is asked.
     fn decide<'a>(&'a self, call: &'a CallFacts<'a>) -> BoxFuture<'a, Result<Decision, String>>;
 }
 
-/// What a program decides about a call; see [`OnApproval`].
+/// A program's decision on a call; see [`OnApproval`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
     /// It runs.
     Approve,
-    /// It does not run, and the model is told this; without a text, that it was rejected.
+    /// It does not run, and the model gets this text; without one, a standard text.
     Reject(Option<String>),
     /// A person is asked.
     Ask,
 }
 
-/// The name under which the audit has what [`OnApproval`] decided, where a standing rule's id would be.
+/// The name under which the audit log has decisions of [`OnApproval`], in the place of a standing rule's id.
 pub const ON_APPROVAL: &str = "on_approval";
 
-/// What an async function decides.
+/// An async function that decides.
 ///
 /// ```
 /// # use countersign_engine::tool::{Decision, ToolEntry, condition::ProposedCall, on_approval};

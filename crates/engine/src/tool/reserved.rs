@@ -1,4 +1,4 @@
-//! The names of the built-in tools. A tool of somebody else's under one of them would be taken for it.
+//! The names of the built-in tools. Any other tool with one of them would be mistaken for it.
 
 use countersign_core::{approval::question, todo};
 
@@ -16,7 +16,7 @@ pub const LIST_FILES: &str = "list_files";
 pub const APPLY_PATCH: &str = "apply_patch";
 /// Runs command lines.
 pub const SHELL: &str = "shell";
-/// Uses a computer.
+/// Controls a computer.
 pub const COMPUTER: &str = "computer";
 /// The older name of [`COMPUTER`]. Calls, decisions and standing rules are found under both.
 pub const COMPUTER_USE_PREVIEW: &str = "computer_use_preview";
@@ -26,13 +26,13 @@ pub const NAMES: [&str; 3] = [question::TOOL, todo::TOOL, SHARE_THOUGHT];
 /// The built-in tools that need a folder.
 pub const WORKSPACE_NAMES: [&str; 6] = [READ_FILE, WRITE_FILE, EDIT_FILE, LIST_FILES, APPLY_PATCH, SHELL];
 
-/// Whether a built-in tool has this name, whether an agent has that tool or not: `transfer_to_NAME` is a handoff.
+/// Whether a built-in tool has this name, even if the agent does not have that tool: `transfer_to_NAME` is a handoff.
 #[must_use]
 pub fn is_built_in(name: &str) -> bool {
     says_something(name) || WORKSPACE_NAMES.contains(&name) || [COMPUTER, COMPUTER_USE_PREVIEW].contains(&name)
 }
 
-/// Whether the name alone says what a call of the tool is: a question, a list of things to do, a thought, a handoff.
+/// Whether the name alone says what a call of the tool is: a question, a todo list, a thought, a handoff.
 #[must_use]
 pub fn says_something(name: &str) -> bool {
     NAMES.contains(&name) || name.starts_with("transfer_to_")

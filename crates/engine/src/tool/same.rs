@@ -1,5 +1,5 @@
-//! Whether two tools are one tool, given twice (spec S17). Whatever is added to a tool has to be looked at here, or this does not
-//! compile.
+//! Whether two tools are one tool, given twice (spec S17). A new field of a tool must be compared here, or this does
+//! not compile.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use super::{Approval, Require, ToolEntry, ToolSpec};
 use crate::same::shared;
 
 impl ToolEntry {
-    /// Whether another one is this one again: what is run, shown and asked is the same.
+    /// Whether both are the same: what runs, is shown and is asked.
     #[must_use]
     pub fn is_the_same(&self, other: &ToolEntry) -> bool {
         let ToolEntry {
@@ -42,7 +42,7 @@ impl ToolEntry {
             && requires
             && *ask == other.approval.ask
             && *idempotent == other.idempotent
-            // Of a call for an agent the agent is all there is.
+            // For an agent's tool only the agent matters.
             && (target.is_some() || Arc::ptr_eq(tool, &other.tool))
             && *kind == other.kind
             && *stream == other.stream

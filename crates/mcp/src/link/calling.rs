@@ -22,27 +22,27 @@ use super::{
 use crate::{asks, failure::Failure, pipes::TOO_LONG, result};
 use countersign_engine::tool::{Asks, ToolError};
 
-/// Most rounds of one attempt that need nobody.
+/// Most rounds of one attempt without questions for people.
 const ROUNDS: usize = 10;
-/// Longest state that a server wants back with the answers, in bytes: it is kept in the journal.
+/// Longest state that a server gets back with the answers, in bytes: it is kept in the journal.
 const STATE_BYTES: usize = 64 * 1024;
-/// The error of servers until 2025-11-25 that want an address to be opened before the call is made again.
+/// The error of servers until 2025-11-25 that require an address to be opened before the call is retried.
 const URL_REQUIRED: i32 = -32042;
 
-/// How an attempt goes on.
+/// How an attempt continues.
 enum Step {
     Ended(Result<String, ToolError>),
     /// The server wants the call again, with these.
     Again(CallToolRequestParams),
     /// There is no answer.
     Failed(Failure),
-    /// The server does not know any more what it has asked, and what it was told in answer.
+    /// The server has forgotten what it asked and was answered.
     Forgotten,
 }
 
 impl Link {
-    /// Makes one attempt of a call. It is sent once; a second time only where that cannot do anything twice: the server
-    /// says that it did nothing, it never heard of it, or the operator calls the tool idempotent.
+    /// Makes one attempt of a call. It is sent once; a second time only where that has no second effect: the server
+    /// says that it did nothing, it never received it, or the operator declared the tool idempotent.
     pub(crate) async fn call(
         self: &Arc<Link>,
         tool: &ListedTool,
@@ -55,7 +55,7 @@ impl Link {
             let Waiting { mut running, reply, name, .. } = waiting;
             running.go_on(self.turns.take(self.settings.call_limit).await);
             let answer = input.and_then(|input| input.answer(&name)).map_or_else(asks::cancelled, asks::result);
-            // One that does not wait any more has its result, or comes to its end.
+            // One that no longer waits has its result, or is ending.
             let _ = reply.send(answer);
             return match self.follow(running, permit, None).await {
                 Step::Ended(outcome) => outcome,
@@ -87,11 +87,11 @@ impl Link {
             let connection = self.connection_of_call().await;
             let connection = connection.map_err(|why| self.say(permit, Text::McpDown, &[("error", &why)]))?;
             if !self.listed().contains(tool) {
-                // A server that was begun again may have another tool of the name, which nobody has allowed.
+                // A restarted server may have another tool of the name, which nobody has approved.
                 return Err(ToolError::new(permit.locale().text(Text::ToolChanged)));
             }
             if !connection.has_rounds() {
-                // Only newer servers know what these are; older ones are simply called again.
+                // Only newer servers know these members; older ones are simply called again.
                 (params.input_responses, params.request_state) = (None, None);
             }
             let running = Running::start(connection, permit.session_id().into(), params.clone(), turn);
@@ -103,7 +103,7 @@ impl Link {
                 Step::Forgotten if !sent_again && idempotent => {
                     tracing::warn!(
                         server = &*self.settings.name,
-                        "the MCP server forgot what it asked; it is asked anew"
+                        "the MCP server forgot its question; the call starts over"
                     );
                     (params.input_responses, params.request_state) = (None, None);
                     sent_again = true;
@@ -114,7 +114,7 @@ impl Link {
         Err(self.say(permit, Text::McpRefused, &[("error", "it never came to an end")]))
     }
 
-    /// What the model is told of a call without an answer.
+    /// The model's text for a call without an answer.
     fn failed(&self, failure: &Failure, permit: &Permit) -> ToolError {
         let error = self.settings.redact(&failure.to_string());
         match failure {
@@ -160,7 +160,7 @@ impl Link {
             }
         };
         drop(running);
-        // What was sent is cancelled by dropping it.
+        // Dropping a sent call cancels it.
         let Ok(answer) = answer else {
             let late = self.say(permit, Text::McpTooLong, &[("seconds", &limit.as_secs().to_string())]);
             return Step::Ended(Err(late));
@@ -183,10 +183,10 @@ impl Link {
             },
             Err(failure) => {
                 if failure != Failure::Unreadable {
-                    // Whatever has become of it, the next call begins with a new connection.
+                    // Whatever the reason, the next call uses a new connection.
                     self.forget(&connection);
                 }
-                // One that has been asking was sent.
+                // A call that has asked something was sent.
                 let was_sent = params.is_none() && matches!(failure, Failure::Gone | Failure::NotSent(_));
                 Step::Failed(if was_sent { Failure::Lost(failure.to_string()) } else { failure })
             }
@@ -200,7 +200,7 @@ impl Link {
         if state.as_ref().is_some_and(|state| state.len() > STATE_BYTES) {
             return refused("it wants too much to be kept for it");
         }
-        // It has been told, and asks again from the beginning: it was begun anew.
+        // It has lost the answers, and starts over.
         let begun_anew = params.request_state.is_none() && params.input_responses.is_none();
         let mut questions: Vec<InputQuestion> = Vec::new();
         let mut ready = InputResponses::new();
@@ -232,7 +232,7 @@ impl Link {
         Step::Ended(Err(self.asks(questions, state, false)))
     }
 
-    /// Servers until 2025-11-25 may want addresses to be opened first, and then the call again.
+    /// Servers until 2025-11-25 may require addresses to be opened first, and then the call again.
     fn addresses(&self, error: &ErrorData, permit: &Permit) -> Option<ToolError> {
         if error.code.0 != URL_REQUIRED {
             return None;
@@ -243,7 +243,7 @@ impl Link {
             let params: ElicitRequestParams = serde_json::from_value(one.clone()).ok()?;
             questions.push(asks::question(&self.settings.name, name, &params)?);
         }
-        // Who declined is not asked for ever.
+        // After a decline it is not asked again forever.
         let accepted = |question: &InputQuestion| {
             let answer = permit.input().and_then(|input| input.answer(&question.name));
             let answer = answer.and_then(|answer| serde_json::from_str::<Value>(answer.get()).ok());
@@ -268,22 +268,22 @@ impl Link {
     }
 }
 
-/// Whether the error says that the server cannot read the state that it got back: its key ended with its process, or it
-/// has waited for too long.
+/// Whether the error says that the server cannot read the state that it got back: its key ended with its process, or
+/// the state has expired.
 fn is_forgotten(error: &ErrorData, params: &CallToolRequestParams) -> bool {
     params.request_state.is_some()
         && error.code == ErrorCode::INVALID_PARAMS
         && error.message.to_ascii_lowercase().contains("state")
 }
 
-/// What a person has answered to the same question, before the call was begun anew.
+/// A person's earlier answer to the same question, from before the call started over.
 fn answered(permit: &Permit, question: &InputQuestion) -> Option<Value> {
     let (input, digest) = (permit.input()?, question.digest());
     let asked = input.questions.iter().find(|asked| asked.question.digest() == digest)?;
     serde_json::to_value(asks::result(asked.answer.as_ref()?)).ok()
 }
 
-/// The answers to the questions of the attempt before.
+/// The answers to the questions of the previous attempt.
 fn responses(input: &CallInput) -> Option<InputResponses> {
     let mut responses = InputResponses::new();
     for asked in &input.questions {

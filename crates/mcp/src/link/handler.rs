@@ -1,4 +1,4 @@
-//! What a server may ask of us, and tell us, while a connection to it is up.
+//! What a server may request from us and notify us of over an open connection.
 
 use std::sync::Weak;
 
@@ -18,11 +18,11 @@ use crate::{
     link::running::{Calls, Elicited},
 };
 
-/// Our side of one connection. Sampling, roots and logging are not offered: the protocol gives them up.
+/// Our side of one connection. Sampling, roots and logging are not offered: the protocol deprecates them.
 pub(crate) struct Handler {
     pub(crate) link: Weak<Link>,
     pub(crate) calls: Calls,
-    /// The revision of the protocol that it is spoken to in, if that was said.
+    /// The revision of the protocol to use, if configured.
     pub(crate) revision: Option<ProtocolVersion>,
 }
 
@@ -71,10 +71,10 @@ impl ClientHandler for Handler {
             );
             return Ok(asks::cancelled());
         };
-        // The lifetime of what is asked is the call's.
+        // The question belongs to the call, and must not keep the link alive.
         drop(link);
         if call.try_send(Elicited { question, reply }).is_err() {
-            // It has ended, or asks too much at once.
+            // It has ended, or has too many questions at once.
             return Ok(asks::cancelled());
         }
         drop(call);

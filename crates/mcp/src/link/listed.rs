@@ -1,4 +1,4 @@
-//! The tools of a server as it lists them, and as agents have them.
+//! The tools of a server as it lists them, and as agents get them.
 
 use std::sync::Arc;
 
@@ -14,9 +14,9 @@ use crate::{
 };
 use countersign_engine::tool::{Approval, Hints, Tool, ToolEntry, ToolError, ToolSpec, reserved};
 
-/// Longest name of a tool: model providers take no longer ones.
+/// Longest name of a tool: model providers accept no longer ones.
 const NAME_BYTES: usize = 64;
-/// Longest description of a tool that models and people are told, in bytes.
+/// Longest description of a tool that is passed on, in bytes.
 const DESCRIPTION_BYTES: usize = 16 * 1024;
 
 /// One tool of a server.
@@ -29,14 +29,14 @@ pub(crate) struct ListedTool {
     pub(crate) description: Arc<str>,
     pub(crate) parameters: Arc<Value>,
     pub(crate) hints: Hints,
-    /// Whether agents that have the server's tools have it.
+    /// Whether agents with the server's tools have it.
     pub(crate) used: bool,
-    /// It is not used, since it would be taken for a built-in tool.
+    /// It is not used because of its built-in name.
     pub(crate) built_in: bool,
 }
 
-/// Whether a tool would be taken for a built-in one. Files and the shell may be a server's where the operator names the
-/// tool; a question, a list of things to do or a handoff is known by its name alone, and never somebody else's.
+/// Whether a tool would be mistaken for a built-in one. A server may provide file tools and the shell if the operator
+/// names the tool; a question, a todo list or a handoff is recognised by its name alone, and can never be a server's.
 fn is_taken(as_name: &str, name: &str, settings: &McpServer) -> bool {
     let named = || {
         settings.require.names().contains(&name)
@@ -46,7 +46,7 @@ fn is_taken(as_name: &str, name: &str, settings: &McpServer) -> bool {
 }
 
 impl ListedTool {
-    /// A tool as the server lists it.
+    /// Reads a tool from the server's list.
     pub(crate) fn of(tool: &ServerTool, settings: &McpServer) -> ListedTool {
         let name: Arc<str> = tool.name.as_ref().into();
         let prefix = settings.prefix.as_deref().unwrap_or_default();
@@ -64,14 +64,14 @@ impl ListedTool {
             let read_only = said.read_only_hint.unwrap_or(default.read_only);
             Hints {
                 read_only,
-                // As the protocol has it: what reads only destroys nothing, and everything else may.
+                // The protocol's default: a read-only tool destroys nothing, any other may.
                 destructive: !read_only && said.destructive_hint.unwrap_or(default.destructive),
                 open_world: said.open_world_hint.unwrap_or(default.open_world),
             }
         });
         let mut parameters = Value::Object((*tool.input_schema).clone());
         if let Some(keywords) = parameters.as_object_mut() {
-            // Model providers insist on it.
+            // Model providers require it.
             keywords.entry("type").or_insert_with(|| "object".into());
         }
         ListedTool {
@@ -94,9 +94,9 @@ impl ListedTool {
         }
     }
 
-    /// The tool as an agent has it. Hints are for the policy's rules: whether it is idempotent is the operator's to say.
+    /// The tool for an agent. Hints are for the policy's rules: whether it is idempotent is the operator's decision.
     ///
-    /// It is idempotent as the server's declaration says, unless something else is said of this one.
+    /// It is idempotent as the server's declaration says, unless overridden for this tool.
     pub(crate) fn entry(&self, link: &Arc<Link>, idempotent: Option<bool>) -> ToolEntry {
         let spec = ToolSpec {
             name: self.as_name.clone(),
@@ -119,7 +119,7 @@ impl ListedTool {
 /// A tool that runs at its server.
 pub(crate) struct RemoteTool {
     link: Arc<Link>,
-    /// As it was listed when it was given to its agent.
+    /// As it was listed when its agent got it.
     tool: ListedTool,
     idempotent: bool,
 }

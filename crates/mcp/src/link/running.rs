@@ -1,9 +1,9 @@
-//! A call that runs at a server: its answer, and what is asked in the middle of it.
+//! A call that runs at a server: its answer, and the questions in the middle of it.
 //!
-//! A call that a server holds open while it asks is parked in memory. The answer finds it by the question's name; where
-//! it is gone (another process), the outcome is unknown. A server that asks without saying in which call has its calls
-//! run one at a time (`Turns`): a call whose question waits for a person gives its turn back, and one that has waited
-//! for its turn as long as a call may take runs without.
+//! A call that a server holds open while it asks is parked in memory. The answer finds it by the question's name; if it
+//! is gone (another process), the outcome is unknown. A server that does not say in which call it asks has its calls
+//! run one at a time (`Turns`): a call whose question is pending gives its turn back, and one that has waited for its
+//! turn up to the call limit runs without.
 
 use std::{
     sync::{
@@ -30,15 +30,15 @@ use tokio::{
 
 use crate::{failure::Failure, link::Connection, pipes::UNREADABLE};
 
-/// Most questions of one call that wait for the first of them to be answered. What a server asks beyond is cancelled.
+/// Most questions of one call that are queued behind the first. Further ones are cancelled.
 pub(crate) const QUESTIONS_WAITING: usize = 16;
-/// Most times that one call asks people, one after the other; each is an attempt of it. What it asks beyond is cancelled,
-/// or ends it.
+/// Most times that one call asks people, one after the other; each is an attempt of it. Further questions are
+/// cancelled, or end it.
 pub(crate) const ASKS_OF_A_CALL: u32 = 64;
 
 static SERIAL: AtomicU64 = AtomicU64::new(0);
 
-/// A question in the middle of a call, which the server waits to be answered.
+/// A question in the middle of a call, for whose answer the server waits.
 pub(crate) struct Elicited {
     pub(crate) question: InputQuestion,
     pub(crate) reply: oneshot::Sender<ElicitResult>,
@@ -51,7 +51,7 @@ pub(crate) struct Calls(Arc<Mutex<Vec<Entry>>>);
 struct Entry {
     serial: u64,
     session_id: Arc<str>,
-    /// It waits for the answer to what it has asked, so it asks nothing else meanwhile.
+    /// It waits for an answer, so it asks nothing else meanwhile.
     parked: bool,
     /// Known once it was sent.
     id: Option<RequestId>,
@@ -63,14 +63,14 @@ impl Calls {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Where a question goes that came in answer to a request, or over a connection that does not tell: only where there
-    /// is no doubt, since it would be shown to somebody else otherwise.
+    /// The call to which a question belongs that came with a request, or over a connection that does not tell: only if
+    /// it is unambiguous, since it would be shown to the wrong person otherwise.
     pub(crate) fn of(&self, request: Option<&RequestId>) -> Option<mpsc::Sender<Elicited>> {
         let entries = self.entries();
         let named = entries.iter().find(|entry| request.is_some() && entry.id.as_ref() == request);
         let possible = || entries.iter().filter(|entry| request.is_none() || entry.id.is_none());
         let only = one(possible()).or_else(|| {
-            // That calls wait beside it is no doubt among the calls of one session, which are asked of one person.
+            // Parked calls of the same session do not make it ambiguous: the same person is asked.
             let runs = one(possible().filter(|entry| !entry.parked))?;
             possible().all(|entry| entry.session_id == runs.session_id).then_some(runs)
         });
@@ -96,7 +96,7 @@ pub(crate) struct Turns {
     places: Arc<Semaphore>,
 }
 
-/// As many as there may be; a call that is to run alone takes all of them.
+/// The most concurrent calls; a call that is to run alone takes all of them.
 const PLACES: u32 = 1 << 16;
 
 impl Default for Turns {
@@ -106,24 +106,24 @@ impl Default for Turns {
 }
 
 impl Turns {
-    /// The server has asked without saying in which of its calls.
+    /// The server has asked without saying in which call.
     pub(crate) fn asked_untold(&self) {
         self.untold.store(true, Ordering::SeqCst);
     }
 
-    /// The turn of a call. Whoever has waited for too long goes on without one: a call is worth more than a question.
+    /// The turn of a call. After too long a wait the call runs without one: it matters more than a question.
     pub(crate) async fn take(&self, longest: Duration) -> Option<OwnedSemaphorePermit> {
         let places = if self.untold.load(Ordering::SeqCst) { PLACES } else { 1 };
         timeout(longest, self.places.clone().acquire_many_owned(places)).await.ok()?.ok()
     }
 }
 
-/// What the server has answered to a call: a result, an error of its own, or nothing, and why.
+/// The server's answer to a call: a result, an error of its own, or nothing, and why.
 pub(crate) type Answer = Result<Result<CallToolResponse, ErrorData>, Failure>;
 
 /// A call that was sent. Dropping it cancels it.
 pub(crate) struct Running {
-    /// The connection that it runs over lives at least as long.
+    /// Kept so that the connection lives at least as long.
     pub(crate) connection: Arc<Connection>,
     pub(crate) answer: BoxFuture<'static, Answer>,
     pub(crate) questions: mpsc::Receiver<Elicited>,
@@ -142,14 +142,14 @@ impl Drop for Registered {
     }
 }
 
-/// Tells the server that nobody waits any more.
+/// Tells the server that the call is cancelled.
 struct CancelOnDrop(Option<(Peer<RoleClient>, RequestId)>);
 
 impl Drop for CancelOnDrop {
     fn drop(&mut self) {
         if let (Some((peer, id)), Ok(runtime)) = (self.0.take(), tokio::runtime::Handle::try_current()) {
             runtime.spawn(async move {
-                let gone = CancelledNotificationParam::new(Some(id), Some("nobody waits for it any more".to_owned()));
+                let gone = CancelledNotificationParam::new(Some(id), Some("the call was cancelled".to_owned()));
                 let _ = peer.notify_cancelled(gone).await;
             });
         }
@@ -163,7 +163,7 @@ impl Running {
         self.turn = None;
     }
 
-    /// It goes on, in its turn.
+    /// It continues, in its turn.
     pub(crate) fn go_on(&mut self, turn: Option<OwnedSemaphorePermit>) {
         self.entry.calls.park(self.entry.serial, false);
         self.turn = turn;
@@ -206,7 +206,7 @@ impl Running {
     }
 }
 
-/// Calls whose questions wait for people.
+/// Calls whose questions are pending.
 #[derive(Default)]
 pub(crate) struct Parked(Mutex<Vec<Waiting>>);
 
@@ -228,7 +228,7 @@ impl Waiting {
     }
 }
 
-/// Most calls that wait at one server; the oldest are cancelled.
+/// Most parked calls of one server; the oldest are cancelled.
 const PARKED: usize = 1024;
 
 impl Parked {
@@ -244,7 +244,7 @@ impl Parked {
         all.push(waiting);
     }
 
-    /// The call whose latest question this is: names of questions are never the same.
+    /// The call whose latest question this is: names of questions are unique.
     pub(crate) fn take(&self, session_id: &str, call: u32, input: &CallInput) -> Option<Waiting> {
         let mut all = self.all();
         let at = all.iter().position(|waiting| waiting.is_of(session_id, call, input))?;

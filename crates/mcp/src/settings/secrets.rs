@@ -1,16 +1,16 @@
-//! What of a server's declaration no text may repeat.
+//! The parts of a server's declaration that no text may repeat.
 
 use reqwest::Url;
 
 use super::{Address, Program, Reach};
 use countersign_engine::redact::redacted;
 
-/// Shortest segment of a path that is a secret by itself, in bytes: shorter ones are words such as `mcp`.
+/// Shortest path segment that counts as a secret, in bytes: shorter ones are words such as `mcp`.
 const SEGMENT_BYTES: usize = 8;
-/// Shortest secret that is looked for, in bytes: of less, everything would be full.
+/// Shortest secret that is redacted, in bytes: anything shorter occurs everywhere.
 const SECRET_BYTES: usize = 3;
 
-/// What is taken out of everything that is told of a server.
+/// What is redacted in every text about a server.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Secrets {
     /// The address, which is shown as its host.
@@ -20,7 +20,7 @@ pub(crate) struct Secrets {
 }
 
 impl Secrets {
-    /// Those of a declaration.
+    /// The secrets of a declaration.
     pub(crate) fn of(reach: &Reach) -> Secrets {
         let mut secrets = Secrets::default();
         match reach {

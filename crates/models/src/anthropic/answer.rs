@@ -1,4 +1,4 @@
-//! From the events of a stream to the events of an answer.
+//! Turns the events of a stream into the events of an answer.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
@@ -54,7 +54,7 @@ struct Tokens {
     output_tokens: Count,
 }
 
-/// A block of the content as it begins, as far as it is looked at.
+/// A content block at its start, as far as it is read.
 #[derive(Default, Deserialize)]
 struct Begun {
     id: Option<String>,
@@ -65,21 +65,21 @@ struct Begun {
     signature: Option<String>,
 }
 
-/// Puts an answer together.
+/// Assembles an answer.
 pub(super) struct Assembler {
     model: String,
     blocks: Blocks,
-    /// By the place in the content.
+    /// By index in the content.
     content: BTreeMap<u64, Place>,
-    /// The bytes of the blocks that are given out, by their number.
+    /// The bytes of the blocks that were given out, by their number.
     given: HashMap<usize, usize>,
-    /// Tokens read: new ones, written to the cache, read from it; tokens written.
+    /// Input tokens: new, written to the cache, read from it; output tokens.
     tokens: [Option<u64>; 4],
     stop_reason: Option<String>,
     finished: bool,
 }
 
-/// A block of the content that has begun.
+/// A content block that has begun.
 enum Place {
     Text(usize),
     Thinking(usize, String),
@@ -135,7 +135,7 @@ impl Assembler {
         self.finished = true;
     }
 
-    /// Counts as it is told: each number is the newest word on it.
+    /// Counts tokens: the latest of each number is the right one.
     fn count(&mut self, tokens: Option<Tokens>) {
         let Some(tokens) = tokens else { return };
         let Tokens { input_tokens, cache_creation_input_tokens, cache_read_input_tokens, output_tokens } = tokens;
@@ -174,7 +174,7 @@ impl Assembler {
                 let (id, name) = (begun.id.unwrap_or_default(), begun.name.unwrap_or_default());
                 Place::Call(self.blocks.begin(Kind::Call { id, name })?, begun.input)
             }
-            // Thinking that is not shown, and what tools of the provider's own would give.
+            // Redacted thinking, and what the provider's own tools would produce.
             _ => {
                 self.blocks.size.grow(raw.get().len())?;
                 Place::Raw(raw)
@@ -237,7 +237,7 @@ impl Assembler {
         })
     }
 
-    /// What is kept of the content; nothing if its blocks say it all.
+    /// What is kept of the content; nothing if its blocks are enough.
     fn opaque(&mut self) -> Option<Opaque> {
         let bytes = |block: usize| self.given.get(&block).copied().unwrap_or_default();
         let content = std::mem::take(&mut self.content).into_values().map(|place| match place {
@@ -255,7 +255,7 @@ impl Assembler {
 impl Reader for Assembler {
     fn take(&mut self, event: &SseEvent, ready: &mut VecDeque<ModelEvent>) -> Result<bool, ReadError> {
         let data = event.data.trim();
-        // Some servers end their streams as chat completions end.
+        // Some servers end their streams like chat completions.
         if data.is_empty() || data == "[DONE]" {
             return Ok(data == "[DONE]" && self.finished);
         }

@@ -1,4 +1,4 @@
-//! What is kept of an answer beside its blocks, so that its content can go back as it came.
+//! What is kept of an answer beside its blocks, so that its content can be sent back unchanged.
 
 use countersign_core::conversation::Answer;
 use serde::{Deserialize, Serialize};
@@ -19,7 +19,7 @@ pub(super) struct Opaque {
 }
 
 impl Opaque {
-    /// What was kept of an answer, if it was given by this model.
+    /// What was kept of an answer, if this model gave it.
     pub(super) fn of(answer: &Answer, model: &str) -> Option<Opaque> {
         let opaque: Opaque = serde_json::from_str(answer.opaque.as_deref()?.get()).ok()?;
         (opaque.by == BY && opaque.model == model).then_some(opaque)
@@ -32,10 +32,10 @@ impl Opaque {
 pub(super) enum Content {
     /// Text, with its bytes.
     Text(usize),
-    /// Thinking, with its bytes and what proves that it is the model's.
+    /// Thinking, with its bytes and its signature.
     Thinking(usize, String),
     /// The next call of the answer.
     Call,
-    /// Something that is the provider's alone, such as thinking that is not shown.
+    /// Something only the provider understands, such as redacted thinking.
     Raw(Box<RawValue>),
 }

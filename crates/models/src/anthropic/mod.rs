@@ -1,11 +1,11 @@
 //! The Anthropic Messages API, streaming (spec M1, `anthropic`).
 //!
 //! Decisions:
-//! - An answer is over when `message_delta` has brought a reason to stop, whatever it is, and at `message_stop`.
-//! - Thinking goes back as it came, with its signature, to the same model only. An answer that calls tools and has no
-//!   thinking of this model before its calls cannot be followed by thinking: such a request asks for none.
+//! - An answer is over when `message_delta` has a reason to stop, whatever it is, and at `message_stop`.
+//! - Thinking goes back unchanged, with its signature, to the same model only. An answer that calls tools and has no
+//!   thinking of this model before its calls cannot be followed by thinking: such a request disables it.
 //! - Tokens read from and written to the provider's cache count as input.
-//! - A form for the answer is held by the provider if it is strict; else the model is told what it is.
+//! - An output schema is enforced by the provider if it is strict; otherwise the model is told it in its instructions.
 
 mod answer;
 mod kept;
@@ -28,17 +28,17 @@ use countersign_engine::{
 
 /// The version of the API that this adapter speaks.
 const VERSION: &str = "2023-06-01";
-/// Most tokens of an answer, thinking not included, unless it is said otherwise. Every model takes as much.
+/// Most tokens of an answer, excluding thinking, unless configured. Every model accepts as much.
 const MAX_TOKENS: u32 = 8192;
-/// The smallest budget for thinking that the API takes.
+/// The smallest thinking budget that the API accepts.
 pub const THINKING_BUDGET_MIN: u32 = 1024;
 
-/// How much a model is to think before it answers.
+/// How much a model thinks before it answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Thinking {
-    /// Up to this many tokens, at least [`THINKING_BUDGET_MIN`]; for models that take a budget.
+    /// Up to this many tokens, at least [`THINKING_BUDGET_MIN`]; for models with a budget.
     Budget(u32),
-    /// As much as it finds right; for models that decide themselves.
+    /// As much as the model chooses; for models that decide themselves.
     Adaptive,
 }
 
@@ -53,14 +53,14 @@ pub struct AnthropicConfig {
     pub api_key: Option<ApiKey>,
     /// The longest time in which the server may send nothing at all, before its first byte or after any.
     pub idle_timeout: Duration,
-    /// Headers that are added to every request. Their values are kept out of every text, as the key is.
+    /// Headers added to every request. Like the key, their values never appear in any text.
     pub headers: BTreeMap<String, ApiKey>,
-    /// Most tokens of an answer, thinking included. `None`: 8192, and the budget for thinking.
+    /// Most tokens of an answer, including thinking. `None`: 8192 plus the thinking budget.
     pub max_tokens: Option<u32>,
-    /// How much it is to think; `None` asks for none.
+    /// How much it thinks; `None`: not at all.
     pub thinking: Option<Thinking>,
-    /// Which images the model takes; `None`: what [`default_images`] says of it. A message with another one is refused before anything
-    /// is stored.
+    /// Which images the model accepts; `None`: as [`default_images`] says. A message with any other image is refused
+    /// before anything is stored.
     pub images: Option<TakesImages>,
 }
 
@@ -172,7 +172,7 @@ impl Protocol for Messages {
     }
 }
 
-/// What reads an answer.
+/// The reader of its answers.
 #[cfg(feature = "fuzzing")]
 pub(super) fn reader() -> impl super::call::Reader {
     Assembler::new("m")

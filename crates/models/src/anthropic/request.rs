@@ -1,8 +1,8 @@
 //! The request's body, from the conversation.
 //!
-//! - Neighbours of one role are one message; the results of an answer's calls come first in the message after it.
-//! - Text of nothing but white space is left out, since the API refuses it.
-//! - Ids of calls have the characters the API allows and are not used twice, also where another model made them.
+//! - Consecutive messages of one role become one; the results of an answer's calls come first in the message after it.
+//! - Text of only white space is left out, since the API refuses it.
+//! - Ids of calls have the characters the API allows and are not used twice, even where another model made them.
 
 use std::{
     borrow::Cow,
@@ -145,7 +145,7 @@ pub(super) fn body(api: &Messages, request: &ModelRequest, conversation: &[Messa
     serde_json::to_vec(&body).map_err(|e| call::unwritable(&e))
 }
 
-/// Whether the API lets the model think now: if what it does at present began with calls, it began with thinking.
+/// Whether the API lets the model think now: if its current turn began with calls, it must have begun with thinking.
 fn may_think(messages: &[Wire<'_>]) -> bool {
     let is = |content: &Content<'_>, kind: fn(&Known<'_>) -> bool| matches!(content, Content::Known(k) if kind(k));
     let is_result = |content: &Content<'_>| is(content, |known| matches!(known, Known::ToolResult { .. }));
@@ -204,7 +204,7 @@ fn push<'a>(wire: &mut Vec<Wire<'a>>, role: Role, content: impl IntoIterator<Ite
 #[derive(Default)]
 struct Ids {
     used: HashSet<String>,
-    /// Those of the newest answer, by the ids that the journal has.
+    /// Those of the newest answer, by the ids in the journal.
     newest: HashMap<String, String>,
 }
 
@@ -238,12 +238,12 @@ impl Ids {
     }
 }
 
-/// The content of an answer of this model, as it came; `None` if it is not from it, or is not what it was.
+/// The content of an answer of this model, unchanged; `None` if it is another model's or no longer matches.
 fn as_it_came<'a>(answer: &'a Answer, model: &str, tools: &[ToolSpec], ids: &mut Ids) -> Option<Vec<Content<'a>>> {
     let opaque = Opaque::of(answer, model)?;
     let mut cutter = Cutter::new(answer);
     let mut parts = Vec::with_capacity(opaque.content.len());
-    // Thinking that was cut off has no signature, and thinking that nothing followed is refused by the API.
+    // Truncated thinking has no signature, and the API refuses thinking that nothing follows.
     let is_said = |content: &kept::Content| matches!(content, kept::Content::Text(1..) | kept::Content::Call);
     let followed = opaque.content.iter().rposition(is_said).map_or(0, |last| last + 1);
     for content in opaque.content.into_iter().take(followed) {
@@ -260,7 +260,7 @@ fn as_it_came<'a>(answer: &'a Answer, model: &str, tools: &[ToolSpec], ids: &mut
             kept::Content::Raw(raw) => Part::Ready(Content::Raw(raw)),
         });
     }
-    // Ids are taken only once it is sure that they are used.
+    // Ids are reserved only once it is certain that they are used.
     cutter.is_done().then(|| parts.into_iter().filter_map(|part| part.content(tools, ids)).collect())
 }
 
@@ -282,13 +282,13 @@ impl<'a> Part<'a> {
 }
 
 fn call_of<'a>(call: &'a ToolUse, tools: &[ToolSpec], ids: &mut Ids) -> Content<'a> {
-    // It is a JSON object's text, which is what a raw value is.
+    // The arguments are the text of a JSON object, so it is a valid raw value.
     let input = RawValue::from_string(sent::arguments(call).trim().to_owned());
     let input = input.or_else(|_| to_raw_value(&json!({}))).unwrap_or_default();
     Content::Known(Known::ToolUse { id: ids.of(&call.id), name: sent::name(call, tools), input })
 }
 
-/// An answer without what only its provider knows.
+/// An answer as plain text and calls, without the provider's own data.
 fn in_plain_words<'a>(answer: &'a Answer, tools: &[ToolSpec], ids: &mut Ids) -> Vec<Content<'a>> {
     let mut content = Vec::new();
     for block in &answer.blocks {

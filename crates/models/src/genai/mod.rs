@@ -1,13 +1,13 @@
 //! Gemini and Ollama in their own protocols, through the genai crate (spec M1), behind the feature `genai`.
 //!
-//! What genai 0.7.2 does not give, and what is done about it:
-//! - Its stream also ends where the connection closed early. An answer counts as complete only with a reason to stop
-//!   (Gemini) or with its counts of tokens (Ollama); else it is a transient error.
-//! - Arguments are parsed values: they are written as JSON anew, and that text is what is shown, approved and run.
-//! - Its lines have no limit; the events that come out of them have.
-//! - Ollama's adapter sends no key and no schema: the key is sent as a header, and the model is told the schema.
+//! What genai 0.7.2 lacks, and how that is handled:
+//! - Its stream also ends where the connection closed early. An answer counts as complete only with a stop reason
+//!   (Gemini) or with token counts (Ollama); otherwise it is a transient error.
+//! - Arguments are parsed values: they are serialised again, and that text is what is shown, approved and run.
+//! - Its lines have no limit; the events that come out of them have one.
+//! - Ollama's adapter sends neither key nor schema: the key is sent as a header, and the schema in the instructions.
 //!
-//! It reads no environment variable here, and talks to the configured address only.
+//! No environment variable is read here, and only the configured address is contacted.
 
 mod request;
 
@@ -55,12 +55,12 @@ pub struct GenaiConfig {
     pub api_key: Option<ApiKey>,
     /// The longest time in which the server may send nothing at all, before its first byte or after any.
     pub idle_timeout: Duration,
-    /// Headers that are added to every request. Their values are kept out of every text, as the key is.
+    /// Headers added to every request. Like the key, their values never appear in any text.
     pub headers: BTreeMap<String, ApiKey>,
     /// Most tokens of an answer; `None`: the provider's own bound.
     pub max_tokens: Option<u32>,
-    /// Which images the model takes: none, or those whose bytes are in the message; `None`: what [`default_images`] says of it. None of these
-    /// gets what is at an address, so [`TakesImages::All`] is refused.
+    /// Which images the model accepts: none, or those whose bytes are in the message; `None`: as [`default_images`]
+    /// says. These providers cannot fetch an image by its address, so [`TakesImages::All`] is refused.
     pub images: Option<TakesImages>,
 }
 
@@ -144,7 +144,7 @@ impl Genai {
         if api_key.as_ref().is_some_and(|key| key.expose().is_empty()) {
             return Err(ModelConfigError("the API key is empty".to_owned()));
         }
-        // What is added to it begins without a slash.
+        // What is appended to it has no leading slash.
         let endpoint = Endpoint::new(&base_url, &[""])?;
         if endpoint.url().query().is_some() {
             return Err(ModelConfigError("`base_url` must not have a query".to_owned()));
@@ -190,8 +190,8 @@ impl Genai {
 }
 
 impl Model for Genai {
-    /// Their own protocols take the bytes: Ollama gets nothing from elsewhere, and Gemini wants to know the type of what
-    /// stands at an address, which nobody here does.
+    /// Their own protocols take the bytes: Ollama fetches nothing, and Gemini needs the media type of what is at an
+    /// address, which is unknown here.
     fn images(&self) -> TakesImages {
         self.shared.images
     }
@@ -259,7 +259,7 @@ impl Shared {
         Opaque { by: format!("genai-{}", self.provider), model: self.model.to_string(), parts: Vec::new() }
     }
 
-    /// An error in words like those of the other providers. genai's own repeat the request.
+    /// An error worded like those of the other providers. genai's own texts repeat the request.
     fn error(&self, error: &::genai::Error) -> ModelError {
         use ::genai::Error;
         let (status, body) = match error {
@@ -310,11 +310,11 @@ enum Part {
     Text(usize),
     /// The next call, with the signatures that it carries.
     Call(Vec<String>),
-    /// A signature on its own: of the part that follows.
+    /// A signature on its own, for the part that follows.
     Signature(String),
 }
 
-/// Puts an answer together. Calls come whole, so one block is open at a time anyway.
+/// Assembles an answer. Calls come in one piece, so one block is open at a time anyway.
 struct Reader {
     opaque: Opaque,
     size: Size,
@@ -346,7 +346,7 @@ impl Reader {
             ChatStreamEvent::ToolCallChunk(chunk) => {
                 let ToolCall { call_id, fn_name, fn_arguments, thought_signatures } = chunk.tool_call;
                 let arguments = match fn_arguments {
-                    // Text that genai could not read is left as it came.
+                    // Text that genai could not parse stays as it came.
                     serde_json::Value::String(text) => text,
                     serde_json::Value::Null => "{}".to_owned(),
                     value => value.to_string(),
@@ -389,7 +389,7 @@ impl Reader {
                 reasoning_tokens: count(reasoning),
             }));
         }
-        // Only signatures say more than the blocks do.
+        // Only signatures add anything to the blocks.
         self.opaque.parts.retain(|part| !matches!(part, Part::Text(0)));
         let signed = |part: &Part| match part {
             Part::Signature(_) => true,

@@ -1,4 +1,4 @@
-//! The request in genai's words, from the conversation.
+//! Converts the conversation to a genai request.
 
 use ::genai::{
     adapter::AdapterKind,
@@ -90,7 +90,7 @@ fn user(said: &Content) -> MessageContent {
             ImageSource::Base64 { media_type, data } => {
                 Some(ContentPart::from_binary_base64(media_type.name(), data.clone(), None))
             }
-            // It takes none, and was given a note in its place.
+            // It accepts none, and was given a note instead.
             ImageSource::Url { .. } => None,
         },
     };
@@ -103,7 +103,7 @@ fn settle(messages: &mut Vec<ChatMessage>, results: &mut Vec<ToolResponse>) {
     }
 }
 
-/// The parts of an answer of this model, as they came; `None` if it is not from it, or is not what it was.
+/// The parts of an answer of this model, unchanged; `None` if it is another model's or no longer matches.
 fn as_it_came(answer: &Answer, own: &Opaque, tools: &[ToolSpec]) -> Option<Vec<ContentPart>> {
     let opaque: Opaque = serde_json::from_str(answer.opaque.as_deref()?.get()).ok()?;
     if opaque.by != own.by || opaque.model != own.model {

@@ -1,4 +1,4 @@
-//! From the events of a stream to the events of an answer.
+//! Turns the events of a stream into the events of an answer.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
@@ -44,7 +44,7 @@ struct Incomplete {
     reason: Option<String>,
 }
 
-/// An item of the output, as far as it is looked at.
+/// An output item, as far as it is read.
 #[derive(Default, Deserialize)]
 struct Output {
     #[serde(rename = "type")]
@@ -60,7 +60,7 @@ struct Output {
 }
 
 impl Output {
-    /// Only items that are taken apart have a form that is known.
+    /// Only items that are parsed here have a fixed form.
     fn read(raw: &RawValue) -> Result<Output, ModelError> {
         #[derive(Deserialize)]
         struct Kind {
@@ -83,34 +83,34 @@ struct ContentPart {
     refusal: Option<Piece>,
 }
 
-/// Puts an answer together.
+/// Assembles an answer.
 pub(super) struct Assembler {
     model: String,
     blocks: Blocks,
-    /// By the place in the output.
+    /// By index in the output.
     items: BTreeMap<u64, Place>,
-    /// The bytes of the blocks that are given out, by their number.
+    /// The bytes of the blocks that were emitted, by their number.
     given: HashMap<usize, usize>,
-    /// The calls that the provider asked to make, also before, by the id of its request.
+    /// The calls that the provider requested, also earlier, by the id of its request.
     asked: HashMap<String, Asked>,
     usage: Option<Usage>,
-    /// Why it is not complete, if the provider said so.
+    /// Why it is incomplete, if the provider said so.
     incomplete: Option<String>,
-    /// Whether what the model said is that it refuses.
+    /// Whether the model refused.
     refused: bool,
     finished: bool,
 }
 
 /// An item that has begun.
 enum Place {
-    /// Parts by their place: what they are, and their blocks.
+    /// Parts by their index: their kinds and blocks.
     Message {
         id: Option<String>,
         phase: Option<String>,
         parts: BTreeMap<u64, (Part, usize)>,
         done: bool,
     },
-    /// The block of its summary, and the item when it is there.
+    /// The block of its summary, and the item once it is complete.
     Reasoning {
         block: Option<usize>,
         part: u64,
@@ -179,7 +179,7 @@ impl Assembler {
                 return Ok(self.finished);
             }
             "error" => {
-                // The error is the event itself, or stands in it; the caller has the text.
+                // The error is the event itself, or a member of it; the caller has the text.
                 return Err(match event.error {
                     Some(error) => ReadError::Said(ErrorObject::read(&error)),
                     None => ModelError::transient(call::FAILED).into(),
@@ -190,13 +190,13 @@ impl Assembler {
         Ok(false)
     }
 
-    /// Takes the response as it is at its end.
+    /// Takes the response in its final form.
     fn end_response(&mut self, response: Response) -> Result<(), ReadError> {
         match response.status.as_deref() {
             Some("failed" | "cancelled") => {
                 return Err(match response.error {
                     Some(error) if error.get() != "null" => ReadError::Said(ErrorObject::read(&error)),
-                    _ => ModelError::transient("the provider gave up the answer and did not say why").into(),
+                    _ => ModelError::transient("the provider gave up the answer without saying why").into(),
                 });
             }
             Some("incomplete") => {
@@ -206,7 +206,7 @@ impl Assembler {
             Some("queued" | "in_progress") => return Ok(()),
             _ => {}
         }
-        // What was not streamed, or not to its end, is here.
+        // Contains what was not streamed, or not completely.
         for (at, item) in (0..).zip(response.output.unwrap_or_default()) {
             self.end(at, item)?;
         }
@@ -240,7 +240,7 @@ impl Assembler {
         Ok(())
     }
 
-    /// Takes a whole item. One that was taken before is not taken again.
+    /// Takes a complete item. One that was taken before is ignored.
     fn end(&mut self, at: u64, raw: Box<RawValue>) -> Result<(), ReadError> {
         self.begin(at, &raw)?;
         let item = Output::read(&raw)?;
@@ -293,8 +293,8 @@ impl Assembler {
         Ok(())
     }
 
-    /// A request to approve a call becomes a call. The same request again is none; another one under its id would
-    /// be approved by what was said to the first, so it is refused.
+    /// A request to approve a call becomes a call. A repetition of the same request is ignored; a different one under
+    /// its id would be covered by the decision on the first, so it is refused.
     fn approval(&mut self, at: u64, item: Output) -> Result<(), ReadError> {
         let (Some(id), Some(server_label), Some(name)) = (item.id, item.server_label, item.name) else {
             let what = "the provider asked to approve a call without saying which";
@@ -399,7 +399,7 @@ impl Assembler {
 impl Reader for Assembler {
     fn take(&mut self, event: &SseEvent, ready: &mut VecDeque<ModelEvent>) -> Result<bool, ReadError> {
         let data = event.data.trim();
-        // Some servers end their streams as chat completions end.
+        // Some servers end their streams like chat completions.
         if data.is_empty() || data == "[DONE]" {
             return Ok(data == "[DONE]" && self.finished);
         }
@@ -417,7 +417,7 @@ impl Reader for Assembler {
         let response: Response = serde_json::from_str(json).map_err(|e| malformed(&e))?;
         match (&response.error, &response.status) {
             (Some(error), None) if error.get() != "null" => return Err(ReadError::Said(ErrorObject::read(error))),
-            // JSON of something else is not an answer in which nothing was said.
+            // Unrelated JSON is not an empty answer.
             (_, None) if response.output.is_none() => {
                 return Err(ModelError::permanent(
                     "the provider answered with JSON that is no response: it has neither `status` nor `output`; is \
@@ -462,7 +462,7 @@ fn read_piece(raw: Option<&RawValue>) -> Result<Piece, ModelError> {
     raw.map(|raw| serde_json::from_str(raw.get()).map_err(|e| malformed(&e))).transpose().map(Option::unwrap_or_default)
 }
 
-/// Usage that cannot be read is no reason to lose an answer.
+/// Unreadable usage is no reason to lose an answer.
 fn read_usage(raw: &RawValue) -> Option<Usage> {
     #[derive(Deserialize)]
     struct Fields {

@@ -1,4 +1,4 @@
-//! What is kept of an answer beside its blocks, so that its items can go back as they came.
+//! What is kept of an answer beside its blocks, so that its items can be sent back unchanged.
 
 use countersign_core::conversation::Answer;
 use serde::{Deserialize, Serialize};
@@ -19,14 +19,14 @@ pub(super) struct Opaque {
 }
 
 impl Opaque {
-    /// What was kept of an answer, if it was given by this model.
+    /// What was kept of an answer, if this model gave it.
     pub(super) fn of(answer: &Answer, model: &str) -> Option<Opaque> {
         let opaque: Opaque = serde_json::from_str(answer.opaque.as_deref()?.get()).ok()?;
         (opaque.by == BY && opaque.model == model).then_some(opaque)
     }
 }
 
-/// A call that the provider asked to make.
+/// A call that the provider requested.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Asked {
     pub(super) server_label: String,
@@ -38,9 +38,9 @@ pub(super) struct Asked {
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Item {
-    /// Something that is the provider's alone, such as reasoning.
+    /// Something only the provider understands, such as reasoning.
     Raw(Box<RawValue>),
-    /// What the model said.
+    /// A message of the model.
     Message(Said),
     /// The next call of the answer.
     Call {
@@ -48,7 +48,7 @@ pub(super) enum Item {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         id: Option<String>,
     },
-    /// The next call of the answer, which stands for a request to approve one that the provider makes.
+    /// The next call of the answer, which represents a request to approve a call of the provider.
     Approval {
         /// The request's id.
         id: String,
@@ -65,7 +65,7 @@ pub(super) struct Said {
     /// The item's id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) id: Option<String>,
-    /// Whether it was said on the way or at the end, in the provider's words.
+    /// Whether it is a comment or the final answer, in the provider's terms.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) phase: Option<String>,
     /// Its parts, each with the bytes of its text.

@@ -1,14 +1,14 @@
 //! The OpenAI Responses API, streaming (spec M1, `openai`).
 //!
-//! Nothing is stored at the provider (`store: false`): each request carries the conversation. What the provider
-//! needs back with it (reasoning with its encrypted content, the items of MCP servers that it called, ids) is kept
-//! with the answer and goes back exactly as it came, in its order, to the same model only.
+//! Nothing is stored at the provider (`store: false`): each request carries the conversation. What the provider needs
+//! back with it (reasoning with its encrypted content, the items of MCP servers that it called, ids) is kept with the
+//! answer and goes back unchanged, in its order, to the same model only.
 //!
 //! Decisions:
 //! - An answer is over at `response.completed` or `response.incomplete`.
-//! - An item's text is what was streamed of it; only an item of which nothing was streamed is read from its end.
-//! - A request to approve a call of an MCP server that the provider calls is a call of `mcp__LABEL__TOOL` here, and
-//!   the result of that call is the answer to it (spec S13).
+//! - An item's text is what was streamed of it; the final item is read only if nothing of it was streamed.
+//! - A request to approve a call of a hosted MCP server becomes a call of `mcp__LABEL__TOOL` here, and the result of
+//!   that call is the answer to it (spec S13).
 
 mod answer;
 mod items;
@@ -29,7 +29,7 @@ use countersign_engine::{
     model::{Model, ModelConfigError, ModelError, ModelEvent, ModelRequest, TakesImages},
 };
 
-/// The beginnings of the names of OpenAI's models that refuse to be asked for encrypted reasoning.
+/// The prefixes of OpenAI model names that refuse a request for encrypted reasoning.
 const WITHOUT_REASONING: [&str; 5] = ["gpt-3", "gpt-4", "chatgpt-", "ft:gpt-3", "ft:gpt-4"];
 
 /// How a model behind the Responses API is reached.
@@ -43,24 +43,24 @@ pub struct OpenAiConfig {
     pub api_key: Option<ApiKey>,
     /// The longest time in which the server may send nothing at all, before its first byte or after any.
     pub idle_timeout: Duration,
-    /// Headers that are added to every request. Their values are kept out of every text, as the key is.
+    /// Headers added to every request. Like the key, their values never appear in any text.
     pub headers: BTreeMap<String, ApiKey>,
-    /// How much it is to reason, in the provider's words: `minimal`, `low`, `medium`, `high` …
+    /// How much it reasons, in the provider's terms: `minimal`, `low`, `medium`, `high` …
     pub reasoning_effort: Option<String>,
-    /// Whether summaries of its reasoning are asked for; they are shown as its thinking.
+    /// Whether summaries of its reasoning are requested; they are shown as its thinking.
     pub reasoning_summary: bool,
-    /// Whether its reasoning is asked for in the encrypted form that goes back with the next request. `None` leaves
-    /// it out for OpenAI's models that cannot reason, which refuse it.
+    /// Whether its reasoning is requested in the encrypted form that goes back with the next request. `None` omits it
+    /// for OpenAI's models that cannot reason, which refuse it.
     pub encrypted_reasoning: Option<bool>,
     /// Most tokens of an answer, reasoning included.
     pub max_tokens: Option<u32>,
-    /// Which images the model takes; `None`: what [`default_images`] says of it. A message with another one is refused before anything
-    /// is stored.
+    /// Which images the model accepts; `None`: as [`default_images`] says. A message with any other image is refused
+    /// before anything is stored.
     pub images: Option<TakesImages>,
 }
 
 impl OpenAiConfig {
-    /// OpenAI itself, 120 s idle, no key, everything else as the provider has it.
+    /// OpenAI itself, 120 s idle, no key, otherwise the provider's defaults.
     #[must_use]
     pub fn new(model: impl Into<String>) -> OpenAiConfig {
         OpenAiConfig {
@@ -162,7 +162,7 @@ impl Protocol for Responses {
     }
 }
 
-/// What reads an answer.
+/// The reader of its answers.
 #[cfg(feature = "fuzzing")]
 pub(super) fn reader() -> impl super::call::Reader {
     Assembler::new("m", std::collections::HashMap::new())

@@ -152,7 +152,7 @@ fn function(tool: &ToolSpec) -> Value {
 fn input<'a>(model: &str, tools: &[ToolSpec], hosted: &[HostedMcp], conversation: &'a [Message]) -> Vec<Input<'a>> {
     let is_hosted = |tool: &str| hosted.iter().any(|server| server.has(tool));
     let mut input = Vec::with_capacity(conversation.len());
-    // The calls of the newest answer that stand for requests of the provider, with the requests' ids.
+    // Calls of the newest answer that represent requests of the provider, with the requests' ids.
     let mut asked: Vec<(&str, String)> = Vec::new();
     let newest = conversation.iter().rposition(|message| matches!(message, Message::Assistant(_)));
     let made = made(model, conversation);
@@ -189,8 +189,9 @@ fn user(said: &content::Content) -> Input<'_> {
     Input::Parts { role: "user", content: parts.collect() }
 }
 
-/// What a call came to: an answer to the provider's request, or an output. The provider runs what it is told yes about, so it is told so in
-/// the next request, and later only beside the call that it has made; it keeps no conversation by which it could know.
+/// The result of a call: an answer to the provider's request, or an output. The provider runs what is approved, so
+/// approval is sent in the next request only, and later only beside the call that it made; it keeps no conversation to
+/// know by.
 fn result_of<'a>(
     result: &'a ToolResult,
     asked: &[(&str, String)],
@@ -205,7 +206,7 @@ fn result_of<'a>(
             };
             Tagged::McpApprovalResponse { approval_request_id: request.clone(), approve, reason }
         }
-        // The provider does not know the request any more, so nothing is made of it.
+        // The provider no longer knows the request, so nothing is sent for it.
         None if is_hosted(&result.name) && hosted_mcp::answer(&result.text, result.is_error).0 => {
             Tagged::FunctionCallOutput { call_id: &result.id, output: Locale::En.text(Text::OutcomeUnknown) }
         }
@@ -213,7 +214,7 @@ fn result_of<'a>(
     }
 }
 
-/// The items of an answer of this model, as they came; `None` if it is not from it, or is not what it was.
+/// The items of an answer of this model, unchanged; `None` if it is another model's or no longer matches.
 fn as_it_came<'a>(
     answer: &'a Answer,
     model: &str,
@@ -229,7 +230,7 @@ fn as_it_came<'a>(
         kept.retain(|item| !is_reference(item));
         kept.iter_mut().for_each(forget_id);
     }
-    // Reasoning that nothing followed is refused by the API.
+    // The API refuses reasoning that nothing follows.
     let followed = kept.iter().rposition(|item| !is_reasoning(item)).map_or(0, |last| last + 1);
     for item in kept.into_iter().take(followed) {
         items.push(match item {
@@ -256,7 +257,7 @@ fn as_it_came<'a>(
     cutter.is_done().then_some(items)
 }
 
-/// The calls that the provider asked to make so far, by the id of its request.
+/// The calls that the provider requested so far, by the id of its request.
 pub(super) fn asked_before(model: &str, conversation: &[Message]) -> HashMap<String, Asked> {
     let mut asked = HashMap::new();
     for message in conversation {
@@ -277,7 +278,7 @@ pub(super) fn asked_before(model: &str, conversation: &[Message]) -> HashMap<Str
     asked
 }
 
-/// The provider's requests of which the conversation has the call that it has made.
+/// The provider's requests whose calls are in the conversation.
 fn made(model: &str, conversation: &[Message]) -> HashSet<String> {
     let of = |message: &Message| match message {
         Message::Assistant(answer) => Opaque::of(answer, model).map(|opaque| opaque.items),
@@ -311,7 +312,7 @@ fn is_reasoning(item: &Item) -> bool {
     reasoning(item).is_some()
 }
 
-/// Whether it is reasoning that holds nothing itself.
+/// Whether it is reasoning by reference only.
 fn is_reference(item: &Item) -> bool {
     let empty = |item: RawItem<'_>| {
         item.encrypted_content.is_none_or(|raw| raw.get() == "null")
@@ -331,7 +332,7 @@ fn call_of<'a>(call: &'a ToolUse, id: Option<String>, tools: &[ToolSpec]) -> Tag
     Tagged::FunctionCall { id, call_id: &call.id, name: sent::name(call, tools), arguments: sent::arguments(call) }
 }
 
-/// An answer without what only its provider knows.
+/// An answer as plain text and calls, without the provider's own data.
 fn in_plain_words<'a>(answer: &'a Answer, tools: &[ToolSpec]) -> Vec<Input<'a>> {
     let mut items: Vec<Input<'a>> = Vec::new();
     for block in &answer.blocks {

@@ -1,4 +1,4 @@
-//! From the chunks of a stream to the events of an answer, one block open at a time.
+//! Turns the chunks of a stream into the events of an answer, one block open at a time.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -31,7 +31,7 @@ struct Chunk {
 struct Choice {
     index: Option<u64>,
     delta: Option<Delta>,
-    /// What an answer that is not streamed has instead of `delta`.
+    /// Used instead of `delta` in an answer that is not streamed.
     message: Option<Delta>,
     finish_reason: Option<String>,
 }
@@ -62,14 +62,14 @@ struct FunctionDelta {
     arguments: Option<Box<RawValue>>,
 }
 
-/// Puts an answer together. Blocks come out in the order in which they began: the first one at once, as it
-/// is written, the later ones as soon as those before them can get no more, which for a call is known when
-/// its arguments are a whole JSON value, or at the end.
+/// Assembles an answer. Blocks come out in the order in which they began: the first one at once, as it is written, the
+/// later ones as soon as those before them are over, which for a call is when its arguments are a complete JSON value,
+/// or at the end.
 pub(super) struct Assembler {
-    /// The blocks that are not given out completely.
+    /// The blocks that are not completely emitted.
     blocks: VecDeque<Block>,
     calls: Vec<Call>,
-    /// The number of blocks that are given out completely.
+    /// The number of blocks that are completely emitted.
     gone: usize,
     by_index: HashMap<u64, usize>,
     by_id: HashMap<String, usize>,
@@ -79,16 +79,16 @@ pub(super) struct Assembler {
     thinking_blocks: Whole,
     opaque: Opaque,
     any: bool,
-    /// Why the answer is not whole, if the provider said so.
+    /// Why the answer is incomplete, if the provider said so.
     cut: Option<Cut>,
-    /// Whether what the model said is that it refuses.
+    /// Whether the model refused.
     refused: bool,
     finished: bool,
 }
 
 struct Block {
     kind: Kind,
-    /// What is not given out yet.
+    /// What is not emitted yet.
     pending: Pieces,
 }
 
@@ -96,13 +96,13 @@ struct Block {
 enum Kind {
     Text,
     Thinking,
-    /// The call's place in the answer.
+    /// The call's index in the answer.
     Call(usize),
 }
 
 #[derive(Default)]
 struct Call {
-    /// The place of its block, counted from the answer's first.
+    /// The index of its block in the answer.
     block: usize,
     id: String,
     name: String,
@@ -131,7 +131,7 @@ impl Assembler {
         }
     }
 
-    /// Takes one chunk and gives out what can be given out.
+    /// Takes one chunk and emits what can be emitted.
     fn take_chunk(&mut self, json: &str, ready: &mut VecDeque<ModelEvent>) -> Result<(), ReadError> {
         let chunk: Chunk = serde_json::from_str(json).map_err(|e| malformed(&e))?;
         if let Some(error) = chunk.error {
@@ -141,7 +141,7 @@ impl Assembler {
             self.usage = read_usage(&usage).or(self.usage);
         }
         for choice in chunk.choices.unwrap_or_default() {
-            // One choice is asked for; the others of a server that gives more are not ours.
+            // One choice is requested; a server's extra ones are ignored.
             if choice.index.unwrap_or(0) != 0 {
                 continue;
             }
@@ -221,7 +221,7 @@ impl Assembler {
         if let Some(index) = delta.index {
             self.by_index.insert(index, at);
         }
-        // What some servers write for no arguments, and others before the first of them.
+        // Some servers write this for no arguments, and others before the first fragment.
         let args = if args.bytes() == b"null" && self.calls[at].args.is_empty() { Piece::default() } else { args };
         self.size.grow(args.bytes().len())?;
         if let Some(extra) = delta.extra_content {
@@ -242,7 +242,7 @@ impl Assembler {
             if args.bytes().trim_ascii().is_empty() {
                 return Ok(());
             }
-            let message = format!("the provider went on with the arguments of call {}, which were complete", at + 1);
+            let message = format!("the provider continued the arguments of call {}, which were complete", at + 1);
             return Err(ModelError::transient(message));
         }
         call.args.feed(args.bytes());
@@ -302,7 +302,7 @@ impl Assembler {
                         return;
                     }
                     if !mem::replace(&mut call.begun, true) {
-                        // An id that an earlier call has is no id: an empty one is replaced by the runner.
+                        // A duplicate id counts as none: the runner replaces an empty one.
                         let own = self.by_id.get(&call.id) == Some(&at);
                         let id = if own { call.id.clone() } else { String::new() };
                         ready.push_back(ModelEvent::ToolUse { id, name: call.name.clone() });
@@ -328,7 +328,7 @@ impl Reader for Assembler {
     fn take(&mut self, event: &SseEvent, ready: &mut VecDeque<ModelEvent>) -> Result<bool, ReadError> {
         let data = event.data.trim();
         if data == "[DONE]" {
-            // The end mark completes whatever came before it. Before everything it is the end of nothing.
+            // The end mark completes whatever came before it; at the very start there is nothing to complete.
             self.finished |= self.any;
             return Ok(self.any);
         }
@@ -369,7 +369,7 @@ impl Reader for Assembler {
     }
 }
 
-/// Follows the brackets of an argument text, to know when it is a whole JSON value.
+/// Follows the brackets of an argument text, to know when it is a complete JSON value.
 #[derive(Default)]
 struct Scan {
     state: ScanState,
@@ -384,7 +384,7 @@ enum ScanState {
     Empty,
     Open,
     Whole,
-    /// No object or array, or more than one value: its end cannot be known.
+    /// Not an object or array, or more than one value: its end cannot be known.
     Unknown,
 }
 
@@ -431,7 +431,7 @@ fn read_string(raw: &RawValue) -> Result<Piece, ModelError> {
     serde_json::from_str(raw.get()).map_err(|e| malformed(&e))
 }
 
-/// Argument text is a string; servers that send the object itself mean its text.
+/// Argument text is a string; a server that sends the object itself means its text.
 fn read_arguments(raw: &RawValue) -> Result<Piece, ModelError> {
     if raw.get().starts_with('"') { read_string(raw) } else { Ok(raw.get().into()) }
 }
@@ -457,7 +457,7 @@ fn read_content(raw: &RawValue) -> Result<Vec<(Kind, Piece)>, ModelError> {
     Ok(texts)
 }
 
-/// Usage that cannot be read is no reason to lose an answer.
+/// Unreadable usage is no reason to lose an answer.
 fn read_usage(raw: &RawValue) -> Option<Usage> {
     #[derive(Deserialize)]
     struct Fields {

@@ -1,4 +1,4 @@
-//! What is kept of an answer beside its blocks, so that it can go back as it came.
+//! What is kept of an answer beside its blocks, so that it can be sent back unchanged.
 
 use std::collections::BTreeMap;
 
@@ -24,13 +24,13 @@ pub(super) struct Opaque {
     /// The name under which reasoning text came.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) reasoning_field: Option<String>,
-    /// OpenRouter's blocks of reasoning, with what proves that they are the model's.
+    /// OpenRouter's blocks of reasoning, with their signatures.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) reasoning_details: Vec<Box<RawValue>>,
     /// LiteLLM's.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) thinking_blocks: Vec<Box<RawValue>>,
-    /// By the call's place in the answer, from 0.
+    /// By the call's index in the answer.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) extra_content: BTreeMap<usize, Box<RawValue>>,
     /// Of the message itself.
@@ -49,32 +49,32 @@ impl Opaque {
     }
 }
 
-/// Blocks of reasoning that a stream brings piece by piece, put together again: providers check that they come back
-/// as the model made them, and a piece is none. A block that came in one piece stays as it came, byte for byte.
+/// Blocks of reasoning that were streamed in pieces, reassembled: providers check that they come back as the model made
+/// them. A block that came in one piece stays as it came, byte for byte.
 #[derive(Default)]
 pub(super) struct Whole(Vec<Part>);
 
 struct Part {
-    /// It came in one piece.
+    /// Set if it came in one piece.
     raw: Option<Box<RawValue>>,
-    /// Everything but the text and the signature, as it came.
+    /// Everything except the text and the signature, as it came.
     rest: BTreeMap<String, Box<RawValue>>,
-    /// The member in which its text is, if it has one that is known.
+    /// The member with its text, if it is a known one.
     text_in: Option<&'static str>,
     text: Pieces,
     signature: Pieces,
     signed: bool,
 }
 
-/// The kinds of blocks with text, and the members in which it is.
+/// The kinds of blocks with text, and the members that hold it.
 const TEXTS: [(&str, &str); 3] =
     [("\"thinking\"", "thinking"), ("\"reasoning.text\"", "text"), ("\"reasoning.summary\"", "summary")];
 
 impl Whole {
-    /// Takes the next piece, and gives out its text.
+    /// Takes the next piece, and returns its text.
     ///
     /// # Errors
-    /// It is no JSON object.
+    /// It is not a JSON object.
     pub(super) fn push(&mut self, raw: Box<RawValue>) -> Result<Piece, ModelError> {
         let mut rest: BTreeMap<String, Box<RawValue>> = serde_json::from_str(raw.get()).map_err(|e| malformed(&e))?;
         let kind = rest.get("type").map(|kind| kind.get());
@@ -83,7 +83,7 @@ impl Whole {
         let signature = text_in.and_then(|_| string(&mut rest, "signature")).unwrap_or_default();
         let has_text = !text.bytes().is_empty();
         if let Some(open) = self.0.last_mut()
-            && open.goes_on(text_in, &rest, has_text)
+            && open.continues(text_in, &rest, has_text)
         {
             open.raw = None;
             open.text.push(&text);
@@ -118,8 +118,8 @@ impl Whole {
 }
 
 impl Part {
-    /// Whether a piece belongs to it. Text that comes after the signature is another block's.
-    fn goes_on(&self, text_in: Option<&str>, rest: &BTreeMap<String, Box<RawValue>>, has_text: bool) -> bool {
+    /// Whether a piece continues this block. Text after the signature belongs to another block.
+    fn continues(&self, text_in: Option<&str>, rest: &BTreeMap<String, Box<RawValue>>, has_text: bool) -> bool {
         let at = |of: &BTreeMap<String, Box<RawValue>>| of.get("index").map(|index| index.get().to_owned());
         text_in.is_some()
             && self.text_in == text_in
@@ -139,7 +139,7 @@ impl Part {
     }
 }
 
-/// Takes a member that is a string; one that is not stays.
+/// Removes a member that is a string; any other stays.
 fn string(rest: &mut BTreeMap<String, Box<RawValue>>, name: &str) -> Option<Piece> {
     let text = serde_json::from_str(rest.get(name)?.get()).ok()?;
     rest.remove(name);

@@ -1,6 +1,6 @@
 //! The OpenAI Chat Completions API, streaming, and every server that speaks it (spec M1, `openai-chat`).
 //!
-//! It is our own adapter on reqwest and not the genai crate (0.7.2), which loses what is needed here:
+//! It is our own adapter on reqwest, not the genai crate (0.7.2), which loses what is needed here:
 //! - its stream ends without an error when the connection closes before `finish_reason` and `[DONE]`;
 //! - it drops the index of a call's fragments and makes up ids for fragments that have none, so that
 //!   interleaved calls cannot be told apart; with its own accumulation on, an index from the server
@@ -14,8 +14,9 @@
 //! - A fragment belongs to the call with its `index`; without one, to the call with its `id`, else to the
 //!   newest call. A repeated index with another id and name begins a new call, since some servers send 0 always.
 //! - Reasoning is read from `reasoning_content`, else `reasoning`; a refusal is text.
-//! - `reasoning_details` (OpenRouter), `thinking_blocks` (LiteLLM) and `extra_content` (Gemini) of the answer and of its
-//!   calls, in which signatures are, go back as they came, put together from their pieces, to the same model only. Reasoning text goes back under the name it came by, with calls of the current turn.
+//! - `reasoning_details` (OpenRouter), `thinking_blocks` (LiteLLM) and `extra_content` (Gemini) of the answer and of
+//!   its calls, which contain signatures, go back unchanged, reassembled from their pieces, to the same model only.
+//!   Reasoning text goes back under the name it came by, with calls of the current turn.
 
 mod answer;
 mod kept;
@@ -47,13 +48,13 @@ pub struct OpenAiChatConfig {
     pub api_key: Option<ApiKey>,
     /// The longest time in which the server may send nothing at all, before its first byte or after any.
     pub idle_timeout: Duration,
-    /// Headers that are added to every request. Their values are kept out of every text, as the key is.
+    /// Headers added to every request. Like the key, their values never appear in any text.
     pub headers: BTreeMap<String, ApiKey>,
-    /// Most tokens of an answer, reasoning included; `None`: the provider's own bound. It is sent as `max_tokens`, but to
-    /// OpenAI itself and to Azure as `max_completion_tokens`, since their newer models refuse the other name.
+    /// Most tokens of an answer, including reasoning; `None`: the provider's default. It is sent as `max_tokens`, but
+    /// to OpenAI itself and to Azure as `max_completion_tokens`, since their newer models refuse the other name.
     pub max_tokens: Option<u32>,
-    /// Which images the model takes; `None`: what [`default_images`] says of it. A message with another one is refused before anything
-    /// is stored.
+    /// Which images the model accepts; `None`: as [`default_images`] says. A message with any other image is refused
+    /// before anything is stored.
     pub images: Option<TakesImages>,
 }
 
@@ -81,12 +82,12 @@ pub struct OpenAiChat {
 
 struct Chat {
     model: Arc<str>,
-    /// The bound on an answer, and the name under which it is sent.
+    /// The limit of an answer, and the name under which it is sent.
     max_tokens: Option<(&'static str, u32)>,
     images: TakesImages,
 }
 
-/// The name of the bound on an answer at this address.
+/// The name of the limit at this address.
 fn max_tokens_name(base_url: &str) -> &'static str {
     let url = reqwest::Url::parse(base_url.trim()).ok();
     let host = url.as_ref().and_then(|url| url.host_str()).unwrap_or_default();
@@ -161,7 +162,7 @@ impl Protocol for Chat {
     }
 }
 
-/// What reads an answer.
+/// The reader of its answers.
 #[cfg(feature = "fuzzing")]
 pub(super) fn reader() -> impl super::call::Reader {
     Assembler::new("m")

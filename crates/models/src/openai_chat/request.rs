@@ -67,7 +67,7 @@ enum Wire<'a> {
     Tool { tool_call_id: &'a str, content: &'a str },
 }
 
-/// What a user said: one string unless there are images in it, since not every server takes parts.
+/// A user's text: one string unless it has images, since not every server accepts parts.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Said<'a> {
@@ -106,7 +106,7 @@ impl<'a> Said<'a> {
         }
     }
 
-    /// This, and what was said after it.
+    /// Appends what was said after it.
     fn join(&mut self, more: Said<'a>) {
         *self = match (std::mem::replace(self, Said::Parts(Vec::new())), more) {
             (Said::Text(mut text), Said::Text(more)) => {

@@ -7,21 +7,21 @@
 //!    {"error": "the model is on fire"}],
 //!  "at_end": "stop", "chunk_chars": 8}
 //! ```
-//! The n-th answer of a session takes entry n (from 0), counted by the name that the model has in journals: agents with scripts of
-//! their own need a name for each, `Agent::new("helper", ("second script", model))`. Past the end the text is `(end of script)`, or with
-//! `"at_end": "repeat"` the script starts over. An entry that gave no answer (its call failed or was cut
-//! off) is used again.
+//! The n-th answer of a session takes entry n (from 0), counted by the model's name in journals: agents with scripts of
+//! their own need a name for each, `Agent::new("helper", ("second script", model))`. Past the end the text is `(end of
+//! script)`, or with `"at_end": "repeat"` the script starts over. An entry that gave no answer (its call failed or was
+//! cut off) is used again.
 //!
-//! - `args` is an object, whose text is given byte for byte as it stands in the file, or a string, which is
-//!   the argument text itself, so that a script can also play a model that writes broken JSON.
+//! - `args` is an object, whose text is passed on byte for byte, or a string, which is the argument text itself, so
+//!   that a script can also play a model that writes broken JSON.
 //! - `id` defaults to `call_{answer}_{i}`, both from 1, which is unique in a session.
-//! - `{{ last_user }}` and `{{ last_tool_result }}` in `text`, `thinking`, `error` and `args` stand for the
+//! - `{{ last_user }}` and `{{ last_tool_result }}` in `text`, `thinking`, `error` and `args` are replaced by the
 //!   newest user message and tool result; inside a JSON string of `args` they are escaped for it.
-//! - `error` fails the call for good, with this text, after whatever else the entry has.
-//! - `stop_reason` says that the answer is not whole: `max_tokens`, `refusal`, `content_filter` or `incomplete`.
+//! - `error` fails the call permanently, with this text, after whatever else the entry has.
+//! - `stop_reason` marks an incomplete answer: `max_tokens`, `refusal`, `content_filter` or `incomplete`.
 //! - `chunk_chars` cuts texts and arguments into parts of that many characters.
-//! - `delay_ms` is how long the answer takes in all: it is divided evenly over the answer's parts, each of
-//!   which waits for its share first. Without `chunk_chars` each text and each argument text is one part.
+//! - `delay_ms` is how long the whole answer takes: it is divided evenly over the answer's parts, each of which waits
+//!   for its share first. Without `chunk_chars` each text and each argument text is one part.
 
 mod parse;
 mod template;
@@ -61,7 +61,7 @@ struct Entry {
     parts: Vec<Part>,
     /// How the answer ends: completely, or with an error of this text.
     error: Option<Template>,
-    /// Why it is not whole, if it is not.
+    /// Why it is incomplete, if it is.
     cut: Option<Cut>,
     delay: Duration,
     /// Whether a part is a template, so that the conversation is needed.
@@ -86,7 +86,7 @@ impl Scripted {
     /// Reads a script.
     ///
     /// # Errors
-    /// The text is not a script (spec M4): where, and what would be right.
+    /// The text is not a script (spec M4): the error says where, and how to fix it.
     pub fn from_json(text: &str) -> Result<Scripted, ScriptError> {
         Ok(Scripted { script: Arc::new(parse::script(text)?), images: TakesImages::All })
     }
@@ -103,7 +103,7 @@ impl Scripted {
 }
 
 impl Scripted {
-    /// Which images the model it plays takes; all, unless this says otherwise.
+    /// Which images the simulated model accepts; all by default.
     #[must_use]
     pub fn with_images(mut self, takes: TakesImages) -> Scripted {
         self.images = takes;
@@ -172,7 +172,7 @@ async fn filled(
     }
     let mut events: Vec<_> = events.into_iter().map(Ok).collect();
     events.extend(entry.ending(&fills));
-    // The beginning of a call and the end come without a wait of their own.
+    // The start of a call and the end have no delay of their own.
     let waits = |event: &Result<ModelEvent, ModelError>| {
         matches!(event, Ok(ModelEvent::Text(_) | ModelEvent::Thinking(_) | ModelEvent::Input(_)))
     };
@@ -208,7 +208,7 @@ impl Entry {
 }
 
 impl Part {
-    /// The event of a part that is no template.
+    /// The event of a part that is not a template.
     fn event(&self, answer: u64) -> ModelEvent {
         match self {
             Part::Text(text) => ModelEvent::Text(text.source().to_owned()),

@@ -13,10 +13,10 @@ use serde_json::value::RawValue;
 
 use super::{Entry, Part, Script, template::Template};
 
-/// What is said when the script is over (spec M4).
+/// The text after the end of the script (spec M4).
 const END: &str = "(end of script)";
 
-/// Why a script was refused. Its text says where, and what would be right.
+/// Why a script was refused. Its text says where, and how to fix it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScriptError {
     /// The file, if it came from one.
@@ -63,14 +63,14 @@ impl ScriptError {
 
     fn from_serde(error: &serde_json::Error) -> ScriptError {
         let message = error.to_string();
-        // serde_json ends its messages with the place, which we say first.
+        // serde_json ends its messages with the place, which is already at the beginning.
         let place = format!(" at line {} column {}", error.line(), error.column());
         let message = message.strip_suffix(&place).unwrap_or(&message);
         ScriptError { file: None, line: error.line(), column: error.column(), message: with_nearest(message) }
     }
 }
 
-/// Adds the nearest right name to serde's "unknown field" and "unknown variant".
+/// Adds the nearest valid name to serde's "unknown field" and "unknown variant".
 fn with_nearest(message: &str) -> String {
     let mut names = message.split('`').skip(1).step_by(2);
     let unknown = message.starts_with("unknown ").then(|| names.next()).flatten();
@@ -129,7 +129,7 @@ struct CallFile<'a> {
 }
 
 pub(super) fn script(text: &str) -> Result<Script, ScriptError> {
-    // A byte order mark is what some editors leave.
+    // Some editors leave a byte order mark.
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let file: ScriptFile<'_> = serde_json::from_str(text).map_err(|e| ScriptError::from_serde(&e))?;
     if file.chunk_chars == Some(0) {
@@ -183,7 +183,7 @@ impl Reader<'_> {
         Ok(entry)
     }
 
-    /// Appends a text, cut if it is plain; a template is cut when it is filled in.
+    /// Appends a text, cut if it is plain; a template is cut once it is filled in.
     fn push(&self, template: Template, part: fn(Template) -> Part, parts: &mut Vec<Part>) {
         if template.is_plain() {
             parts.extend(self.cut_plain(template.source()).map(part));
@@ -215,7 +215,7 @@ impl Reader<'_> {
     }
 }
 
-/// Cuts a text into parts of so many characters; 0 is one part. An empty text has none.
+/// Cuts a text into parts of this many characters; 0 is one part. An empty text has none.
 pub(super) fn cut(text: &str, chars: usize) -> impl Iterator<Item = &str> {
     let mut rest = text;
     std::iter::from_fn(move || {

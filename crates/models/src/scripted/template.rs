@@ -18,7 +18,7 @@ const NAMES: [(&str, Name); 2] = [("last_user", Name::LastUser), ("last_tool_res
 #[derive(Debug)]
 pub(super) struct Template {
     source: String,
-    /// The placeholders and where they stand in `source`, in order.
+    /// The placeholders and their ranges in `source`, in order.
     holes: Vec<(std::ops::Range<usize>, Name)>,
 }
 
@@ -30,7 +30,7 @@ pub(super) struct Fills {
 }
 
 impl Fills {
-    /// Asks the conversation for what the entry uses, and for nothing if it uses nothing.
+    /// Asks the conversation only for what the entry uses.
     pub(super) async fn load(entry: &Entry, conversation: &dyn Transcript) -> Result<Fills, ModelError> {
         let uses = |name| entry.templates().any(|template| template.holes.iter().any(|(_, hole)| *hole == name));
         let mut fills = Fills::default();
@@ -88,7 +88,7 @@ impl Template {
         self.holes.is_empty()
     }
 
-    /// The text as it stands in the script.
+    /// The text as it is in the script.
     pub(super) fn source(&self) -> &str {
         &self.source
     }
@@ -120,8 +120,8 @@ impl Template {
         })
     }
 
-    /// `put` gets the output, the text since the placeholder before, and the placeholder. What comes after more than an answer
-    /// may have is left out: so much is refused.
+    /// `put` gets the output, the text since the previous placeholder, and the placeholder. Output beyond the limit of
+    /// an answer is dropped: an answer of that size is refused anyway.
     fn fill(&self, mut put: impl FnMut(&mut String, &str, Name)) -> String {
         let mut out = String::with_capacity(self.source.len());
         let mut from = 0;

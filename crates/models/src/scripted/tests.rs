@@ -151,7 +151,7 @@ async fn m4_an_error_fails_the_call_for_good_after_what_else_the_entry_has() {
 }
 
 #[tokio::test]
-async fn m4_chunks_have_so_many_characters_and_join_to_the_same_text() {
+async fn m4_chunks_have_the_given_length_and_join_to_the_same_text() {
     let model = script(
         r#"{"turns": [{"text": "đặt lệnh", "tool_calls": [{"name": "t", "args": {"a": 1.0}}]},
             {"text": "<{{ last_user }}>"}], "chunk_chars": 3}"#,

@@ -1,4 +1,4 @@
-//! The cipher: AES-256-GCM, with keys and random numbers as this system has them.
+//! The cipher: AES-256-GCM, with keys and random numbers from the system.
 
 use aes_gcm::{
     Aes256Gcm, KeyInit as _, Nonce, Tag,
@@ -30,7 +30,8 @@ pub(super) fn random<const N: usize>() -> Result<[u8; N], String> {
 pub(super) struct Cipher(Aes256Gcm);
 
 impl Cipher {
-    /// Reads a key: 32 bytes as base64, or as 64 hexadecimal digits. An error is to be said after the key's id.
+    /// Reads a key: 32 bytes as base64, or as 64 hexadecimal digits. An error continues a sentence that begins with the
+    /// key's id.
     pub(super) fn parse(text: &str) -> Result<Cipher, &'static str> {
         let mut bytes = Zeroizing::new([0; KEY_BYTES]);
         if !decode(text.trim(), &mut bytes) {
@@ -39,12 +40,12 @@ impl Cipher {
         Aes256Gcm::new_from_slice(&*bytes).map(Cipher).map_err(|_| "cannot be used")
     }
 
-    /// Encrypts a text where it stands; the tag is over it and `bound`. `None`: it is too long.
+    /// Encrypts a text in place; the tag is over it and `bound`. `None`: it is too long.
     pub(super) fn seal(&self, nonce: [u8; NONCE], bound: &[u8], text: &mut [u8]) -> Option<[u8; TAG]> {
         self.0.encrypt_inout_detached(&Nonce::from(nonce), bound, text.into()).ok().map(Into::into)
     }
 
-    /// Decrypts a text where it stands, if the tag is over it and `bound`.
+    /// Decrypts a text in place, if the tag is over it and `bound`.
     pub(super) fn open(&self, nonce: [u8; NONCE], bound: &[u8], text: &mut [u8], tag: [u8; TAG]) -> bool {
         self.0.decrypt_inout_detached(&Nonce::from(nonce), bound, text.into(), &Tag::from(tag)).is_ok()
     }
@@ -59,7 +60,7 @@ fn decode(text: &str, into: &mut [u8; KEY_BYTES]) -> bool {
             both.is_some()
         });
     }
-    // A little more than a key, which the decoder asks for.
+    // The decoder asks for a little more than a key.
     let mut room = Zeroizing::new([0; KEY_BYTES + 4]);
     let decoded = BASE64.decode_slice(text, &mut *room) == Ok(KEY_BYTES);
     if decoded {

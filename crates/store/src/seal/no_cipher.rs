@@ -4,7 +4,6 @@ use super::{NONCE, TAG};
 
 const NONE: &str = "cannot be used: this build cannot encrypt, it is without the feature `encryption`";
 
-/// There are none.
 pub(super) fn random<const N: usize>() -> Result<[u8; N], String> {
     Err(NONE.to_owned())
 }
@@ -13,7 +12,6 @@ pub(super) fn random<const N: usize>() -> Result<[u8; N], String> {
 pub(super) enum Cipher {}
 
 impl Cipher {
-    /// No key can be read.
     pub(super) fn parse(_: &str) -> Result<Cipher, &'static str> {
         Err(NONE)
     }

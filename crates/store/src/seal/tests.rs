@@ -1,4 +1,4 @@
-//! Spec X: what is sealed opens where it was sealed, and nowhere else.
+//! Spec X: a sealed value opens where it was sealed, and nowhere else.
 
 use proptest::prelude::*;
 
@@ -102,7 +102,7 @@ fn x_the_key_of_a_value_is_found_by_its_id_and_a_missing_one_is_named() {
 
 /// Made by OpenSSL from the description above.
 #[test]
-fn x_the_format_stays_what_it_is() {
+fn x_the_format_is_stable() {
     let hex = "01016b000102030405060708090a0b246db86fa08bb625c68f2a85fe24cf886f3ccfd2471766";
     let sealed: Vec<u8> =
         (0..hex.len()).step_by(2).map(|i| u8::from_str_radix(&hex[i..i + 2], 16).expect("hex")).collect();

@@ -21,12 +21,12 @@ use super::{
     unfinished,
 };
 
-/// An append with its texts made and sealed, so that the writer only writes.
+/// An append with its texts serialised and sealed, so that the writer only writes.
 #[derive(Debug)]
 pub(super) struct Write {
     session_id: Arc<str>,
     expected: u64,
-    /// The number under which the entries before these were copied, if it is the end of a fork.
+    /// The number under which the past was copied, if this ends a fork.
     copied: Option<i64>,
     bodies: Vec<Value>,
     summary: Summary,
@@ -35,9 +35,9 @@ pub(super) struct Write {
     snapshot: Option<Value>,
     claims: Vec<(Box<str>, Claimant)>,
     changes: Vec<Indexed>,
-    /// The bodies of the audit records, which are sealed when they have their numbers.
+    /// The bodies of the audit records, which are sealed when they get their numbers.
     told: Vec<String>,
-    /// Whether a role was ever asked in it, which lists it too.
+    /// Whether a role was ever asked in it, so that the role's list has it too.
     reviewed: bool,
     pub(super) durability: Durability,
 }
@@ -52,7 +52,7 @@ struct Known {
 #[derive(Debug)]
 struct Indexed {
     change: Change,
-    /// What of it is JSON: the tools of an interruption, or a rule.
+    /// Its JSON: the tools of an interruption, or a rule.
     json: Value,
 }
 
@@ -92,24 +92,24 @@ impl Write {
         })
     }
 
-    /// The same for a session that is not there, whose entries before these were copied under this number.
+    /// The same for a new session whose past was copied under this number.
     pub(super) fn after_copy(mut self, number: i64) -> Write {
         self.copied = Some(number);
         self
     }
 
-    /// Whether it makes a rule that is for more than its session.
+    /// Whether it makes a rule that applies to more than its session.
     pub(super) fn makes_standing_rule(&self) -> bool {
         self.changes.iter().any(|i| matches!(&i.change, Change::RuleMade(row) if row.rule.everywhere))
     }
 
-    /// About how much it writes, in bytes.
+    /// Roughly how many bytes it writes.
     pub(super) fn size(&self) -> usize {
         let told: usize = self.told.iter().map(String::len).sum();
         told + self.bodies.iter().chain(&self.snapshot).map(rows::length).sum::<usize>()
     }
 
-    /// Writes it. After an error some of it may be written: the caller rolls back.
+    /// Writes it. After an error it may be half written: the caller rolls back.
     pub(super) fn apply(&self, conn: &Connection, values: &Values) -> Result<(), StoreError> {
         let session = self.check(conn)?;
         let Summary { agent, subject, tenant, status, created_at, updated_at, .. } = &self.summary;
@@ -154,8 +154,8 @@ impl Write {
         self.tell(conn, values)
     }
 
-    /// Moves a session's row on. SQLite writes each index anew of which a column is assigned, changed or not, and with it a page
-    /// of the log.
+    /// Updates a session's row. SQLite rewrites each index of which a column is assigned, changed or not, and with it a
+    /// page of the log.
     fn update(&self, conn: &Connection, known: &Known) -> Result<(), StoreError> {
         let Summary { agent, status, updated_at, .. } = &self.summary;
         let values = params![known.row, self.last()?, agent, self.title, self.pending];
@@ -173,7 +173,7 @@ impl Write {
         Ok(())
     }
 
-    /// Adds to the audit log, in the transaction of what it tells of: nothing happens untold (spec R8).
+    /// Adds to the audit log, in the same transaction: nothing happens without its record (spec R8).
     fn tell(&self, conn: &Connection, values: &Values) -> Result<(), StoreError> {
         if self.told.is_empty() {
             return Ok(());
@@ -202,7 +202,7 @@ impl Write {
         Ok(())
     }
 
-    /// The session's row, if it is where it is expected and the request ids are new.
+    /// The session's row, if it is at the expected position and the request ids are new.
     fn check(&self, conn: &Connection) -> Result<Option<Known>, StoreError> {
         let sql = "SELECT pos, row, status, updated_at FROM sessions WHERE id = ?1";
         let found: Option<(i64, Known)> = find(conn, sql, [&*self.session_id], |r| {
@@ -281,7 +281,7 @@ impl Indexed {
     }
 }
 
-/// Whether there may be a new session of this id.
+/// Whether the id is free for a new session.
 pub(super) fn check_free(conn: &Connection, session_id: &str) -> Result<(), StoreError> {
     rows::check_not_deleted(conn, session_id)?;
     match find(conn, "SELECT 1 FROM sessions WHERE id = ?1", [session_id], |_| Ok(()))? {
@@ -296,8 +296,8 @@ fn reviewer(conn: &Connection, session: i64, of: &Summary, role: &str) -> Result
     Ok(())
 }
 
-/// Deletes a session with everything of it but its id. The writer removes its entries and waypoints later, in pieces (see
-/// [`unfinished`](super::unfinished)). Its number; `None` if there is no such session.
+/// Deletes a session with everything except its id. The writer removes its entries and waypoints later, in pieces (see
+/// [`unfinished`](super::unfinished)). Returns its number; `None` if there is no such session.
 pub(super) fn delete(conn: &Connection, session_id: &str) -> Result<Option<i64>, StoreError> {
     let session: Option<i64> = find(conn, "SELECT row FROM sessions WHERE id = ?1", [session_id], |r| r.get(0))?;
     let Some(session) = session else { return Ok(None) };
@@ -316,7 +316,7 @@ pub(super) fn delete(conn: &Connection, session_id: &str) -> Result<Option<i64>,
     Ok(Some(session))
 }
 
-/// Writes a page and takes it back, to see whether there is room.
+/// Writes a page and removes it, to see whether there is room.
 pub(super) fn probe(conn: &Connection) -> Result<(), StoreError> {
     run(conn, "INSERT OR REPLACE INTO probe (one, body) VALUES (1, zeroblob(16384))", [])?;
     run(conn, "DELETE FROM probe", [])?;

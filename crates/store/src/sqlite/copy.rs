@@ -1,13 +1,14 @@
-//! Forks: the past of another session, copied in pieces of bounded size, so that nobody waits for all of it.
+//! Forks: the past of another session, copied in pieces of bounded size, so that nothing waits for all of it.
 //!
-//! The copied entries are under a number that no session has, which [`unfinished`](super::unfinished) keeps: nobody sees
-//! them. The append that ends the fork gives that number to the session, in one transaction with everything else of it.
+//! The copied entries are stored under a number that no session has, recorded by [`unfinished`](super::unfinished), so
+//! they are invisible. The append that ends the fork gives that number to the session, in one transaction with the rest
+//! of it.
 //!
-//! A piece is a megabyte and a transaction of its own, in the writer's queue among others, so nobody waits for more
-//! than one piece and no more is in memory. In an encrypted store each entry is opened and sealed for its new place.
-//! The append that ends the fork waits for the disk for all pieces. An id that is taken is refused before anything is
-//! copied, and once more at the end. A copy by reference would make deleting the original, and encrypting it under
-//! another key, a matter of every fork. The memory store shares entries and copies none.
+//! A piece is a megabyte and a transaction of its own, queued among other writes, so nothing waits for more than one
+//! piece and no more is in memory. In an encrypted store each entry is opened and sealed for its new place. The append
+//! that ends the fork syncs all pieces. A taken id is refused before anything is copied, and checked again at the end.
+//! A copy by reference would make deleting the original, and encrypting it under another key, a matter of every fork.
+//! The memory store shares entries and copies none.
 
 use std::sync::{
     Arc,
@@ -29,7 +30,7 @@ use super::{
     write::{Op, Writer},
 };
 
-/// A piece has at most so many entries, and so many bytes as they are stored, or one entry.
+/// The most entries and stored bytes of a piece, which always has one entry.
 const PIECE: (usize, usize) = (512, 1024 * 1024);
 
 /// Copied entries: the number they are under, their positions and their bodies.
@@ -40,7 +41,7 @@ pub(super) struct Piece {
 }
 
 impl Piece {
-    /// About how much it writes, in bytes.
+    /// Roughly how many bytes it writes.
     pub(super) fn size(&self) -> usize {
         self.bodies.iter().map(|(_, body)| rows::length(body)).sum()
     }
@@ -50,7 +51,7 @@ impl Piece {
         Piece { session, bodies: vec![(1, Value::Text("{}".to_owned()))] }
     }
 
-    /// Writes it, while the copy is under way.
+    /// Writes it, while the copy is in progress.
     pub(super) fn apply(&self, conn: &Connection) -> Result<(), StoreError> {
         if !unfinished::is(conn, self.session)? {
             return Err(StoreError::Failed("the copy that this is a piece of is not under way".to_owned()));
@@ -63,16 +64,16 @@ impl Piece {
     }
 }
 
-/// A copy that is under way. Unless it is finished, what there is of it goes away with it.
+/// A copy in progress. Unless it is finished, dropping it gives up what was copied.
 struct Copy<'w> {
     writer: &'w Writer,
-    /// The writer says which; 0 is nobody's.
+    /// Set by the writer; 0 is no session's.
     number: Arc<AtomicI64>,
 }
 
 impl<'w> Copy<'w> {
     async fn begin(writer: &'w Writer, session_id: Arc<str>) -> Result<Copy<'w>, StoreError> {
-        // Made first: whoever does not wait for the number any more gives it up, too.
+        // Created first: if the caller stops waiting for the number, drop gives it up too.
         let copy = Copy { writer, number: Arc::default() };
         writer.write(Op::Begin(copy.number.clone(), session_id)).await?;
         Ok(copy)
@@ -85,7 +86,7 @@ impl<'w> Copy<'w> {
 
 impl Drop for Copy<'_> {
     fn drop(&mut self) {
-        // The writer looks whether it was finished.
+        // The writer checks whether it was finished.
         self.writer.give_up(self.number.clone());
     }
 }
@@ -101,7 +102,7 @@ impl SqliteStore {
         while after < until {
             let (asked, to, values) = (from.clone(), append.session_id.clone(), self.values.clone());
             let most = (PIECE.0.min(usize::try_from(until - after).unwrap_or(usize::MAX)), PIECE.1);
-            // Opened and sealed there too: whoever waits for the fork runs on a thread that everybody needs.
+            // Opened and sealed there too: the fork's caller is on a thread shared by everyone.
             let read = move |conn: &mut Connection| bodies(conn, &values, (&asked, after, most), (&to, born));
             let bodies = lanes.points.read(read).await?;
             let Some((last, _)) = bodies.last() else { return Err(self.gone(from, until).await) };
@@ -112,7 +113,7 @@ impl SqliteStore {
         lanes.writer.write(Op::Append(Box::new(write))).await.map(|_| ())
     }
 
-    /// Why a past is not there.
+    /// Why a past is missing.
     async fn gone(&self, from: Arc<str>, until: u64) -> StoreError {
         let asked = from.clone();
         let deleted = match self.lanes() {
@@ -123,7 +124,7 @@ impl SqliteStore {
     }
 }
 
-/// The next bodies of a session's entries, after a position and so many, as they are stored in another session.
+/// The next bodies of a session's entries after a position, as they are stored in another session.
 fn bodies(
     conn: &mut Connection,
     values: &Values,
@@ -137,7 +138,7 @@ fn bodies(
     rows::entries(conn, from, after, most, values)?.into_iter().map(move_one).collect()
 }
 
-/// A body as it is stored at another place.
+/// A body, resealed for another place.
 fn moved(values: &Values, of: Place<'_>, to: Place<'_>, body: Value) -> Result<Value, StoreError> {
     if values.are_plain() { Ok(body) } else { values.text(to, values.read_text(of, body)?) }
 }

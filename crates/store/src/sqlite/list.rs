@@ -1,8 +1,8 @@
 //! The lists: interruptions and sessions, a page at a time.
 //!
 //! A list is one query for each reason for which its caller may see a row: as the subject, or by each role. Each reads
-//! an index in the list's order, and they are merged, so a page costs what it shows and not what others have.
-//! Interruptions and reviewers carry their session's tenant, subject and use for that.
+//! an index in the list's order, and they are merged, so the cost of a page depends on what it shows and not on other
+//! people's rows. Interruptions and reviewers therefore repeat their session's tenant, subject and last use.
 
 use std::sync::Arc;
 
@@ -22,11 +22,11 @@ use super::{
     statement::{all, find, resolution},
 };
 
-/// A query in the making: its conditions, and their values in order. A list is several of them, each of which reads the rows
-/// that somebody may see for one reason from an index, in the list's order, and nobody else's.
+/// A query under construction: its conditions, and their values in order. A list is several of them, each of which
+/// reads the rows visible for one reason from an index, in the list's order, and no other rows.
 #[derive(Clone)]
 pub(super) struct Query {
-    /// What is read from where, up to the conditions.
+    /// The statement up to the conditions.
     from: String,
     conditions: Vec<&'static str>,
     pub(super) values: Vec<Value>,
@@ -68,7 +68,7 @@ impl Query {
     }
 }
 
-/// The person's tenant, its name, or one that nobody has, and its roles as JSON.
+/// The person's tenant, their name (or one that nobody has), and their roles as JSON.
 pub(super) fn visible(who: &Visible) -> [Value; 3] {
     let roles = serde_json::Value::from(who.reviewing().map(String::as_str).collect::<Vec<_>>()).to_string();
     [text(who.tenant.as_ref()), text(who.subject.as_ref()), roles.into()]
@@ -78,7 +78,7 @@ pub(super) fn text(text: Option<&String>) -> Value {
     text.cloned().map_or(Value::Null, Value::from)
 }
 
-/// The rows of all queries of a list, in its order, each once.
+/// The rows of all queries of a list, in its order, without duplicates.
 pub(super) fn merged<T: page::Row>(
     queries: Vec<Query>,
     page: &Page,
@@ -133,7 +133,7 @@ fn inbox(filter: &InterruptionFilter, session: Option<i64>, start: Option<&Key>)
     let mut queries = Vec::new();
     if let (Some(session), Some(id)) = (session, session_id) {
         let mut query = Query::new(format!("{COLUMNS} NOT INDEXED {SESSION_OF}"));
-        // The id too: by the time of the list the number may be another session's.
+        // The id too: by now the number may belong to another session.
         query.and("i.key BETWEEN ? AND ?", [key(session, 0)?.into(), key(session, u64::from(u32::MAX))?.into()]);
         query.and("s.id = ?", [id.clone().into()]);
         match waiting {
@@ -149,7 +149,7 @@ fn inbox(filter: &InterruptionFilter, session: Option<i64>, start: Option<&Key>)
         }
         queries.push(query);
     } else {
-        // Each half has indexes of its own.
+        // Pending and resolved rows have separate indexes.
         for (half, condition) in [("waiting", "i.resolution IS NULL"), ("resolved", "i.resolution IS NOT NULL")] {
             if waiting.is_none_or(|waiting| waiting == (half == "waiting")) {
                 by_reason(half, role.as_ref(), visible_to.as_ref(), |mut query| {
@@ -175,7 +175,7 @@ fn inbox(filter: &InterruptionFilter, session: Option<i64>, start: Option<&Key>)
     Ok(queries)
 }
 
-/// One query for each reason for which rows of the half may be seen.
+/// One query for each reason for which pending or resolved rows may be seen.
 fn by_reason(half: &str, role: Option<&String>, visible_to: Option<&Visible>, mut push: impl FnMut(Query)) {
     let query = |index: &str| Query::new(format!("{COLUMNS} INDEXED BY {half}_{index} {SESSION_OF}"));
     let Some(who) = visible_to else {
@@ -280,7 +280,7 @@ fn summary(r: &Row<'_>, values: &Values) -> rusqlite::Result<Summary> {
     let (session_id, status, pending): (Arc<str>, String, String) = (r.get(0)?, r.get(4)?, r.get(7)?);
     let pos = position(r, 9)?.unwrap_or_default();
     let title = values.read_head(&session_id, r.get(5)?, pos, column(r, 3)?).unwrap_or_else(|e| {
-        // One broken title must not hide the other sessions of the page.
+        // One broken title must not hide the page's other sessions.
         tracing::warn!("{e}; the session is listed without a title");
         None
     });
@@ -318,8 +318,8 @@ mod tests {
     };
 
     impl Query {
-        /// Fails unless SQLite finds the rows by what they are found by, in the list's order; `walks` is how it may go
-        /// through all rows in that order, for those who may see all.
+        /// Fails unless SQLite searches by index, in the list's order; `walks` is the scan it may use for those who may
+        /// see all rows.
         pub(in super::super) fn check_plan(&self, conn: &Connection, order: &str, walks: Option<&str>) {
             let sql = self.sql(order);
             let mut query = conn.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).expect(&sql);
@@ -329,12 +329,12 @@ mod tests {
                 plan.push(step.get::<_, String>(3).expect("a text"));
             }
             let harmless = |step: &String| {
-                // The roles of a person, and the tools of a row.
+                // Scans of JSON lists: a person's roles, a row's tools.
                 step.starts_with("SEARCH ") || step.ends_with("VIRTUAL TABLE INDEX 1:") || !step.starts_with("SCAN ")
             };
             let finds = plan[0].starts_with("SEARCH ") || walks.is_some_and(|walks| plan[0].starts_with(walks));
             assert!(finds && plan[1..].iter().all(harmless), "{sql}: {plan:?}");
-            // Of one session all are sorted; of a person only those of one moment.
+            // Rows of one session are all sorted; those of a person only where times are equal.
             let sorts = plan.iter().any(|step| step == "USE TEMP B-TREE FOR ORDER BY");
             assert!(!sorts || sql.contains("BETWEEN"), "{sql}: {plan:?}");
         }
@@ -346,7 +346,7 @@ mod tests {
         (dir, conn)
     }
 
-    /// Who may see everything, and people with and without a name, a tenant and roles.
+    /// Someone who may see everything, and people with and without a name, a tenant and roles.
     fn people() -> Vec<Option<Visible>> {
         let mut all = vec![None];
         for subject in [None, Some("ann".to_owned())] {

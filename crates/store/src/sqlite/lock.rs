@@ -1,5 +1,5 @@
-//! One process owns a SQLite store: an advisory lock of the operating system on a file beside it, which
-//! is gone when the process is, however it ends.
+//! One process owns a SQLite store: an advisory lock of the operating system on a file beside it, which is released
+//! when the process ends, however that happens.
 
 use std::{
     fs::{File, TryLockError},
@@ -11,8 +11,8 @@ use std::{
 use super::super::StoreError;
 use crate::owner_only;
 
-/// How long the lock of a killed process may outlive it: a program it was just starting holds its files open
-/// until it is exec'd.
+/// How long the lock of a killed process may outlive it: a child that it was just spawning holds its files open until
+/// exec.
 const LINGER: Duration = Duration::from_secs(1);
 
 /// Holds the lock until it is dropped.
@@ -25,7 +25,7 @@ impl Ownership {
         let mut path = db.as_os_str().to_owned();
         path.push(".lock");
         let failed = |e: std::io::Error| StoreError::Failed(format!("cannot use {}: {e}", Path::new(&path).display()));
-        // The file stays when the lock goes: removing it would let two processes lock two files of one name.
+        // The file stays when the lock is released: removing it would let two processes lock two files of one name.
         let mut options = owner_only::options();
         let mut file = options.read(true).write(true).create(true).truncate(false).open(&path).map_err(failed)?;
         let since = Instant::now();
@@ -41,7 +41,7 @@ impl Ownership {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
                 let mut pid = String::new();
-                // Without the number the sentence is still true.
+                // The sentence is true without the number too.
                 let _ = file.take(20).read_to_string(&mut pid);
                 let pid = pid.trim().parse::<u32>().map(|pid| format!(" (pid {pid})")).unwrap_or_default();
                 return Err(StoreError::InUse(format!(
@@ -51,7 +51,7 @@ impl Ownership {
             }
             Err(TryLockError::Error(e)) => return Err(failed(e)),
         }
-        // For the sentence above; a disk too full to take it is no reason not to start.
+        // For the error above; a full disk is no reason not to start.
         let _ = file.set_len(0).and_then(|()| file.rewind()).and_then(|()| writeln!(file, "{}", std::process::id()));
         Ok(Ownership(file))
     }

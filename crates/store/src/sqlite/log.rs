@@ -1,7 +1,7 @@
-//! The write-ahead log: when it is written back, and that no error of that is missed.
+//! The write-ahead log: when it is checkpointed, and how errors of that are noticed.
 //!
-//! SQLite would write it back within commits and swallow what goes wrong there. A sync that fails in it may have lost
-//! pages of the log that later commits stand on, so the writer does it itself, between two commits.
+//! SQLite would checkpoint within commits and swallow errors there. A sync that fails in it may have lost pages of the
+//! log that later commits depend on, so the writer does it itself, between two commits.
 
 use std::{
     cell::Cell,
@@ -14,26 +14,26 @@ use rusqlite::{Connection, config::DbConfig};
 
 use super::{super::StoreError, schema::error};
 
-/// The bytes of a page of a new database. A commit writes each page that it changes whole, twice: to the log and back. Most changes
-/// are small, so pages half as large as SQLite's own are written in half the bytes.
+/// The page size of a new database. A commit writes each changed page twice in full: to the log and back. Most changes
+/// are small, so pages half SQLite's default size halve the bytes written.
 pub(super) const PAGE: i64 = 2048;
-/// The log's length in pages at which it is written back: at least, at most. To write it back takes two syncs, for which the next
-/// commit waits: at 400 kB that was every sixth sync of one session at work. A log of the least length is 4 MB, which go away when
-/// the store is closed, and are read in a few milliseconds when one that crashed is opened.
+/// The log's length in pages at which it is checkpointed: at least, at most. A checkpoint takes two syncs, for which
+/// the next commit waits: at 400 kB that was every sixth sync of one busy session. The shortest log is 4 MB, which are
+/// freed when the store is closed, and read in a few milliseconds when it is opened after a crash.
 const LOG_PAGES: (i64, i64) = (2000, 4000);
-/// Bytes that are written anew at once.
+/// Bytes rewritten at a time.
 const CHUNK: usize = 1024 * 1024;
 
 thread_local! {
-    /// Whether a commit of this thread has written to the log since it was asked.
+    /// Whether a commit of this thread has written to the log since the last query.
     static WROTE: Cell<bool> = const { Cell::new(false) };
     /// The log's length in pages after this thread's last commit.
     static LENGTH: Cell<i64> = const { Cell::new(0) };
 }
 
-/// Has this connection's commits say how long the log is, and write nothing back by themselves.
+/// Makes this connection report the log's length and never checkpoint by itself.
 pub(super) fn watch(conn: &Connection) -> Result<(), StoreError> {
-    // It would take the hook's place.
+    // It would replace the hook.
     conn.pragma_update(None, "wal_autocheckpoint", 0).map_err(|e| error(&e))?;
     conn.wal_hook(Some(|_, pages| {
         LENGTH.set(pages.into());
@@ -43,13 +43,13 @@ pub(super) fn watch(conn: &Connection) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Whether a commit of this thread has written to the log since this was asked last: one that changes nothing does not, and waits
-/// for nothing.
+/// Whether a commit of this thread has written to the log since the last query: a commit that changes nothing does not,
+/// and syncs nothing.
 pub(super) fn has_written() -> bool {
     WROTE.replace(false)
 }
 
-/// How long the log may get: a quarter of the database, so that a large one does not wait for the disk twice as often.
+/// How long the log may get: a quarter of the database, so that a large one does not sync twice as often.
 pub(super) fn bound(conn: &Connection) -> Result<i64, StoreError> {
     let pages: i64 = conn.pragma_query_value(None, "page_count", |row| row.get(0)).map_err(|e| error(&e))?;
     let most = (pages / 4).clamp(LOG_PAGES.0, LOG_PAGES.1);
@@ -57,7 +57,7 @@ pub(super) fn bound(conn: &Connection) -> Result<i64, StoreError> {
     Ok(most)
 }
 
-/// Writes the log back if it has at least `most` pages, as far as readers allow.
+/// Checkpoints if the log has at least `most` pages, as far as readers allow.
 pub(super) fn write_back(conn: &Connection, most: i64) -> Result<(), StoreError> {
     if LENGTH.get() < most {
         return Ok(());
@@ -65,12 +65,12 @@ pub(super) fn write_back(conn: &Connection, most: i64) -> Result<(), StoreError>
     conn.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(())).map_err(|e| error(&e))
 }
 
-/// Has the log of the database at `db` on the disk, whoever has written it.
+/// Syncs the log of the database at `db`, whichever process has written it.
 pub(super) fn sync(db: &Path) -> Result<(), StoreError> {
-    // Whoever only reads may not be allowed to write.
+    // A process that only reads may not be allowed to write.
     let synced = File::open(place(db)).and_then(|log| log.sync_data());
     match synced {
-        // All of it is in the database.
+        // The database has all of it.
         Err(e) if e.kind() == ErrorKind::NotFound => Ok(()),
         synced => {
             synced.map_err(|e| StoreError::Failed(format!("the log of {} could not be synced: {e}", db.display())))
@@ -78,7 +78,7 @@ pub(super) fn sync(db: &Path) -> Result<(), StoreError> {
     }
 }
 
-/// The log of a database, which is there as long as the database is open.
+/// The log of a database, which exists as long as the database is open.
 pub(super) fn open(db: &Path) -> std::io::Result<File> {
     File::options().read(true).write(true).open(place(db))
 }
@@ -89,7 +89,7 @@ fn place(db: &Path) -> PathBuf {
     path.into()
 }
 
-/// Leaves the log as it is when the connection closes: after a failed sync its pages in memory may be others than on
+/// Leaves the log alone when the connection closes: after a failed sync its pages in memory may differ from those on
 /// the disk, and must not reach the database unchecked.
 pub(super) fn leave(conn: &Connection) {
     if let Err(e) = conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true) {
@@ -97,8 +97,8 @@ pub(super) fn leave(conn: &Connection) {
     }
 }
 
-/// Writes a log that was left behind once more, as it is read now. After a sync that failed Linux takes its pages for
-/// written, so what is read may not be on the disk, and no later sync would bring it there.
+/// Rewrites a leftover log as it is read now. After a failed sync Linux marks its pages clean, so what is read may not
+/// be on the disk, and no later sync would write it.
 pub(super) fn rewrite(db: &Path) -> Result<(), StoreError> {
     let path = &*place(db);
     let failed = |e: std::io::Error| StoreError::Failed(format!("cannot write {} anew: {e}", path.display()));

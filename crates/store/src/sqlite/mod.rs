@@ -53,9 +53,9 @@ use super::{
     Store, StoreError, Summary, Waypoint, seal::Keys,
 };
 
-/// Lists that are read at the same time. One that somebody's many rows make slow does not hold up the others.
+/// Lists read concurrently, so that one slow list does not hold up the others.
 const LISTS: usize = 4;
-/// An append of more entries than this, as that of a state that is restored, is made into text beside the threads that everybody needs.
+/// A larger append, such as a restored state, is serialised off the shared threads.
 const MANY: usize = 64;
 
 /// How a [`SqliteStore`] is opened.
@@ -66,18 +66,18 @@ pub struct SqliteOptions {
     pub max_pages: Option<u32>,
 }
 
-/// Keeps journals in one SQLite file. Dropping it writes what waits, and closes the file.
+/// Keeps journals in one SQLite file. Dropping it writes what is queued, and closes the file.
 #[derive(Debug)]
 pub struct SqliteStore {
     path: PathBuf,
-    /// `None` while it is dropped.
+    /// `None` only during drop.
     lanes: Option<Lanes>,
     readers: Vec<JoinHandle<()>>,
     thread: Option<JoinHandle<()>>,
     values: Values,
-    /// Whether there may be rules that are for more than their session: without, nobody looks for them.
+    /// Whether any rule may apply to more than its session: if not, lookups are skipped.
     standing_rules: AtomicBool,
-    /// Given back last.
+    /// Released last.
     _ownership: Ownership,
 }
 
@@ -100,9 +100,9 @@ impl SqliteStore {
         SqliteStore::open_with(path.as_ref(), options, None)
     }
 
-    /// Opens an encrypted store, and makes it if there is no file. What has content is sealed with the first key,
-    /// and read with all ([`super::seal`]): entries, snapshots, titles and the audit log. Ids, positions, times,
-    /// statuses, names of agents and tools, roles and subjects are not, since lists are filtered by them.
+    /// Opens an encrypted store, and makes it if there is no file. Content is sealed with the first key and opened with
+    /// any ([`super::seal`]): entries, snapshots, titles and the audit log. Ids, positions, times, statuses, names of
+    /// agents and tools, roles and subjects are not sealed, since lists filter by them.
     ///
     /// # Errors
     /// As [`SqliteStore::open`]; [`StoreError::Sealed`] if a key of the store is missing or another one, or if the
@@ -158,12 +158,12 @@ impl SqliteStore {
 /// Reads audit records of the store at `path`, which another process may have open. An encrypted one needs its keys.
 ///
 /// # Errors
-/// As [`SqliteStore::open_sealed`], but for [`StoreError::InUse`]; a file that is not there is [`StoreError::Failed`].
+/// As [`SqliteStore::open_sealed`], except [`StoreError::InUse`]; a missing file is [`StoreError::Failed`].
 pub fn read_audit(path: &Path, keys: Option<&Keys>, after: u64, limit: usize) -> Result<Vec<AuditRecord>, StoreError> {
     let conn = schema::only_read(path)?;
     let values = sealing::reading(&conn, path, keys)?;
     let records = rows::audit(&conn, &values, after, limit)?;
-    // The process that has it open may not have synced them yet, and they leave here.
+    // The process that has it open may not have synced them yet, and they leave the process here.
     log::sync(path)?;
     Ok(records)
 }
@@ -171,7 +171,7 @@ pub fn read_audit(path: &Path, keys: Option<&Keys>, after: u64, limit: usize) ->
 impl Drop for SqliteStore {
     fn drop(&mut self) {
         let Some(Lanes { writer, points, lists }) = self.lanes.take() else { return };
-        // A thread ends when its queue does. The readers first: whoever closes last removes the log.
+        // A thread ends when its queue does. The readers first: the last connection to close removes the log.
         drop((points, lists));
         let readers = self.readers.drain(..).map(JoinHandle::join).collect::<Vec<_>>();
         drop(writer);

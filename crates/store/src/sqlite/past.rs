@@ -12,7 +12,7 @@ use super::{
     statement::all,
 };
 
-/// The journals of a store, as they are while somebody else writes them.
+/// The journals of a store that another process may be writing.
 #[derive(Debug)]
 pub struct Past {
     conn: Connection,
@@ -23,15 +23,14 @@ impl Past {
     /// Opens the store at `path` for reading.
     ///
     /// # Errors
-    /// As [`super::SqliteStore::open_sealed`], but for [`StoreError::InUse`]; a file that is not there is
-    /// [`StoreError::Failed`].
+    /// As [`super::SqliteStore::open_sealed`], except [`StoreError::InUse`]; a missing file is [`StoreError::Failed`].
     pub fn open(path: &Path, keys: Option<&Keys>) -> Result<Past, StoreError> {
         let conn = schema::only_read(path)?;
         let values = sealing::reading(&conn, path, keys)?;
         Ok(Past { conn, values })
     }
 
-    /// The ids of at most `limit` sessions, those after `after` in the order of ids.
+    /// The ids of at most `limit` sessions after `after`, in the order of ids.
     ///
     /// # Errors
     /// [`StoreError::Corrupt`], [`StoreError::Failed`].
@@ -51,7 +50,7 @@ impl Past {
         rows::parse(session, bodies, &self.values)
     }
 
-    /// A standing rule, also one that was revoked or whose time is over; `None` once its session is deleted.
+    /// A standing rule, even if revoked or expired; `None` once its session is deleted.
     ///
     /// # Errors
     /// [`StoreError::Corrupt`], [`StoreError::Failed`], [`StoreError::Sealed`].

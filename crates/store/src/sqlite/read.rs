@@ -1,5 +1,5 @@
-//! The readers: threads with a read-only connection each, so that no read waits for the writer's disk, and no list for a
-//! slow one.
+//! The readers: threads with a read-only connection each, so that no read waits for the writer's disk, or for a slow
+//! list.
 
 use std::{
     sync::{Arc, Mutex, PoisonError, mpsc},
@@ -14,12 +14,12 @@ use super::{
     write::{Broken, stopped},
 };
 
-/// Queries that may wait for the readers of a kind.
+/// Queries that may be queued for the readers of a kind.
 const WAITING: usize = 1024;
 
 type Query = Box<dyn FnOnce(&mut Connection) + Send>;
 
-/// The way to the readers of a kind: whichever is free takes the next query.
+/// A handle to the readers of a kind: any free one takes the next query.
 #[derive(Debug)]
 pub(super) struct Reader {
     queries: mpsc::Sender<(Query, OwnedSemaphorePermit)>,
@@ -39,7 +39,7 @@ impl Reader {
         let mut threads = Vec::with_capacity(conns.len());
         for mut conn in conns {
             let waiting = waiting.clone();
-            // One waits for the queue, the others for it: the lock is given back before the query runs.
+            // One waits for the queue, the others for it: the lock is released before the query runs.
             let next = move || waiting.lock().unwrap_or_else(PoisonError::into_inner).recv();
             let thread = std::thread::Builder::new().name(format!("countersign-sqlite-{name}")).spawn(move || {
                 while let Ok((query, _place)) = next() {
@@ -51,7 +51,7 @@ impl Reader {
         Ok((Reader { queries, places: Arc::new(Semaphore::new(WAITING)), broken: broken.clone() }, threads))
     }
 
-    /// Asks.
+    /// Runs a query.
     pub(super) async fn read<T: Send + 'static>(
         &self,
         query: impl FnOnce(&mut Connection) -> Result<T, StoreError> + Send + 'static,
@@ -61,15 +61,15 @@ impl Reader {
         let (answer, answered) = oneshot::channel();
         let query = move |conn: &mut Connection| {
             if !answer.is_closed() {
-                // Who does not wait any more does not need the answer.
+                // The caller may have stopped waiting.
                 let _ = answer.send(query(conn));
             }
         };
         self.queries.send((Box::new(query), place)).map_err(|_| stopped())?;
         let read = answered.await.map_err(|_| stopped())?;
-        // It may have seen what was never synced.
+        // It may have read what was never synced.
         self.broken.check()?;
-        // What cannot be read harms nothing else: nothing is acknowledged on it.
+        // A failed read closes nothing: nothing is acknowledged on it.
         read.map_err(|e| if let StoreError::Closed(e) = e { StoreError::Failed(e) } else { e })
     }
 }

@@ -1,8 +1,8 @@
-//! Sealing a store anew: plain to sealed, old keys to a new one, sealed to plain.
+//! Resealing a store: plain to sealed, old keys to a new one, sealed to plain.
 //!
-//! It goes through the tables a bounded transaction at a time and leaves alone what is right already, so that it can be
-//! stopped at any moment and begun again. A store that was plain is marked until all of it is sealed and the pages
-//! of the old values are gone; no server opens it meanwhile. One that only changes its key stays usable with both.
+//! It goes through the tables a bounded transaction at a time and skips what is right already, so that it can be
+//! stopped at any moment and started again. A store that was plain is marked until all of it is sealed and the pages of
+//! the old values are gone; no server opens it meanwhile. One that only changes its key stays usable with both.
 
 use std::path::Path;
 
@@ -25,35 +25,35 @@ use super::{
     unfinished,
 };
 
-/// Most values of one transaction.
+/// Most values per transaction.
 const VALUES: usize = 512;
 /// Bytes of content after which a transaction ends.
 const BYTES: usize = 4 * 1024 * 1024;
-/// Most values that are named as unreadable.
+/// Most unreadable values that are named.
 const NAMED: usize = 10;
 
-/// What [`rekey`] has done, so far or in all.
+/// The progress or the result of [`rekey`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Rekeyed {
-    /// Values written anew.
+    /// Values rewritten.
     pub rewritten: u64,
     /// Values that were right already.
     pub kept: u64,
-    /// Values that could not be opened, and are as they were.
+    /// Values that could not be opened, and are unchanged.
     pub unreadable: u64,
-    /// The first of those, in words.
+    /// The first of those, described.
     pub named: Vec<String>,
 }
 
 /// Seals everything in the store at `path` with the first key, or makes all of it plain; then frees the old pages, so
-/// that what was there before is gone from its files. Tells `progress` after each transaction. It can be stopped at
-/// any moment and begun again. A value that cannot be opened stays as it is and is counted: its key stays one of the
+/// that the old content is gone from its files. Calls `progress` after each transaction. It can be stopped at any
+/// moment and started again. A value that cannot be opened stays as it is and is counted: its key stays one of the
 /// store's, and a store that was to be plain is not opened before it is sealed again.
 ///
 /// # Errors
 /// [`StoreError::InUse`] if a process has the store open; [`StoreError::Sealed`] if a key of the store is missing or
-/// wrong; [`StoreError::Failed`], also when somebody reads the file at the end: then it must be run again.
+/// wrong; [`StoreError::Failed`], also if another process reads the file at the end: then it must be run again.
 pub fn rekey(
     path: &Path,
     keys: &Keys,
@@ -81,8 +81,8 @@ pub fn rekey(
     work.end()
 }
 
-/// Removes what is not sealed anew: what is left of copies, which is no session's, and waypoints, which can be had from the
-/// entries again.
+/// Removes what is not resealed: leftovers of copies, which belong to no session, and waypoints, which can be rebuilt
+/// from the entries.
 fn drop_unsealed(conn: &Connection) -> Result<(), StoreError> {
     for number in unfinished::left(conn)? {
         while unfinished::remove(conn, number)? {
@@ -94,15 +94,15 @@ fn drop_unsealed(conn: &Connection) -> Result<(), StoreError> {
 
 /// A column with content.
 struct Column {
-    /// Gives the key of the row, the session, when it was made, a number in it, and the content.
+    /// Selects the key of the row, the session, when it was made, a number in it, and the content.
     select: &'static str,
     update: &'static str,
-    /// What stands there plain is a title, and sealed an [`Ending`].
+    /// Holds a title where plain, and an [`Ending`] where sealed.
     ending: bool,
     place: for<'a> fn(session: &'a str, born: i64, n: u64) -> Place<'a>,
 }
 
-/// Every column with content that stays. One whose session is gone is nobody's, and is sealed like the others.
+/// Every column with content that stays. Content of a deleted session is sealed like the rest.
 const COLUMNS: [Column; 6] = [
     Column {
         select: "SELECT e.key, coalesce(s.id, ''), coalesce(s.created_at, 0), e.key & 4294967295, e.body
@@ -146,7 +146,7 @@ const COLUMNS: [Column; 6] = [
     },
 ];
 
-/// Content as it stands.
+/// Content as it is stored.
 struct Stored {
     key: i64,
     session: String,
@@ -160,7 +160,7 @@ enum Content {
     Sealed(Vec<u8>),
 }
 
-/// The next contents of a column.
+/// The next values of a column.
 fn next(conn: &Connection, column: &Column, after: i64) -> rusqlite::Result<Vec<Stored>> {
     let mut query = conn.prepare_cached(column.select)?;
     let mut rows = query.query([after])?;
@@ -194,7 +194,7 @@ struct Work<'w> {
     conn: &'w Connection,
     sealer: Sealer,
     to_plain: bool,
-    /// Whether there may be plain values: the store was plain, or was becoming so, when this was begun.
+    /// Whether there may be plain values: the store was plain, or was becoming so, when this was started.
     plain_allowed: bool,
     done: Rekeyed,
 }
@@ -229,7 +229,8 @@ impl<'w> Work<'w> {
         Ok(Some(work(sealer, mixed)))
     }
 
-    /// Rewrites the next contents of a column in one transaction. The key of the last one; `None` if there are no more.
+    /// Rewrites the next values of a column in one transaction. Returns the key of the last one; `None` if there are no
+    /// more.
     fn transaction(&mut self, column: &Column, after: i64) -> Result<Option<i64>, StoreError> {
         let found = next(self.conn, column, after).map_err(|e| error(&e))?;
         let tx = self.conn.unchecked_transaction().map_err(|e| error(&e))?;
@@ -255,7 +256,7 @@ impl<'w> Work<'w> {
         Ok(found.last().map(|stored| stored.key))
     }
 
-    /// What is to be written anew; `None` if it stays as it is.
+    /// The plain content to rewrite; `None` if it stays as it is.
     fn opened(&mut self, place: Place<'_>, content: &Content) -> Option<Vec<u8>> {
         let opened = match content {
             Content::Plain(_) if !self.plain_allowed => {
@@ -284,13 +285,13 @@ impl<'w> Work<'w> {
         }
     }
 
-    /// Frees the pages of the old values, and then says that all is done.
+    /// Frees the pages of the old values, and then marks the store as done.
     fn end(self) -> Result<Rekeyed, StoreError> {
         let failed = |e: rusqlite::Error| error(&e);
-        // The copy that it makes is as large as the store, too large for memory, and is sealed by now.
+        // VACUUM's copy is as large as the store, too large for memory, and sealed by now.
         self.conn.pragma_update(None, "temp_store", "FILE").map_err(failed)?;
         run(self.conn, "VACUUM", [])?;
-        // The log has the old pages until it is written back and cut.
+        // The log has the old pages until it is checkpointed and truncated.
         let busy: i64 = self.conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0)).map_err(failed)?;
         if busy != 0 {
             let what = "somebody is reading the store, so that its old pages cannot be freed; run it again";

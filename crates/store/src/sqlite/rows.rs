@@ -1,4 +1,4 @@
-//! The queries about one session, and the texts they give.
+//! The queries about one session, and how their results are parsed.
 
 use std::sync::Arc;
 
@@ -57,8 +57,8 @@ pub(super) fn check_not_deleted(conn: &Connection, session_id: &str) -> Result<(
 }
 
 impl RawHead {
-    /// Parses it. A snapshot is a cache: one that cannot be read (it is not what was sealed) is left out, as one that was folded
-    /// in another way is.
+    /// Parses it. A snapshot is a cache: one that cannot be read (it is not what was sealed), or that was folded by
+    /// another version, is ignored.
     pub(super) fn parse(self, session_id: &str, values: &Values) -> Result<Head, StoreError> {
         let pos = u64::try_from(self.pos)
             .map_err(|_| StoreError::Corrupt(format!("session {session_id} ends at position {}", self.pos)))?;
@@ -89,7 +89,7 @@ pub(super) fn length(value: &Value) -> usize {
     }
 }
 
-/// The bodies of a session's entries after `after`: so many, and so many bytes, or one.
+/// The bodies of a session's entries after `after`, within both limits but at least one.
 pub(super) fn entries(
     conn: &mut Connection,
     session_id: &str,
@@ -97,7 +97,7 @@ pub(super) fn entries(
     (limit, bytes): (usize, usize),
     values: &Values,
 ) -> Result<Vec<RawEntry>, StoreError> {
-    // Both queries see the same moment.
+    // Both queries see the same snapshot.
     let tx = conn.transaction_with_behavior(TransactionBehavior::Deferred).map_err(|e| error(&e))?;
     let sql = "SELECT row, pos, created_at, title FROM sessions WHERE id = ?1";
     let found: Option<(i64, i64, Millis, Value)> =
@@ -110,7 +110,7 @@ pub(super) fn entries(
     }
     let mut end = last.min(after.saturating_add(u64::try_from(limit).unwrap_or(u64::MAX)));
     if bytes < usize::MAX {
-        // Without the bodies themselves.
+        // Without reading the bodies themselves.
         let sql = "SELECT octet_length(body) FROM entries WHERE key > ?1 AND key <= ?2 ORDER BY key";
         let range = params![key(session, after)?, key(session, end)?];
         let sizes: Vec<i64> = all(&tx, sql, range, |r| r.get(0))?;
@@ -165,7 +165,7 @@ pub(super) fn has_request(conn: &Connection, session_id: &str, request_id: &str)
 
 /// See [`super::super::Store::due`].
 pub(super) fn due(conn: &Connection, now: Millis, limit: usize) -> Result<Vec<Due>, StoreError> {
-    // Each half by its own index, in order.
+    // Deadlines and reminders each have their own index.
     let mut due: Vec<(Millis, Due)> = Vec::new();
     for sql in [
         "SELECT i.expires_at, s.id, i.key & 4294967295 FROM interruptions i CROSS JOIN sessions s ON s.row = i.key >> 32
@@ -195,8 +195,8 @@ pub(super) fn running(conn: &Connection) -> Result<Vec<Arc<str>>, StoreError> {
     })
 }
 
-/// See [`super::super::Store::audit`]. What is no record, or not what was sealed, is given as one whose hash cannot be
-/// right: naming it is the reader's.
+/// See [`super::super::Store::audit`]. What is not a record, or not what was sealed, is returned with a hash that
+/// cannot verify: it is up to the reader to name it.
 pub(super) fn audit(
     conn: &Connection,
     values: &Values,
@@ -208,7 +208,7 @@ pub(super) fn audit(
         all(conn, "SELECT n, hash, body FROM audit WHERE n > ?1 ORDER BY n LIMIT ?2", params![after, limit], |r| {
             Ok((r.get(0)?, r.get(1)?, column(r, 2)?))
         })?;
-    // Each follows the one before it, also the first of a page.
+    // Each is chained to the one before it, also the first of a page.
     let mut prev = hash_before(conn, values, after.saturating_add(1))?;
     let mut records = Vec::with_capacity(rows.len());
     for (n, hash, stored) in rows {
@@ -270,8 +270,8 @@ fn record(values: &Values, n: u64, prev: String, hash: Vec<u8>, stored: Value) -
     Ok(AuditRecord { n, prev, hash: audit::hex(&audit_hash(values, n, hash)), body })
 }
 
-/// The hash of a record. What is not what was sealed gives no record's hash: the log goes on, and who verifies it is
-/// told of this record.
+/// The hash of a record. A value that does not open yields a hash that matches no record: the log can still be appended
+/// to, and verification reports this record.
 pub(super) fn audit_hash(values: &Values, n: u64, stored: Vec<u8>) -> Vec<u8> {
     match values.open(Place::AuditHash { n }, &stored) {
         None => stored,

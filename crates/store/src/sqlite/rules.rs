@@ -1,5 +1,5 @@
-//! Standing rules: how the journal's records change them, and how they are read. A rule is what its body says; the plain
-//! columns beside it only find it, and what is found is looked at again.
+//! Standing rules: how the journal's records change them, and how they are read. Only the body is trusted; the plain
+//! columns beside it are for searching, and what they find is checked against it.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use super::{
 
 const SELECT: &str = "SELECT s.id, s.created_at, r.key, r.action, r.body
  FROM rules r CROSS JOIN sessions s ON s.row = r.key >> 32";
-/// Those for all sessions of a subject, by their index.
+/// A subject's rules for all sessions, by their index.
 const STANDING: &str =
     "r.everywhere AND r.revoked_at IS NULL AND r.subject IS ?1 AND r.tool = ?2 AND r.agent = ?3 AND r.tenant IS ?4
  ORDER BY r.made_at, r.key, r.action";
@@ -29,7 +29,7 @@ const OF_SESSION: &str =
     "r.key BETWEEN ?1 AND ?2 AND NOT r.everywhere AND r.revoked_at IS NULL AND r.tool = ?3 AND r.agent = ?4
  ORDER BY r.key, r.action";
 
-/// A rule stands; what it replaces does not any more.
+/// Adds a rule, and ends those it replaces.
 pub(super) fn make(
     conn: &Connection,
     values: &Values,
@@ -44,7 +44,8 @@ pub(super) fn make(
         match stored.open(values) {
             Ok(older) if row.replaces(&older) => end(conn, values, key, born, older, row.made_at, rule.by.as_ref())?,
             Ok(_) => {}
-            // It is no rule any more, so there is nothing to replace: the new one must not wait for it.
+            // A rule that cannot be read is never applied, so there is nothing to replace: the new one must not be held
+            // up by it.
             Err(e) => tracing::warn!("{e}; it is not replaced"),
         }
     }
@@ -71,7 +72,7 @@ pub(super) fn make(
     Ok(())
 }
 
-/// Standing rules for the same tool of the same agent, of the same user or the same session.
+/// Rules for the same tool of the same agent, of the same user or the same session.
 fn replaceable(conn: &Connection, session: i64, row: &RuleRow) -> Result<Vec<Stored>, StoreError> {
     let rule = &row.rule;
     if rule.everywhere {
@@ -80,7 +81,7 @@ fn replaceable(conn: &Connection, session: i64, row: &RuleRow) -> Result<Vec<Sto
     select(conn, OF_SESSION, params![key(session, 0)?, key(session, u64::from(u32::MAX))?, rule.tool, rule.agent])
 }
 
-/// A rule does not stand any more.
+/// Revokes a rule.
 pub(super) fn revoke(
     conn: &Connection,
     values: &Values,
@@ -95,7 +96,7 @@ pub(super) fn revoke(
         Ok(row) if row.revoked_at.is_none() => end(conn, values, key, born, row, at, by),
         Ok(_) => Ok(()),
         Err(e) => {
-            // What cannot be read does not stand, and is not looked at again.
+            // An unreadable rule is never applied, and not read again.
             tracing::warn!("{e}; it is revoked unread");
             let sql = "UPDATE rules SET revoked_at = ?3 WHERE key = ?1 AND action = ?2";
             run(conn, sql, params![key, id.action, at]).map(drop)
@@ -103,7 +104,7 @@ pub(super) fn revoke(
     }
 }
 
-/// Writes a rule anew as one that has ended.
+/// Rewrites a rule as ended.
 fn end(
     conn: &Connection,
     values: &Values,
@@ -118,14 +119,14 @@ fn end(
     run(conn, sql, params![key, row.rule.id.action, at, body(values, born, &row)?]).map(drop)
 }
 
-/// All of a rule, as it is stored.
+/// The stored body of a rule.
 pub(super) fn body(values: &Values, born: Millis, row: &RuleRow) -> Result<Value, StoreError> {
     let text = serde_json::to_string(row);
     let text = text.map_err(|e| StoreError::Failed(format!("a rule cannot be written as JSON: {e}")))?;
     values.text(Place::Rule { session: &row.session_id, born, n: row.number() }, text)
 }
 
-/// Whether there may be a rule that stands for more than its session.
+/// Whether any rule may apply to more than its session.
 pub(super) fn any(conn: &Connection) -> Result<bool, StoreError> {
     let sql = "SELECT 1 FROM rules WHERE everywhere AND revoked_at IS NULL LIMIT 1";
     find(conn, sql, [], |_| Ok(())).map(|found| found.is_some())
@@ -144,7 +145,7 @@ pub(super) fn standing(
     Ok(rows)
 }
 
-/// One rule, whether it stands or not.
+/// One rule, whether it is in force or not.
 pub(super) fn rule(
     conn: &Connection,
     values: &Values,
@@ -186,7 +187,7 @@ fn queries(filter: &RuleFilter, session: Option<i64>, start: Option<&Key>) -> Re
     if let (Some(session), Some(session_id)) = (session, session_id) {
         let (first, last) = id.map_or((0, u64::from(u32::MAX)), |id| (u64::from(id.n), u64::from(id.n)));
         let mut query = by("sqlite_autoindex_rules_1");
-        // The id too: by the time of the list the number may be another session's.
+        // The id too: by now the number may belong to another session.
         query.and("r.key BETWEEN ? AND ?", [key(session, first)?.into(), key(session, last)?.into()]);
         query.and("s.id = ?", [session_id.clone().into()]);
         if let Some(who) = visible_to {
@@ -282,7 +283,7 @@ mod tests {
         *,
     };
 
-    /// How SQLite goes about a query, with its parameters left open.
+    /// SQLite's plan for a query, with its parameters left open.
     fn plan(conn: &Connection, conditions: &str) -> String {
         let mut query = conn.prepare(&format!("EXPLAIN QUERY PLAN {SELECT} WHERE {conditions}")).expect("a query");
         let mut steps = query.raw_query();

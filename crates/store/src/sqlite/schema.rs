@@ -1,4 +1,4 @@
-//! Opening a database: whose file it is, which version, and the settings of each connection.
+//! Opening a database: whether it is ours, its version, and the settings of each connection.
 
 use std::path::{Path, PathBuf};
 
@@ -7,10 +7,10 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 use super::{super::StoreError, SqliteOptions, log};
 use crate::owner_only;
 
-/// 'CSGN', at a fixed place of every database of ours.
+/// 'CSGN', at a fixed offset in every database of ours.
 const APPLICATION_ID: i32 = 0x4353_474E;
-/// The version of the schema and of what is in it, as `user_version` says it: the only one that is known. It is fixed
-/// with the first release.
+/// The version of the schema and of its contents, in `user_version`: the only one supported. It is fixed with the first
+/// release.
 const VERSION: i32 = 0;
 /// Prepared statements kept by each connection; more than there are.
 const STATEMENTS: usize = 128;
@@ -36,12 +36,12 @@ pub(super) fn writer(path: &Path, options: &SqliteOptions) -> Result<(Connection
         log::leave(&conn);
         !recognise(&conn, path)?
     };
-    // Nobody else has it open, and it is ours.
+    // No other process has it open, and it is ours.
     log::rewrite(path)?;
     let mut conn = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
     let failed = |e: rusqlite::Error| error(&e);
     conn.set_transaction_behavior(TransactionBehavior::Immediate);
-    // One that is there keeps its own.
+    // An existing database keeps its own.
     conn.pragma_update(None, "page_size", log::PAGE).map_err(failed)?;
     let mode: String = conn.pragma_update_and_check(None, "journal_mode", "wal", |row| row.get(0)).map_err(failed)?;
     if !mode.eq_ignore_ascii_case("wal") {
@@ -67,7 +67,7 @@ pub(super) fn writer(path: &Path, options: &SqliteOptions) -> Result<(Connection
     Ok((conn, new))
 }
 
-/// Makes the tables, all or none: a database that says that it is ours has them.
+/// Makes the tables atomically: a database with our application id has them all.
 fn create(conn: &mut Connection) -> rusqlite::Result<()> {
     let tx = conn.transaction()?;
     tx.execute_batch(include_str!("schema.sql"))?;
@@ -76,8 +76,8 @@ fn create(conn: &mut Connection) -> rusqlite::Result<()> {
     tx.commit()
 }
 
-/// Makes the file if there is none, for its owner only; SQLite gives its log the same rights. One that is there keeps
-/// those that its operator gave it.
+/// Makes the file if there is none, for its owner only; SQLite gives its log the same permissions. An existing file
+/// keeps the permissions its operator gave it.
 fn make(path: &Path) -> std::io::Result<()> {
     let file = owner_only::options().read(true).write(true).create(true).truncate(false).open(path)?;
     if let Some(mode) = owner_only::shared(&file)? {
@@ -108,7 +108,7 @@ fn connect(path: &Path, flags: OpenFlags) -> Result<Connection, StoreError> {
         .map_err(|e| StoreError::Failed(format!("cannot open {}: {e}", path.display())))
 }
 
-/// Bounded memory, and no waiting for others: there are none.
+/// Bounded memory, and no busy timeout: there are no other writers.
 fn settings(conn: &Connection, cache_kib: i64) -> Result<(), StoreError> {
     conn.set_prepared_statement_cache_capacity(STATEMENTS);
     for (name, value) in [("cache_size", -cache_kib), ("mmap_size", 0), ("temp_store", 2), ("trusted_schema", 0)] {
@@ -117,7 +117,7 @@ fn settings(conn: &Connection, cache_kib: i64) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Refuses what is not ours before anything is written to it. `false` if there is nothing in it yet.
+/// Refuses a file that is not ours before anything is written to it. `false` if it is still empty.
 fn recognise(conn: &Connection, path: &Path) -> Result<bool, StoreError> {
     let path = path.display();
     let number = |pragma: &str| conn.pragma_query_value(None, pragma, |row| row.get::<_, i32>(0));
@@ -143,7 +143,7 @@ fn recognise(conn: &Connection, path: &Path) -> Result<bool, StoreError> {
     Ok(false)
 }
 
-/// What an error of SQLite is to our callers.
+/// Maps an error of SQLite to one of the store.
 pub(super) fn error(e: &rusqlite::Error) -> StoreError {
     match e.sqlite_error_code() {
         Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => StoreError::Corrupt(e.to_string()),

@@ -1,6 +1,6 @@
--- The journal is `entries`; but for `audit`, `deleted` and `seal`, every other table is derived from it and only saves
--- reading it. A session is named by a small number inside the file. The key of an entry or interruption is that number
--- and its own in one integer (number << 32 | position), so that a session's rows lie together.
+-- The journal is `entries`; except for `audit`, `deleted` and `seal`, every other table is derived from it and only
+-- saves reading it. A session is named by a small number inside the file. The key of an entry or interruption is that
+-- number and its own in one integer (number << 32 | position), so that a session's rows are adjacent.
 -- A column of type ANY has content: TEXT in a plain store, a BLOB in a sealed one.
 
 CREATE TABLE sessions (
@@ -20,15 +20,15 @@ CREATE INDEX sessions_used ON sessions (updated_at);
 CREATE INDEX sessions_subject ON sessions (tenant, subject, updated_at) WHERE subject IS NOT NULL;
 CREATE INDEX sessions_running ON sessions (row) WHERE status = 'running';
 
--- The last number that was given to a session or a copy. None is given twice: what is still to be done about one that is
--- gone must never meet another.
+-- The last number that was given to a session or a copy. None is given twice: pending work on one that is gone must
+-- never touch another.
 CREATE TABLE numbers (one INTEGER PRIMARY KEY CHECK (one = 1), last INTEGER NOT NULL) STRICT;
 INSERT INTO numbers VALUES (1, 0);
--- Numbers of sessions whose entries are being copied, and of those where that was given up: what is in `entries` under
--- them is of no session, and goes away.
+-- Numbers of sessions whose entries are being copied, or whose copy was given up, or that were deleted: entries under
+-- them belong to no session, and are removed.
 CREATE TABLE unfinished (session INTEGER PRIMARY KEY) STRICT;
--- The ids of deleted sessions. No session ever has one of them again: what names it (an approval, a request) would count
--- for another session.
+-- The ids of deleted sessions, which are never used again: an approval or a request that names one would count for
+-- another session.
 CREATE TABLE deleted (id TEXT PRIMARY KEY) STRICT, WITHOUT ROWID;
 
 CREATE TABLE entries (key INTEGER PRIMARY KEY, body ANY NOT NULL) STRICT;
@@ -36,21 +36,22 @@ CREATE VIEW journal AS
     SELECT s.id AS session_id, e.key & 4294967295 AS pos, e.body
     FROM entries e JOIN sessions s ON s.row = e.key >> 32;
 
--- `version` is that of the folding: a snapshot of another one is not used.
+-- `version` is that of the folding: a snapshot of another version is ignored.
 CREATE TABLE snapshots (session INTEGER PRIMARY KEY, version INTEGER NOT NULL, body ANY NOT NULL) STRICT;
 
--- How sessions stood on their way: a cache, from which the past is folded. The key is that of the last entry folded in it,
--- the version that of the folding.
+-- States of sessions at past positions: a cache, from which the past is folded. The key is that of the last entry
+-- folded into it, the version that of the folding.
 CREATE TABLE waypoints (key INTEGER PRIMARY KEY, version INTEGER NOT NULL, body ANY NOT NULL) STRICT;
 
--- `queued`: the message waits for its place, and will bring the id once more.
+-- `queued`: carried by a queued message, which will carry it again when it is taken up.
 CREATE TABLE requests (
     session INTEGER NOT NULL, id TEXT NOT NULL, queued INTEGER NOT NULL,
     PRIMARY KEY (session, id)
 ) STRICT, WITHOUT ROWID;
 
--- Whose a row of a list is stands beside when it is from, so that each list is read from an index in its order, and nobody
--- looks at rows that they may not see. The columns are the session's, which never change but for its use.
+-- Each row carries the columns by which visibility is decided beside the time it is sorted by, so that each list is
+-- read from an index in its order, and never looks at rows its caller may not see. The columns are the session's; only
+-- its last use ever changes.
 
 CREATE TABLE reviewers (
     session    INTEGER NOT NULL,
@@ -88,9 +89,8 @@ CREATE INDEX resolved_role_asked ON interruptions (role, asked_at) WHERE resolut
 CREATE INDEX interruptions_due ON interruptions (expires_at) WHERE resolution IS NULL AND expires_at IS NOT NULL;
 CREATE INDEX interruptions_remind ON interruptions (remind_at) WHERE resolution IS NULL AND remind_at IS NOT NULL;
 
--- Standing rules ("always"), from the journal: what makes one and what ends it are records there. `key` is the number of
--- the interruption it was made in, as in `interruptions`; `action` is which of its actions. `body` is all of it, and the
--- only thing that is believed; the columns beside it are for finding it.
+-- Standing rules ("always"), derived from the journal. `key` is that of the interruption it was made in, as in
+-- `interruptions`; `action` says which of its actions. Only `body` is trusted; the columns beside it are for searching.
 CREATE TABLE rules (
     row        INTEGER PRIMARY KEY,
     key        INTEGER NOT NULL,
@@ -114,9 +114,9 @@ CREATE INDEX rules_subject ON rules (tenant, subject, made_at) WHERE subject IS 
 CREATE INDEX rules_maker ON rules (tenant, made_by, made_at) WHERE made_by IS NOT NULL;
 CREATE INDEX rules_role ON rules (tenant, role, made_at) WHERE role IS NOT NULL;
 
--- What people were asked and decided, chained by hashes. Unlike the other tables it is not read from the journal
--- again: it stays when a session is deleted, and nothing in it is ever changed. The body of a record says the tenant
--- too: the column only finds it.
+-- What people were asked and decided, chained by hashes. Unlike the other tables it is never rebuilt from the journal:
+-- it stays when a session is deleted, and is append-only. The body of a record has the tenant too: the column is for
+-- searching.
 CREATE TABLE audit (
     n      INTEGER PRIMARY KEY,
     hash   BLOB NOT NULL,
@@ -125,8 +125,8 @@ CREATE TABLE audit (
 ) STRICT;
 CREATE INDEX audit_tenant ON audit (tenant);
 
--- What a sealed store is sealed with; both tables are empty in a plain one. `name` is the store's own random name, to
--- which every sealed value is bound. `mixed` is there while plain values are being sealed, or sealed ones opened.
+-- The key state of a sealed store; both tables are empty in a plain one. `name` is the store's own random name, to
+-- which every sealed value is bound. `mixed` is set while plain values are being sealed, or sealed ones opened.
 CREATE TABLE seal (one INTEGER PRIMARY KEY CHECK (one = 1), name BLOB NOT NULL, mixed BLOB) STRICT;
 -- The keys of its values; `proof` is a value that only the right key opens.
 CREATE TABLE seal_keys (id TEXT PRIMARY KEY, proof BLOB NOT NULL) STRICT, WITHOUT ROWID;

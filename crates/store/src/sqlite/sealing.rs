@@ -35,7 +35,7 @@ impl Values {
         self.0.is_none()
     }
 
-    /// A text as it is stored at a place.
+    /// A text in its stored form for a place.
     pub(super) fn text(&self, place: Place<'_>, text: String) -> Result<Value, StoreError> {
         Ok(match &self.0 {
             None => Value::Text(text),
@@ -43,8 +43,8 @@ impl Values {
         })
     }
 
-    /// A title as it is stored. In a sealed store it says where the session ends too, so that its last entries cannot be
-    /// taken away.
+    /// A title in its stored form. In a sealed store it includes the last position too, so that the last entries cannot
+    /// be cut off.
     pub(super) fn head(&self, session: &str, born: Millis, head: &Ending<'_>) -> Result<Option<Value>, StoreError> {
         match &self.0 {
             None => Ok(head.title.map(|title| Value::Text(title.to_owned()))),
@@ -75,7 +75,7 @@ impl Values {
         }
     }
 
-    /// A hash as it is stored at a place.
+    /// A hash in its stored form for a place.
     pub(super) fn bytes(&self, place: Place<'_>, bytes: &[u8]) -> Result<Value, StoreError> {
         Ok(Value::Blob(match &self.0 {
             None => bytes.to_vec(),
@@ -83,7 +83,7 @@ impl Values {
         }))
     }
 
-    /// The text that is stored at a place. A plain value in a sealed store is no value, and the other way round.
+    /// The text stored at a place. A plain value in a sealed store is refused, and the other way round.
     pub(super) fn read_text(&self, place: Place<'_>, stored: Value) -> Result<String, StoreError> {
         match (&self.0, stored) {
             (None, Value::Text(text)) => Ok(text),
@@ -94,7 +94,7 @@ impl Values {
         }
     }
 
-    /// The hash that is stored at a place; `None` if the store is plain.
+    /// The hash stored at a place; `None` if the store is plain.
     pub(super) fn open(&self, place: Place<'_>, stored: &[u8]) -> Option<Result<Vec<u8>, SealError>> {
         self.0.as_ref().map(|sealer| sealer.open(place, stored))
     }
@@ -108,7 +108,7 @@ pub(super) struct Ending<'a> {
 }
 
 impl Ending<'_> {
-    /// The position, and the title after a byte that says that there is one.
+    /// The position, and the title after a byte that says whether there is one.
     pub(super) fn to_bytes(self) -> Vec<u8> {
         let mut bytes = self.pos.to_be_bytes().to_vec();
         if let Some(title) = self.title {
@@ -133,7 +133,7 @@ fn not(place: Place<'_>, what: &str) -> StoreError {
     SealError::Value { place: place.to_string(), what: what.to_owned() }.into()
 }
 
-/// What a column holds. A text that is none counts as bytes, so that it is named like everything else that is wrong.
+/// A column's value. Invalid UTF-8 counts as bytes, so that it is reported like everything else that is wrong.
 pub(super) fn column(r: &Row<'_>, index: usize) -> rusqlite::Result<Value> {
     Ok(match r.get_ref(index)? {
         ValueRef::Text(text) => match std::str::from_utf8(text) {
@@ -147,7 +147,7 @@ pub(super) fn column(r: &Row<'_>, index: usize) -> rusqlite::Result<Value> {
     })
 }
 
-/// What a database says of its sealing.
+/// A database's record of its sealing.
 #[derive(Debug)]
 pub(super) struct Seal {
     name: StoreName,
@@ -155,7 +155,7 @@ pub(super) struct Seal {
     keys: Vec<(String, Vec<u8>)>,
 }
 
-/// What a database says of its sealing; `None` if it is plain.
+/// A database's record of its sealing; `None` if it is plain.
 pub(super) fn seal(conn: &Connection) -> Result<Option<Seal>, StoreError> {
     let row: Option<(Vec<u8>, Option<Vec<u8>>)> =
         find(conn, "SELECT name, mixed FROM seal", [], |r| Ok((r.get(0)?, r.get(1)?)))?;
@@ -166,7 +166,7 @@ pub(super) fn seal(conn: &Connection) -> Result<Option<Seal>, StoreError> {
 }
 
 impl Seal {
-    /// What opens the store's values, if all its keys are among these.
+    /// The sealer for the store's values, if all its keys are among these.
     pub(super) fn sealer(&self, keys: &Keys, path: &Path) -> Result<Sealer, StoreError> {
         let store = || path.display().to_string();
         let sealer = Sealer::new(keys.clone(), self.name);
@@ -181,12 +181,12 @@ impl Seal {
         Ok(sealer)
     }
 
-    /// Whether plain values may be in it. Only who has a key can have said so.
+    /// Whether plain values may be in it. Only a holder of a key can have set that.
     pub(super) fn mixed(&self, sealer: &Sealer) -> Result<bool, StoreError> {
         self.mixed.as_ref().map_or(Ok(false), |mixed| Ok(sealer.open(Place::Mixed, mixed).map(|_| true)?))
     }
 
-    /// Whether this is the only key of the store, and all of it is sealed.
+    /// Whether this is the store's only key, and all of it is sealed.
     pub(super) fn is_all(&self, id: &str) -> bool {
         self.mixed.is_none() && matches!(self.keys.as_slice(), [(only, _)] if only == id)
     }
@@ -215,7 +215,7 @@ pub(super) fn reading(conn: &Connection, path: &Path, keys: Option<&Keys>) -> Re
     }
 }
 
-/// Like [`reading`], and seals a new store; the first key will be known as one of the store's.
+/// Like [`reading`], and seals a new store; the first key becomes one of the store's.
 pub(super) fn writing(conn: &Connection, path: &Path, keys: Option<&Keys>, new: bool) -> Result<Values, StoreError> {
     if let (true, Some(keys)) = (new, keys) {
         let sealer = Sealer::anew(keys.clone())?;
@@ -229,7 +229,7 @@ pub(super) fn writing(conn: &Connection, path: &Path, keys: Option<&Keys>, new: 
     Ok(values)
 }
 
-/// Makes a plain store a sealed one, in one transaction; its values are as they are.
+/// Makes a plain store a sealed one, in one transaction; its values stay as they are.
 pub(super) fn begin(conn: &Connection, sealer: &Sealer, mixed: bool) -> Result<(), StoreError> {
     let mark = if mixed { Some(sealer.seal(Place::Mixed, b"")?) } else { None };
     let tx = conn.unchecked_transaction().map_err(|e| error(&e))?;
@@ -243,7 +243,7 @@ pub(super) fn mark_mixed(conn: &Connection, sealer: &Sealer) -> Result<(), Store
     run(conn, "UPDATE seal SET mixed = ?1", [sealer.seal(Place::Mixed, b"")?]).map(drop)
 }
 
-/// Has the store know the key that writes.
+/// Records the sealing key as one of the store's.
 pub(super) fn know(conn: &Connection, sealer: &Sealer) -> Result<(), StoreError> {
     let proof = sealer.seal(Place::Proof, b"")?;
     run(conn, "INSERT OR IGNORE INTO seal_keys (id, proof) VALUES (?1, ?2)", params![sealer.keys().first(), proof])

@@ -1,4 +1,4 @@
-//! Running prepared statements, and the texts that enums are stored as.
+//! Running prepared statements, and how enums are stored.
 
 use countersign_core::wire::event::Resolution;
 use rusqlite::{Connection, OptionalExtension as _, Params, Row};

@@ -1,8 +1,8 @@
-//! Numbers under which there are entries of no session: those of a past that is being copied, what is left of copies that were given up or
-//! that a crash ended, and of sessions that were deleted.
+//! Numbers whose entries belong to no session: pasts that are being copied, leftovers of copies that were given up or
+//! cut off by a crash, and deleted sessions.
 //!
-//! They are removed in pieces when the writer has nothing else to do, and now and then while it has. No number is ever
-//! given again (`numbers`), so what comes late for one that is gone meets no other.
+//! They are removed in pieces when the writer is idle, and now and then while it is not. No number is ever given again
+//! (`numbers`), so late work on one that is gone touches no other.
 
 use rusqlite::{Connection, params};
 
@@ -13,45 +13,45 @@ use super::{
     write::uncommitted,
 };
 
-/// Entries, and bytes of them, that are removed in one transaction, or one entry.
+/// The most entries, and bytes of them, removed in one transaction, which always removes one.
 const AT_ONCE: (i64, i64) = (512, 4 * 1024 * 1024);
 
-/// A number for a new session, which no session and no copy ever had.
+/// A number for a new session, never used before.
 pub(super) fn number(conn: &Connection) -> Result<i64, StoreError> {
     let number = find(conn, "UPDATE numbers SET last = last + 1 RETURNING last", [], |r| r.get(0))?;
     number.ok_or_else(|| StoreError::Failed("the store gives no number".to_owned()))
 }
 
-/// Keeps a number for a copy.
+/// Reserves a number for a copy.
 pub(super) fn begin(conn: &Connection) -> Result<i64, StoreError> {
     let number = number(conn)?;
     run(conn, "INSERT INTO unfinished (session) VALUES (?1)", [number])?;
     Ok(number)
 }
 
-/// Whether what is under a number is no session's.
+/// Whether a number belongs to no session.
 pub(super) fn is(conn: &Connection, number: i64) -> Result<bool, StoreError> {
     let found = find(conn, "SELECT 1 FROM unfinished WHERE session = ?1", [number], |_| Ok(()))?;
     Ok(found.is_some())
 }
 
-/// Ends a copy: what is under its number is a session's from now on. `false` if there is none.
+/// Ends a copy: its number belongs to a session from now on. `false` if there is none.
 pub(super) fn end(conn: &Connection, number: i64) -> Result<bool, StoreError> {
     Ok(run(conn, "DELETE FROM unfinished WHERE session = ?1", [number])? == 1)
 }
 
-/// The numbers under which there is something that is no session's.
+/// The numbers under which something is left that belongs to no session.
 pub(super) fn left(conn: &Connection) -> Result<Vec<i64>, StoreError> {
     all(conn, "SELECT session FROM unfinished", [], |r| r.get(0))
 }
 
-/// Removes some of what is under a number, in a transaction. `false` if there is nothing any more, or it is a session's.
+/// Removes some of what is under a number, in a transaction. `false` if nothing is left, or it belongs to a session.
 pub(super) fn remove(conn: &Connection, number: i64) -> Result<bool, StoreError> {
     let tx = conn.unchecked_transaction().map_err(|e| error(&e))?;
     if !is(&tx, number)? {
         return Ok(false);
     }
-    // Without the bodies themselves.
+    // Without reading the bodies themselves.
     let sql = "SELECT key, octet_length(body) FROM entries WHERE key BETWEEN ?1 AND ?2 ORDER BY key LIMIT ?3";
     let (first, last) = (key(number, 0)?, key(number, u64::from(u32::MAX))?);
     let found: Vec<(i64, i64)> = all(&tx, sql, params![first, last, AT_ONCE.0], |r| Ok((r.get(0)?, r.get(1)?)))?;

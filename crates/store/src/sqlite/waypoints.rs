@@ -1,4 +1,4 @@
-//! How sessions stood on their way, kept beside their entries.
+//! Waypoints: states of sessions at past positions, kept beside their entries.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use super::{
     statement::{find, run},
 };
 
-/// A waypoint as it is stored, so that the writer only writes.
+/// A waypoint in its stored form, so that the writer only writes.
 #[derive(Debug)]
 pub(super) struct Kept {
     session_id: Arc<str>,
@@ -40,12 +40,13 @@ impl Kept {
         Ok(Some(Kept { session_id, born, pos, version, body }))
     }
 
-    /// About how much it writes, in bytes.
+    /// Roughly how many bytes it writes.
     pub(super) fn size(&self) -> usize {
         rows::length(&self.body)
     }
 
-    /// Keeps it, unless its session is gone or has not come there. Those of older versions go: nobody will ask for them.
+    /// Keeps it, unless its session is gone or has not reached it. Those of older versions are dropped: no reader asks
+    /// for them.
     pub(super) fn apply(&self, conn: &Connection) -> Result<bool, StoreError> {
         let Kept { session_id, born, pos, version, body } = self;
         let sql = "SELECT row FROM sessions WHERE id = ?1 AND created_at = ?2 AND pos >= ?3";
@@ -78,7 +79,7 @@ pub(super) fn last(
     let pos = u64::try_from(pos).unwrap_or_default();
     match values.read_text(Place::Waypoint { session: session_id, born, pos }, stored) {
         Ok(body) => Ok(Some(Waypoint { pos, version, body: body.into() })),
-        // What cannot be opened is left out, as every cache.
+        // A cache that cannot be opened is ignored.
         Err(e) => {
             tracing::warn!("{e}; it is not used");
             Ok(None)

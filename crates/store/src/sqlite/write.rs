@@ -1,10 +1,10 @@
 //! The writer: one thread that owns the writing connection and commits in groups.
 //!
-//! Everything that waits when a commit ends goes into the next one together, so many sessions share the
-//! wait for the disk. Each member of a group that fails alone is taken back alone.
+//! Everything queued when a commit ends goes into the next one together, so many sessions share one sync. A member of a
+//! group that fails alone is rolled back alone.
 //!
-//! A failed write or sync closes the store. Linux takes the pages of a failed sync for written, so a later sync that
-//! succeeds says nothing about them. A log that was left behind is written once more before it is used.
+//! A failed write or sync closes the store: Linux marks the pages of a failed sync clean, so a later sync that succeeds
+//! proves nothing about them. A leftover log is rewritten before it is used.
 
 use std::{
     fs::File,
@@ -35,29 +35,29 @@ use super::{
 
 /// Most members of one group.
 const GROUP: usize = 256;
-/// Bytes that may wait for the writer. A larger append goes alone.
+/// Bytes that may be queued for the writer. A larger append is queued alone.
 const WAITING_BYTES: usize = 32 * 1024 * 1024;
-/// What an append counts for beside its texts, so that their number is bounded too.
+/// The size an append counts for beside its texts, so that their number is bounded too.
 const OVERHEAD_BYTES: usize = 4 * 1024;
 
-/// After how many groups some of what is left of copies and deleted sessions is removed, also while there is always more to write.
+/// After how many groups some leftovers of copies and deleted sessions are removed, even under a load that never ends.
 const REMOVE_AFTER: u32 = 16;
 
-/// After how many groups the size of the database is looked at.
+/// After how many groups the size of the database is checked.
 const LOOK_AT_SIZE: u32 = 256;
 
 /// Something to write.
 pub(super) enum Op {
     Append(Box<Write>),
-    /// Keeps a number for a copy that is to become this session, and says which.
+    /// Reserves a number for a copy that is to become this session, and reports it.
     Begin(Arc<AtomicI64>, Arc<str>),
     Piece(Piece),
-    /// A copy has ended, or was given up: whether anything is left of it.
+    /// A copy has ended, or was given up: remove what is left of it.
     GiveUp(Arc<AtomicI64>),
     Keep(Kept),
-    /// Deletes a session, and says what its number was: its entries are under it until they are removed, in pieces.
+    /// Deletes a session, and reports its number: its entries stay under it until they are removed, in pieces.
     Delete(Box<str>, AtomicI64),
-    /// Has all that was written before on the disk.
+    /// Syncs everything written before.
     Sync,
     Check,
     #[cfg(test)]
@@ -65,7 +65,7 @@ pub(super) enum Op {
 }
 
 impl Op {
-    /// About how much it writes, in bytes.
+    /// Roughly how many bytes it writes.
     fn size(&self) -> usize {
         match self {
             Op::Append(write) => write.size(),
@@ -75,7 +75,8 @@ impl Op {
         }
     }
 
-    /// Whether it is not to be on the disk before it is answered. What is copied is nobody's before the append that ends it.
+    /// Whether it is answered before it is synced. Copied entries belong to no session before the append that ends the
+    /// copy.
     fn is_buffered(&self) -> bool {
         match self {
             Op::Append(write) => write.durability == Durability::Buffered,
@@ -88,12 +89,12 @@ impl Op {
 struct Job {
     op: Op,
     answer: oneshot::Sender<Result<bool, StoreError>>,
-    /// Its place among what waits, if it needs one; given back when it is answered.
+    /// Its share of the queue's budget, if it needs one; released when it is answered.
     _place: Option<OwnedSemaphorePermit>,
 }
 
-/// Why the store is closed, once a write or sync has failed. What the disk holds is not known then: Linux takes the
-/// pages of a failed sync for written, so a later one that succeeds would acknowledge what the next power cut takes.
+/// Why the store is closed, once a write or sync has failed. The disk's contents are unknown then: Linux marks the
+/// pages of a failed sync clean, so a later one that succeeds would acknowledge what the next power cut takes.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Broken(Arc<OnceLock<String>>);
 
@@ -109,7 +110,7 @@ impl Broken {
         log::leave(conn);
         let place = conn.path().unwrap_or_default();
         tracing::error!("the store {place} is closed until it is opened again, and acknowledges nothing: {why}");
-        // The first reason is the one that counts.
+        // The first reason counts.
         let _ = self.0.set(why);
     }
 }
@@ -121,7 +122,7 @@ struct Written {
     on_disk: AtomicU64,
 }
 
-/// The way to the writer.
+/// A handle to the writer.
 #[derive(Debug)]
 pub(super) struct Writer {
     jobs: mpsc::Sender<Job>,
@@ -148,7 +149,7 @@ impl Writer {
         Ok((Writer { jobs, places: Arc::new(Semaphore::new(WAITING_BYTES)), broken, written }, thread))
     }
 
-    /// Has something written, and waits until it is as safe as it asks for.
+    /// Writes, and waits until it is as durable as requested.
     pub(super) async fn write(&self, op: Op) -> Result<bool, StoreError> {
         self.broken.check()?;
         let size = op.size().saturating_add(OVERHEAD_BYTES).min(WAITING_BYTES);
@@ -159,7 +160,7 @@ impl Writer {
         answered.await.map_err(|_| StoreError::Unknown)?
     }
 
-    /// Waits until all that was written before is on the disk.
+    /// Waits until everything written before is on the disk.
     pub(super) async fn sync(&self) -> Result<(), StoreError> {
         self.broken.check()?;
         let count = self.written.count.load(Ordering::SeqCst);
@@ -169,10 +170,10 @@ impl Writer {
         self.write(Op::Sync).await.map(drop)
     }
 
-    /// Has what is left of a copy removed some time, after all that was asked for before.
+    /// Schedules removal of what is left of a copy, after everything queued before.
     pub(super) fn give_up(&self, number: Arc<AtomicI64>) {
         let (answer, _) = oneshot::channel();
-        // A store that has stopped removes it when it is opened again.
+        // A stopped store removes it when it is opened again.
         let _ = self.jobs.send(Job { op: Op::GiveUp(number), answer, _place: None });
     }
 }
@@ -181,23 +182,23 @@ pub(super) fn stopped() -> StoreError {
     StoreError::Failed("the store has stopped".to_owned())
 }
 
-/// How long the writer looks for more before it sleeps. A session's next append comes soon after its last one
-/// was answered, and waking a thread costs about as much as all else that is done for it.
+/// How long the writer polls for more before it sleeps. A session's next append comes soon after its last one was
+/// answered, and waking a thread costs about as much as the rest of the work.
 const LOOKS: Duration = Duration::from_micros(150);
 
-/// How long what is written and not synced may stay so.
+/// How long a write may stay unsynced.
 const UNSYNCED: Duration = Duration::from_millis(10);
 
 /// What the writer does next.
 enum Next {
     Job(Job),
-    /// It is time to sync.
+    /// A sync is due.
     Due,
-    /// There will be nothing any more.
+    /// The queue has ended.
     End,
 }
 
-/// The next job, or that it is `due` to sync. While there is no job it does what can wait, as long as there is any.
+/// The next job, or that a sync is due. While there is no job it runs `meanwhile` as long as that has work.
 fn next(waiting: &mpsc::Receiver<Job>, due: Option<Instant>, mut meanwhile: impl FnMut() -> bool) -> Next {
     let since = Instant::now();
     loop {
@@ -221,24 +222,24 @@ fn next(waiting: &mpsc::Receiver<Job>, due: Option<Instant>, mut meanwhile: impl
     }
 }
 
-/// What the writer's thread has.
+/// The state of the writer's thread.
 struct Thread<'w> {
     conn: Connection,
     values: &'w Values,
     broken: &'w Broken,
-    /// Whether commits wait for the disk.
+    /// Whether commits sync.
     waits_for_disk: bool,
     written: &'w Written,
-    /// When the first group was written that is not on the disk yet.
+    /// When the oldest unsynced group was written.
     unsynced: Option<Instant>,
     /// The log, to sync it without writing anything.
     log: Option<File>,
     /// How many transactions there were, and how long the log may get.
     groups: u32,
     most: i64,
-    /// The numbers of copies and of deleted sessions of which something is left.
+    /// The numbers of copies and deleted sessions of which something is left.
     left: Vec<i64>,
-    /// How many groups there were since some of it was removed, and whether that failed: then it waits, as under load.
+    /// How many groups there were since the last removal, and whether that failed: then it waits, as under load.
     since: u32,
     waits: bool,
 }
@@ -248,7 +249,7 @@ fn write(conn: Connection, values: &Values, waiting: &mpsc::Receiver<Job>, broke
     match unfinished::left(&thread.conn) {
         Ok(left) => thread.left = left,
         Err(e) => {
-            tracing::warn!("it is not known what is left of deleted sessions and of copies that have not ended: {e}")
+            tracing::warn!("leftovers of deleted sessions and of unfinished copies could not be listed: {e}")
         }
     }
     let mut group = Vec::new();
@@ -286,10 +287,10 @@ impl<'w> Thread<'w> {
         }
     }
 
-    /// Has all that is written on the disk.
+    /// Syncs everything written.
     fn sync(&mut self) -> Result<(), StoreError> {
         if let Err(e) = self.broken.check() {
-            // Nothing will be on the disk any more, and nobody is to wait for it.
+            // No sync will succeed any more, and nothing may wait for one.
             self.unsynced = None;
             return Err(e);
         }
@@ -298,7 +299,7 @@ impl<'w> Thread<'w> {
                 match self.log.take().map_or_else(|| log::open(Path::new(self.conn.path().unwrap_or_default())), Ok) {
                     Ok(log) => self.log.insert(log),
                     Err(e) => {
-                        // There may be too many open files. Nothing is lost by that: it is tried again.
+                        // There may be too many open files. Nothing is lost: it is tried again.
                         self.unsynced = Some(Instant::now());
                         return Err(StoreError::Failed(format!("the log could not be opened to be synced: {e}")));
                     }
@@ -329,7 +330,7 @@ impl<'w> Thread<'w> {
             }
             Ok(()) => {
                 let mut waited = None;
-                // Counted before anybody can read it.
+                // Counted before any reader can see it.
                 self.written.count.fetch_add(1, Ordering::SeqCst);
                 match commit(&self.conn, self.values, group, &mut self.waits_for_disk, &mut waited) {
                     Ok(answers) => self.committed(group, answers, waited),
@@ -343,25 +344,25 @@ impl<'w> Thread<'w> {
         };
         for (job, answer) in group.drain(..).zip(answers) {
             match &job.op {
-                // The number was taken back, and may be another's soon.
+                // The number was rolled back, and may be given to another soon.
                 Op::Begin(number, _) if answer.is_err() => number.store(0, Ordering::SeqCst),
-                // One of which that is not known is looked at again when it is removed.
+                // If the answer is unknown, removal checks the number again.
                 Op::Delete(_, number) if matches!(answer, Ok(true)) => self.left.push(number.load(Ordering::SeqCst)),
                 Op::GiveUp(number) if !matches!(answer, Ok(false)) => self.left.push(number.load(Ordering::SeqCst)),
                 _ => {}
             }
-            // Who does not wait any more does not need the answer.
+            // The caller may have stopped waiting.
             let _ = job.answer.send(answer);
         }
         self.write_back();
     }
 
-    /// Counts a group. `waited`: whether the last commit that has written anything has waited for the disk, if there was one.
+    /// Counts a group. `waited`: whether the last commit that wrote anything was synced, if there was one.
     fn committed(&mut self, group: &[Job], mut answers: Answers, waited: Option<bool>) -> Answers {
         if waited == Some(false) {
             self.unsynced.get_or_insert_with(Instant::now);
         }
-        // One that has waited has done so for all that was written before.
+        // A synced commit has synced everything written before it.
         if waited == Some(true) || self.unsynced.is_none() {
             self.all_on_disk();
         }
@@ -391,7 +392,7 @@ impl<'w> Thread<'w> {
         self.groups = self.groups.wrapping_add(1);
     }
 
-    /// Removes some of what is left if that was long ago: under a load that never ends there is no time for it.
+    /// Removes some leftovers if that was long ago: under a load that never ends there is no idle time for it.
     fn remove_now_and_then(&mut self) {
         self.since += 1;
         if self.since >= REMOVE_AFTER {
@@ -400,14 +401,14 @@ impl<'w> Thread<'w> {
         }
     }
 
-    /// Removes some of what is left of copies and of deleted sessions. `false` if nothing is.
+    /// Removes some leftovers of copies and deleted sessions. `false` if there are none.
     fn remove(&mut self) -> bool {
         self.since = 0;
         let Some(number) = self.left.last() else { return false };
         if self.broken.check().is_err() {
             return false;
         }
-        // A crash that takes it back only has it done again.
+        // If a crash undoes it, it is only done again.
         let removed = wait_for_disk(&self.conn, &mut self.waits_for_disk, false)
             .and_then(|()| unfinished::remove(&self.conn, *number));
         match removed {
@@ -415,7 +416,7 @@ impl<'w> Thread<'w> {
             Ok(false) => drop(self.left.pop()),
             Err(StoreError::Closed(why)) => self.broken.close(&self.conn, why),
             Err(e) => {
-                tracing::warn!("what is left of a deleted session or of a copy could not be removed now: {e}");
+                tracing::warn!("leftovers of a deleted session or a copy could not be removed now: {e}");
                 self.waits = true;
             }
         }
@@ -423,7 +424,7 @@ impl<'w> Thread<'w> {
         true
     }
 
-    /// Leaves one file: the log is empty and goes away.
+    /// Leaves one file: the log is emptied and removed.
     fn end(self) {
         let Thread { conn, broken, .. } = self;
         if broken.check().is_ok()
@@ -443,7 +444,8 @@ struct Fatal(String);
 
 type Answers = Vec<Result<bool, StoreError>>;
 
-/// Commits a group. Its answers, in order; `waited` says whether the last commit that has written anything has waited for the disk.
+/// Commits a group. Returns its answers, in order; `waited` says whether the last commit that wrote anything was
+/// synced.
 fn commit(
     conn: &Connection,
     values: &Values,
@@ -472,14 +474,14 @@ fn commit(
     Ok(answers)
 }
 
-/// Why a transaction is not there.
+/// Why a transaction was not committed.
 struct Undone {
     committing: bool,
     error: StoreError,
 }
 
-/// What a commit that failed is. One for which there is no room has written nothing that counts, and is rolled back; of any
-/// other it is not known what the disk holds.
+/// What a failed commit means. A full disk has written nothing that counts, and is rolled back; after any other failure
+/// the disk's contents are unknown.
 pub(super) fn uncommitted(e: &rusqlite::Error) -> StoreError {
     match e.sqlite_error_code() {
         Some(ErrorCode::DiskFull) => error(e),
@@ -487,7 +489,7 @@ pub(super) fn uncommitted(e: &rusqlite::Error) -> StoreError {
     }
 }
 
-/// Whether commits wait for the disk from now on.
+/// Whether commits are synced from now on.
 fn wait_for_disk(conn: &Connection, waits: &mut bool, wait: bool) -> Result<(), StoreError> {
     if wait != *waits {
         // NORMAL writes to the log without waiting for the disk; the next FULL commit syncs the whole log.
@@ -519,7 +521,7 @@ fn transaction(
     if answers.iter().all(Result::is_err) {
         run(conn, "ROLLBACK", []).map_err(before)?;
     } else {
-        // What was removed meanwhile is nobody's.
+        // Removing leftovers acknowledges nothing.
         let _ = log::has_written();
         let committed = conn.prepare_cached("COMMIT").and_then(|mut statement| statement.execute([]));
         committed.map_err(|e| Undone { committing: true, error: uncommitted(&e) })?;
@@ -530,8 +532,8 @@ fn transaction(
     Ok(answers)
 }
 
-/// All members of a group, of which hardly one ever fails, without savepoints, for which pages are copied. `None` if one of several
-/// fails: then all are to be taken back, and done one by one.
+/// All members of a group without savepoints, for which SQLite copies pages; failures are rare. `None` if one of
+/// several fails: then all must be rolled back, and done one by one.
 fn together(conn: &Connection, values: &Values, group: &[Job]) -> Result<Option<Answers>, StoreError> {
     let mut answers = Answers::with_capacity(group.len());
     for job in group {
@@ -555,18 +557,18 @@ fn member(conn: &Connection, values: &Values, op: &Op) -> Result<Result<bool, St
     Ok(answer)
 }
 
-/// What is asked for: its answer, of which an error may leave half of it to be taken back, or the error that ends the whole
-/// transaction.
+/// Runs one operation: its answer (after an error it may be half done, and must be rolled back), or the error that ends
+/// the whole transaction.
 fn alone(conn: &Connection, values: &Values, op: &Op) -> Result<Result<bool, StoreError>, StoreError> {
     let answer = match op {
         Op::Append(write) => write.apply(conn, values).map(|()| true),
         Op::Begin(number, session_id) => {
-            // Asked again when the copy ends; now, so that nothing is copied for nothing.
+            // Checked again when the copy ends; checked now so that nothing is copied in vain.
             let begun = apply::check_free(conn, session_id).and_then(|()| unfinished::begin(conn));
             begun.map(|begun| number.store(begun, Ordering::SeqCst)).map(|()| true)
         }
         Op::Piece(piece) => piece.apply(conn).map(|()| true),
-        // It is removed when there is time for it.
+        // Removed when there is time.
         Op::GiveUp(number) => unfinished::is(conn, number.load(Ordering::SeqCst)),
         Op::Keep(kept) => kept.apply(conn),
         Op::Delete(session_id, number) => apply::delete(conn, session_id).map(|deleted| {
@@ -574,7 +576,7 @@ fn alone(conn: &Connection, values: &Values, op: &Op) -> Result<Result<bool, Sto
             deleted.is_some()
         }),
         Op::Check => apply::probe(conn).map(|()| true),
-        // It is when the transaction is.
+        // It is when the transaction commits.
         Op::Sync => Ok(true),
         #[cfg(test)]
         #[expect(clippy::panic, reason = "what happens then is tested")]
@@ -598,7 +600,7 @@ mod tests {
         Thread::new(conn, values, broken, Box::leak(Box::default()))
     }
 
-    /// What is written without waiting for the disk is there when somebody asks for it, and soon if nobody does.
+    /// Unsynced writes are on the disk when a caller waits for a sync, and soon even if none does.
     #[tokio::test]
     async fn r3_what_is_written_is_synced_when_somebody_waits_and_by_itself() {
         let dir = tempfile::tempdir().expect("tempdir");
@@ -625,7 +627,7 @@ mod tests {
         thread.join().expect("the thread ends");
     }
 
-    /// A store that is closed waits for nothing: whoever asks is answered, and its thread ends.
+    /// A closed store waits for nothing: callers are answered, and its thread ends.
     #[tokio::test]
     async fn r3_the_writer_of_a_closed_store_answers_and_ends() {
         let dir = tempfile::tempdir().expect("tempdir");
@@ -649,21 +651,21 @@ mod tests {
             .expect("no panic");
     }
 
-    /// A sync that fails closes the store; what could not even be tried is tried again.
+    /// A sync that fails closes the store; one that could not be tried is tried again.
     #[cfg(target_os = "linux")]
     #[test]
     fn r3_a_log_that_cannot_be_synced_closes_the_store() {
         let (dir, values, broken) = (tempfile::tempdir().expect("directory"), Values::plain(), Broken::default());
         let mut thread = thread(&dir.path().join("t.db"), &values, &broken);
         group(&mut thread, vec![Op::Begin(Arc::default(), "s".into())]);
-        // It takes everything, and syncs nothing.
+        // It takes every write, and syncs none.
         thread.log = Some(File::open("/dev/null").expect("open"));
         assert!(matches!(thread.sync(), Err(StoreError::Closed(_))));
         assert!(thread.unsynced.is_none() && broken.check().is_err());
         assert!(group(&mut thread, vec![Op::Sync]).iter().all(Result::is_err));
     }
 
-    /// A commit that changes nothing does not wait for the disk, and proves nothing of what was written before it.
+    /// A commit that changes nothing is not synced, and proves nothing about earlier writes.
     #[test]
     fn r3_only_a_commit_that_has_written_counts_as_a_sync() {
         let (dir, values, broken) = (tempfile::tempdir().expect("directory"), Values::plain(), Broken::default());
@@ -678,7 +680,7 @@ mod tests {
         assert!(thread.unsynced.is_none(), "it was written with something that waits");
         group(&mut thread, vec![begin()]);
         group(&mut thread, vec![Op::Sync, Op::Sync]);
-        assert!(thread.unsynced.is_none(), "somebody has waited");
+        assert!(thread.unsynced.is_none(), "a commit was synced");
     }
 
     fn group(thread: &mut Thread<'_>, ops: Vec<Op>) -> Vec<Result<bool, StoreError>> {
@@ -703,10 +705,10 @@ mod tests {
         thread.conn.query_row(sql, [number.load(Ordering::SeqCst)], |r| r.get(0)).expect("count")
     }
 
-    /// A fork has ended and its session is deleted, all while there is no time to remove anything: what is still to be done
-    /// about its number must not meet the next fork.
+    /// A fork has ended and its session is deleted, all while there is no time to remove anything: pending work on its
+    /// number must not touch the next fork.
     #[test]
-    fn r9_the_number_of_a_fork_that_has_ended_is_never_another_ones() {
+    fn r9_the_number_of_an_ended_fork_is_never_reused() {
         let (dir, values, broken) = (tempfile::tempdir().expect("directory"), Values::plain(), Broken::default());
         let mut thread = thread(&dir.path().join("s.db"), &values, &broken);
         let first = begun(&mut thread, "f");
@@ -726,8 +728,8 @@ mod tests {
         let piece = |number: &AtomicI64| Op::Piece(Piece::of_one(number.load(Ordering::SeqCst)));
         group(&mut thread, vec![piece(&second)]).remove(0).expect("a piece");
         while thread.remove() {}
-        assert_eq!(entries(&thread, &second), 1, "it is under way");
-        // A piece that comes late is nobody's.
+        assert_eq!(entries(&thread, &second), 1, "it is in progress");
+        // A late piece belongs to no session.
         assert!(group(&mut thread, vec![piece(&first)]).remove(0).is_err());
         group(&mut thread, vec![Op::GiveUp(second.clone())]).remove(0).expect("given up");
         while thread.remove() {}
@@ -735,7 +737,7 @@ mod tests {
         assert!(group(&mut thread, vec![piece(&second)]).remove(0).is_err());
     }
 
-    /// As long as it takes, the entries of a large session are nobody's, and others write meanwhile.
+    /// However long it takes, the entries of a deleted session are invisible, and others write meanwhile.
     #[test]
     fn r9_a_deleted_session_is_gone_at_once_and_its_entries_in_pieces() {
         let (dir, values, broken) = (tempfile::tempdir().expect("directory"), Values::plain(), Broken::default());
@@ -755,7 +757,7 @@ mod tests {
         assert_eq!(entries(&first, &number), 1200);
         assert!(first.remove());
         assert_eq!(entries(&first, &number), 1200 - 512);
-        // What a crash leaves is removed by whoever opens the store next.
+        // Leftovers of a crash are removed once the store is opened again.
         drop(first);
         let mut next = thread(&dir.path().join("s.db"), &values, &broken);
         next.left = unfinished::left(&next.conn).expect("what is left");
@@ -764,12 +766,12 @@ mod tests {
     }
 
     #[test]
-    fn r9_what_is_left_of_copies_goes_away_while_there_is_always_more_to_write() {
+    fn r9_leftovers_of_copies_are_removed_under_constant_load() {
         let (dir, values, broken) = (tempfile::tempdir().expect("directory"), Values::plain(), Broken::default());
         let mut thread = thread(&dir.path().join("s.db"), &values, &broken);
         let number = begun(&mut thread, "f");
         group(&mut thread, vec![Op::Piece(Piece::of_one(number.load(Ordering::SeqCst))), Op::GiveUp(number.clone())]);
-        // As after an error: it is kept, and tried again.
+        // As after an error: it is kept, and retried.
         thread.waits = true;
         for _ in 0..2 * REMOVE_AFTER {
             group(&mut thread, vec![Op::Check]);
@@ -779,7 +781,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn r9_a_panic_of_the_writer_leaves_no_one_waiting() {
+    async fn r9_a_panic_of_the_writer_leaves_no_caller_waiting() {
         let (writer, thread) =
             Writer::start(Connection::open_in_memory().expect("open"), Values::plain(), &Broken::default())
                 .expect("start");

@@ -19,13 +19,13 @@ conformance! {
     r2_of_many_appends_at_one_position_exactly_one_wins,
     appends_to_many_sessions_at_once_all_succeed,
     r2_an_append_at_another_position_conflicts_and_leaves_nothing,
-    an_append_that_is_none_is_refused,
+    a_malformed_append_is_refused,
     w1_a_request_id_is_stored_once,
-    w9_a_queued_message_keeps_its_request_id_when_it_finds_its_place,
+    w9_a_queued_message_keeps_its_request_id_when_it_is_taken_up,
     the_head_and_the_entries_after_it_give_the_state,
     reading_gives_what_was_appended,
     r9_any_text_comes_back_unchanged,
-    a_session_that_is_not_there,
+    a_missing_session_reads_as_empty,
     r11_a_deleted_session_is_gone_and_its_id_is_never_used_again,
     a_store_that_can_be_written_to_says_so,
     r8_the_audit_log_is_written_with_the_entries_and_stays,
@@ -42,7 +42,7 @@ async fn r8_the_audit_log_is_written_with_the_entries_and_stays(store: Tested) {
     };
     let asked = store.audit(0, 100).await.expect("audit");
     assert_eq!(told(&asked), ["a requested", "b requested"]);
-    // What is not stored is not told.
+    // What is not stored is not audited.
     let mut again = Driven::new("a");
     again.state = sessions[0].state.clone();
     let late = again.decides(5, 1, Decision::approve(), None).expect("decided");
@@ -153,7 +153,7 @@ async fn r2_an_append_at_another_position_conflicts_and_leaves_nothing(store: Te
     assert_eq!(store.interruption("s", 1).await.expect("row").expect("row").resolution, Some(Resolution::Decided));
 }
 
-async fn an_append_that_is_none_is_refused(store: Tested) {
+async fn a_malformed_append_is_refused(store: Tested) {
     let driven = Driven::new("s");
     let right = driven.append_of(&driven.created(1, None));
     let nothing = Append { entries: Vec::new(), ..right.clone() };
@@ -192,7 +192,7 @@ async fn w1_a_request_id_is_stored_once(store: Tested) {
     other.store(&*store, said).await.expect("the same id elsewhere");
 }
 
-async fn w9_a_queued_message_keeps_its_request_id_when_it_finds_its_place(store: Tested) {
+async fn w9_a_queued_message_keeps_its_request_id_when_it_is_taken_up(store: Tested) {
     let mut driven = waiting(&*store, "s", 1, None, "t", asks(None, 0)).await;
     let queued = driven.says(2, "later", Some("q"), Some(OnPending::Queue)).expect("queue");
     driven.store(&*store, queued).await.expect("queue");
@@ -201,7 +201,7 @@ async fn w9_a_queued_message_keeps_its_request_id_when_it_finds_its_place(store:
     assert!(matches!(driven.store(&*store, again).await, Err(StoreError::Conflict)), "queued once");
     let rejected = driven.decides(3, 1, Decision::reject(None), Some("d")).expect("reject");
     driven.store(&*store, rejected).await.expect("reject");
-    assert!(driven.state.queued.is_empty(), "it found its place");
+    assert!(driven.state.queued.is_empty(), "it is taken up");
     let again = driven.says(4, "later", Some("q"), Some(OnPending::Queue)).expect("queue");
     assert!(matches!(driven.store(&*store, again).await, Err(StoreError::Conflict)), "placed once");
     assert_eq!(load(&*store, "s").await.as_ref(), Some(&*driven.state));
@@ -289,7 +289,7 @@ async fn r9_any_text_comes_back_unchanged(store: Tested) {
     assert_eq!(summary.title, driven.state.title);
 }
 
-async fn a_session_that_is_not_there(store: Tested) {
+async fn a_missing_session_reads_as_empty(store: Tested) {
     assert!(store.head("none").await.expect("head").is_none());
     assert!(store.read("none", 0, 10).await.expect("read").is_empty());
     assert!(!store.has_request("none", "r").await.expect("request"));

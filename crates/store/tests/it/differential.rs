@@ -1,4 +1,4 @@
-//! Random sessions, driven through the real core, on every store at once: they must not differ in anything.
+//! Random sessions, driven through the real core, on every store at once: the stores must not differ in anything.
 
 use std::{
     cell::RefCell,
@@ -29,7 +29,7 @@ use proptest::{
 
 use crate::store_support::{Anything, Driven, asks, load, open_sealed, texts};
 
-/// What is done to a session. `pick` chooses among what is there.
+/// What is done to a session. `pick` chooses among the candidates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Op {
     Create,
@@ -64,7 +64,7 @@ impl Op {
         match self {
             Op::Create => "create",
             Op::Say { .. } => "say",
-            Op::SayReject => "say, rejecting what waits",
+            Op::SayReject => "say, rejecting what is pending",
             Op::SayQueue { .. } => "queue",
             Op::Answer => "answer",
             Op::Show => "show a block",
@@ -89,7 +89,7 @@ impl Op {
 const KINDS: [&str; 22] = [
     "create",
     "say",
-    "say, rejecting what waits",
+    "say, rejecting what is pending",
     "queue",
     "answer",
     "show a block",
@@ -168,7 +168,7 @@ fn compare(open: Open) {
     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("runtime");
     let seen = RefCell::new(BTreeSet::new());
     let config = Config { cases: 48, failure_persistence: None, ..Config::default() };
-    // Always the same sessions, so that what they cover is always the same.
+    // Deterministic, so that the coverage is always the same.
     TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha))
         .run(&steps(), |steps| {
             runtime.block_on(run(open, &steps, &seen));
@@ -176,7 +176,7 @@ fn compare(open: Open) {
         })
         .unwrap_or_else(|e| panic!("{e}"));
     let missing: Vec<_> = KINDS.iter().filter(|kind| !seen.borrow().contains(**kind)).collect();
-    assert!(missing.is_empty(), "never done: {missing:?}");
+    assert!(missing.is_empty(), "never covered: {missing:?}");
 }
 
 async fn run(open: Open, steps: &[Step], seen: &RefCell<BTreeSet<&'static str>>) {
@@ -221,7 +221,7 @@ async fn step_both(
         assert_eq!(deleted.0, sessions.remove(&step.session).is_some());
         if deleted.0 {
             seen.borrow_mut().insert(step.op.kind());
-            // No session ever has this id again.
+            // The id is never used again.
             let again = Driven::new(id);
             let append = again.append_of(&again.created(now, subject));
             assert!(matches!(memory.append(append.clone()).await, Err(StoreError::Deleted(gone)) if *gone == **id));
@@ -236,14 +236,14 @@ async fn step_both(
     driven.snapshot = step.snapshot;
     driven.durability = if step.buffered { Durability::Buffered } else { Durability::Synced };
     let done = |op| transition(&driven, op, now, subject).filter(|t| !t.entries().is_empty()).map(|t| (op, t));
-    // What cannot be done now gives way to what comes next by itself, so that sessions get somewhere.
+    // An op that is impossible now is replaced by the next natural one, so that sessions make progress.
     let Some((op, transition)) = done(step.op).or_else(|| done(next(&driven)?)) else { return };
     let append = driven.append_of(&transition);
     let repeated = records(&append.entries)
         .filter_map(|record| record.request_id())
         .any(|id| records(&driven.entries).any(|record| record.request_id() == Some(id)));
     if op == Op::StaleAppend {
-        // As a runner that has not seen the last append.
+        // Like a runner that has missed the last append.
         let expected = append.entries[0].pos - 1;
         let append = countersign_store::Append { expected, ..append };
         assert!(matches!(memory.append(append.clone()).await, Err(StoreError::Conflict)));
@@ -268,7 +268,7 @@ async fn step_both(
     }
 }
 
-/// What comes next in a session by itself.
+/// The natural next step of a session.
 fn next(driven: &Driven) -> Option<Op> {
     let state = &driven.state;
     let has = |wanted: fn(&Phase) -> bool| state.calls.iter().any(|c| wanted(&c.phase));

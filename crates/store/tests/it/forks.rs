@@ -1,4 +1,4 @@
-//! What every store promises about forks and waypoints: a session with another's past, whole or not at all. Each test runs on
+//! What every store promises about forks and waypoints: a session with another's past, atomically. Each test runs on
 //! each store.
 
 use std::{pin::pin, sync::Arc, task::Poll};
@@ -30,7 +30,7 @@ conformance! {
     a_waypoint_is_kept_until_its_session_is_gone,
 }
 
-/// What makes a session a fork of another, at a position.
+/// The append that makes a session a fork of another, at a position.
 fn fork_of(of: &Driven, at: u64, id: &str, now: Millis) -> Append {
     let mut past = State::new(id.into());
     of.entries.iter().filter(|entry| entry.pos <= at).for_each(|entry| past.apply(entry));
@@ -46,13 +46,13 @@ fn fork_of(of: &Driven, at: u64, id: &str, now: Millis) -> Append {
     }
 }
 
-/// A stored session of so many turns of half a megabyte.
+/// A stored session with this many turns of half a megabyte.
 async fn long(store: &dyn Store, id: &str, turns: usize) -> Driven {
     let mut driven = begun(store, id, 1, None).await;
     for letter in ('a'..='z').cycle().take(turns) {
         let answered = driven.answers(2, &letter.to_string().repeat(500_000));
         driven.store(store, answered).await.expect("answer");
-        let said = driven.says(3, "go on", None, None).expect("message");
+        let said = driven.says(3, "continue", None, None).expect("message");
         driven.store(store, said).await.expect("message");
     }
     driven
@@ -72,21 +72,21 @@ async fn g6_a_fork_has_the_past_and_what_follows_and_the_original_stays(store: T
     let past = texts(&of.entries[..usize::try_from(asked).expect("a position")]);
     assert_eq!(read, [past, texts(&entries)].concat(), "the same records at the same positions");
     assert_eq!(load(&*store, "f").await.as_ref(), Some(&*state));
-    // Only what is its own waits, is told, is known.
+    // Only its own interruptions, audit records and request ids are the fork's.
     assert_eq!(keys(&store, InterruptionFilter { waiting: Some(true), ..Default::default() }).await, ["f_2"]);
     assert!(store.interruption("f", 1).await.expect("row").is_none());
     assert_eq!(store.due(i64::MAX, 9).await.expect("due"), [(Arc::from("f"), 2)]);
     assert!(!store.has_request("f", "r").await.expect("request"));
     assert!(store.audit(0, 99).await.expect("audit").len() > told);
     assert_eq!(ids(&store, SessionFilter::default()).await.len(), 2);
-    // The original is as it was, and the fork needs it no more.
+    // The original is unchanged, and the fork does not depend on it.
     assert_eq!(load(&*store, "of").await.as_ref(), Some(&*of.state));
     assert_eq!(texts(&store.read("of", 0, 99).await.expect("read")), texts(&of.entries));
     let row = store.interruption("of", 1).await.expect("row").expect("interruption");
     assert_eq!(row.resolution, Some(Resolution::Decided));
     assert!(store.delete("of").await.expect("delete"));
     assert_eq!(texts(&store.read("f", 0, 99).await.expect("read")), read);
-    // It goes on, and can be forked itself.
+    // It continues, and can be forked itself.
     let mut f = Driven::new("f");
     (f.state, f.entries) = (state, store.read("f", 0, 99).await.expect("read"));
     let yes = f.decides(6, 2, Decision::approve(), Some("r")).expect("decide");
@@ -123,7 +123,7 @@ async fn g6_a_fork_that_cannot_be_leaves_nothing(store: Tested) {
     assert_eq!(texts(&read[..of.entries.len()]), texts(&of.entries));
 }
 
-/// Between any two steps of a fork others append, and nobody sees anything of it.
+/// Between any two steps of a fork others append, and nothing of it is visible.
 async fn r9_a_long_past_is_forked_while_others_append(store: Tested) {
     let of = long(&*store, "of", 16).await;
     let mut other = begun(&*store, "other", 1, None).await;
@@ -136,10 +136,10 @@ async fn r9_a_long_past_is_forked_while_others_append(store: Tested) {
             forked.expect("fork");
             break;
         }
-        // The fork stands still meanwhile: were it in the way, this would not come back.
+        // The fork is paused here: if it blocked others, this would hang.
         let said = other.says(2, "and now?", None, Some(OnPending::Queue)).expect("queue");
         other.store(&*store, said).await.expect("append");
-        // Nothing of it is there, or all is and it has not heard.
+        // Nothing of it is there, or all is and the answer has not arrived.
         let there = store.head("f").await.expect("head").map_or(0, |head| head.pos);
         assert!(there == 0 || there == end, "{there} of {end} entries");
         assert_eq!(ids(&store, SessionFilter::default()).await.len(), if there == 0 { 2 } else { 3 });
@@ -164,7 +164,7 @@ async fn a_waypoint_is_kept_until_its_session_is_gone(store: Tested) {
     for waypoint in [at(1, "first"), at(2, "second"), at(2, "\"again\" \u{0} é")] {
         store.keep_waypoint("s", waypoint).await.expect("keep");
     }
-    // What cannot be of the session is not kept, and does no harm.
+    // A waypoint that cannot belong to the session is not kept, and does no harm.
     store.keep_waypoint("s", at(end + 1, "later")).await.expect("not kept");
     store.keep_waypoint("none", at(1, "nobody's")).await.expect("not kept");
     assert_eq!(store.waypoint("s", 0, 2).await.expect("none"), None);
@@ -174,7 +174,7 @@ async fn a_waypoint_is_kept_until_its_session_is_gone(store: Tested) {
     }
     assert_eq!(store.waypoint("other", 9, 2).await.expect("none"), None);
     assert_eq!(store.waypoint("none", 9, 2).await.expect("none"), None);
-    // Those of another version are not found and hide none, and go when a newer one is kept.
+    // Those of another version are not found and hide none, and are dropped when a newer one is kept.
     let older = Waypoint { pos: end, version: 1, body: "older".into() };
     store.keep_waypoint("s", older.clone()).await.expect("keep");
     assert_eq!(store.waypoint("s", end, 2).await.expect("one"), Some(at(1, "first")));
@@ -193,7 +193,7 @@ type Open = fn(&std::path::Path) -> Result<SqliteStore, StoreError>;
 /// How a SQLite store is opened: plain, and sealed.
 const HOW: [Open; 2] = [|path| SqliteStore::open(path, &SqliteOptions::default()), open_sealed];
 
-/// Entries that are no session's, and copies that have not ended.
+/// Counts of entries that belong to no session, and of unfinished copies.
 fn left(path: &std::path::Path) -> (i64, i64) {
     let conn = rusqlite::Connection::open(path).expect("open");
     let sql = "SELECT (SELECT count(*) FROM entries WHERE key >> 32 NOT IN (SELECT row FROM sessions)),
@@ -205,7 +205,7 @@ fn left(path: &std::path::Path) -> (i64, i64) {
 async fn begin(path: &std::path::Path, store: &SqliteStore, mut fork: std::pin::Pin<&mut impl Future>) {
     for _ in 0..10_000 {
         assert!(poll!(&mut fork).is_pending(), "it is long");
-        // What it has asked for is done now.
+        // Everything it has requested is done now.
         store.check().await.expect("check");
         if left(path).0 > 3 {
             return;
@@ -215,7 +215,7 @@ async fn begin(path: &std::path::Path, store: &SqliteStore, mut fork: std::pin::
     panic!("it copies nothing");
 }
 
-/// Waits until nothing is left of copies.
+/// Waits until no leftovers of copies remain.
 async fn until_removed(path: &std::path::Path) {
     for _ in 0..10_000 {
         if left(path) == (0, 0) {
@@ -227,7 +227,7 @@ async fn until_removed(path: &std::path::Path) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn r3_what_a_crash_leaves_of_a_fork_goes_away_and_its_id_is_free() {
+async fn r3_leftovers_of_a_fork_are_removed_after_a_crash_and_its_id_is_free() {
     for open in HOW {
         let dir = tempfile::tempdir().expect("directory");
         let (path, copy) = (dir.path().join("s.db"), dir.path().join("copy.db"));
@@ -253,7 +253,7 @@ async fn r3_what_a_crash_leaves_of_a_fork_goes_away_and_its_id_is_free() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn r9_a_fork_that_nobody_waits_for_leaves_nothing() {
+async fn r9_an_abandoned_fork_leaves_nothing() {
     for open in HOW {
         let dir = tempfile::tempdir().expect("directory");
         let path = dir.path().join("s.db");
@@ -272,7 +272,7 @@ async fn r9_a_fork_that_nobody_waits_for_leaves_nothing() {
     }
 }
 
-/// Two forks to one id: one is there, and nothing of the other.
+/// Two forks to one id: one is made, and nothing of the other remains.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn g6_of_two_forks_to_one_id_one_is_made() {
     for open in HOW {
@@ -285,7 +285,7 @@ async fn g6_of_two_forks_to_one_id_one_is_made() {
         assert!(matches!(made, (Ok(()), Err(StoreError::Conflict)) | (Err(StoreError::Conflict), Ok(()))), "{made:?}");
         until_removed(&path).await;
         assert_eq!(store.read("f", 0, 99).await.expect("read").len(), of.entries.len() + 1);
-        // Who comes when it is there is told before anything is looked for or copied.
+        // A taken id is refused before the source is looked up or anything is copied.
         let taken = store.fork("never", fork_of(&of, of.state.pos, "f", 5)).await;
         assert!(matches!(taken, Err(StoreError::Conflict)), "{taken:?}");
         store.delete("f").await.expect("delete");
@@ -313,9 +313,9 @@ async fn g6_a_fork_of_a_session_that_is_deleted_meanwhile_leaves_nothing() {
     }
 }
 
-/// What is of no session, and what is only derived, is not sealed anew: it goes.
+/// Entries of no session and derived data are not resealed: they are removed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn x_rekey_leaves_nothing_of_waypoints_and_of_copies_that_have_not_ended() {
+async fn x_rekey_removes_waypoints_and_unfinished_copies() {
     let dir = tempfile::tempdir().expect("directory");
     let (path, copy) = (dir.path().join("s.db"), dir.path().join("copy.db"));
     let store = SqliteStore::open(&path, &SqliteOptions::default()).expect("open");
@@ -345,7 +345,7 @@ async fn x_rekey_leaves_nothing_of_waypoints_and_of_copies_that_have_not_ended()
 
 /// Each step of a fork writes a bounded part of it, however long its past is.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn r9_a_transaction_of_a_fork_has_a_bounded_part_of_it() {
+async fn r9_each_transaction_of_a_fork_is_bounded() {
     for open in HOW {
         let dir = tempfile::tempdir().expect("directory");
         let path = dir.path().join("s.db");
@@ -366,7 +366,8 @@ async fn r9_a_transaction_of_a_fork_has_a_bounded_part_of_it() {
             before = now;
             tokio::time::sleep(std::time::Duration::from_millis(1)).await;
         }
-        // Of some twelve megabytes; two entries of half a megabyte go into a piece. On a busy machine a few pieces may be written between two looks.
+        // Of some twelve megabytes; a piece fits two entries of half a megabyte. On a busy machine a few pieces may be
+        // written between two checks.
         assert!((400_000..6_000_000).contains(&largest), "{largest} bytes at once");
         assert!(most > 11_000_000, "{most} bytes in all");
     }

@@ -22,7 +22,7 @@ conformance! {
     p1_sessions_are_listed_for_those_who_may_see_them,
     x_nothing_of_another_tenant_is_listed,
     x_the_audit_log_of_a_tenant_is_its_own_and_is_paged,
-    w7_what_is_due_comes_in_order_and_goes_when_resolved,
+    w7_due_interruptions_come_in_order_until_they_are_resolved,
     running_sessions_are_found,
 }
 
@@ -208,7 +208,7 @@ async fn p1_sessions_are_listed_for_those_who_may_see_them(store: Tested) {
     assert_eq!(ids(&store, seen(None, &[])).await, [""; 0], "nobody's session is nobody's own");
 }
 
-/// A stored session of a tenant that waits for an admin.
+/// A stored session of a tenant with a request pending for an admin.
 async fn waiting_in(store: &Tested, tenant: Option<&str>, id: &str, now: Millis, subject: &str) -> Driven {
     let mut driven = Driven::new(id);
     let made = driven.created_in(tenant, now, Some(subject));
@@ -286,7 +286,7 @@ async fn x_the_audit_log_of_a_tenant_is_its_own_and_is_paged(store: Tested) {
     assert_eq!(store.audit_of(Some("north"), 0, 99).await.expect("audit").len(), 3, "it stays");
 }
 
-async fn w7_what_is_due_comes_in_order_and_goes_when_resolved(store: Tested) {
+async fn w7_due_interruptions_come_in_order_until_they_are_resolved(store: Tested) {
     let mut driven = Vec::new();
     for (id, at, timeout) in [("s1", 0, 30), ("s2", 0, 10), ("s3", 10_000, 10), ("s4", 0, 0), ("s0", 0, 20)] {
         driven.push(waiting(&*store, id, at, None, "t", asks(None, timeout)).await);

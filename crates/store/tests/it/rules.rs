@@ -1,4 +1,4 @@
-//! What every store promises about standing rules, reminders and what is handed on. Each test runs on each store.
+//! What every store promises about standing rules, reminders and reassignment. Each test runs on each store.
 
 use countersign_core::{
     approval::{
@@ -15,19 +15,19 @@ use countersign_store::{InterruptionFilter, RuleFilter, RuleOwner, RuleRow, Sess
 use crate::store_support::{Driven, Tested, conformance, ids, keys, page, waiting};
 
 conformance! {
-    s7_rules_stand_for_their_user_until_they_are_revoked_or_replaced,
+    s7_rules_apply_to_their_user_until_they_are_revoked_or_replaced,
     s7_rules_are_listed_newest_first_for_those_who_may_see_them,
     s7_rules_go_with_their_session,
-    s7_a_rule_stands_in_lists_until_its_time_is_over,
+    s7_a_rule_is_listed_as_standing_until_it_expires,
     p1_reminders_are_due_beside_deadlines_and_once,
-    p1_what_is_handed_on_is_in_the_inbox_of_the_other_role,
+    p1_a_reassigned_interruption_is_in_the_inbox_of_the_other_role,
 }
 
 fn ask(levels: &[&str]) -> Verdict {
     Verdict::Ask(Ask { levels: levels.iter().map(|role| (*role).into()).collect(), ..Ask::default() })
 }
 
-/// A session of ann's in which a call of `tool` waited and was decided so.
+/// A session of ann's in which a call of `tool` was pending and got this decision.
 async fn decided(store: &Tested, id: &str, at: Millis, tool: &str, decision: Decision) -> Driven {
     let mut driven = waiting(&**store, id, at, Some("ann"), tool, ask(&[])).await;
     let transition = driven.decides(at, 1, decision, None).expect("decided");
@@ -49,7 +49,7 @@ async fn listed(store: &Tested, filter: RuleFilter) -> Vec<String> {
     store.rules(filter, page(None, 1000)).await.expect("rules").rows.iter().map(name).collect()
 }
 
-async fn s7_rules_stand_for_their_user_until_they_are_revoked_or_replaced(store: Tested) {
+async fn s7_rules_apply_to_their_user_until_they_are_revoked_or_replaced(store: Tested) {
     assert_eq!(standing(&store, Some("ann"), "pay").await, Vec::<String>::new());
     let until = Always::Tool { until: 1_000_000 };
     let mut first = decided(&store, "s1", 100, "pay", Decision::approve().always(until.clone())).await;
@@ -60,7 +60,7 @@ async fn s7_rules_stand_for_their_user_until_they_are_revoked_or_replaced(store:
     for (subject, tool) in [(Some("bob"), "pay"), (None, "pay"), (Some("ann"), "wire")] {
         assert_eq!(standing(&store, subject, tool).await, Vec::<String>::new(), "{subject:?} {tool}");
     }
-    // A newer one for the same calls takes its place.
+    // A newer one for the same calls replaces it.
     decided(&store, "s5", 500, "pay", Decision::reject(Some("no".into())).always(until)).await;
     assert_eq!(standing(&store, Some("ann"), "pay").await, ["s2_1.0", "s5_1.0"]);
     let old = store
@@ -71,7 +71,7 @@ async fn s7_rules_stand_for_their_user_until_they_are_revoked_or_replaced(store:
     let rule = store.standing(RuleOwner { subject: Some("ann".into()), ..RuleOwner::default() }, "a", "pay").await;
     let rule = rule.expect("standing").pop().expect("s5's").rule;
     assert_eq!((rule.approve, rule.message.as_deref(), rule.until), (false, Some("no"), Some(1_000_000)));
-    // Revoking what is revoked already changes nothing.
+    // Revoking a revoked rule changes nothing.
     let again = first.draft(600).revoke(RuleId { n: 1, action: 0 }, Some("ann".into()));
     first.store(&*store, again).await.expect("stored");
     let old = store.rules(RuleFilter { session_id: Some("s1".into()), ..RuleFilter::default() }, page(None, 9)).await;
@@ -136,7 +136,7 @@ async fn s7_rules_go_with_their_session(store: Tested) {
     assert_eq!(listed(&store, RuleFilter::default()).await, Vec::<String>::new());
 }
 
-async fn s7_a_rule_stands_in_lists_until_its_time_is_over(store: Tested) {
+async fn s7_a_rule_is_listed_as_standing_until_it_expires(store: Tested) {
     decided(&store, "s1", 100, "pay", Decision::approve().always(Always::Tool { until: 1_000 })).await;
     decided(&store, "s2", 200, "pay", Decision::approve().always(Always::Arguments { until: None })).await;
     decided(&store, "s3", 300, "pay", Decision::approve().always(Always::Session)).await;
@@ -172,7 +172,7 @@ async fn p1_reminders_are_due_beside_deadlines_and_once(store: Tested) {
     assert_eq!(due(101_000).await, [("t".into(), 1)]);
 }
 
-async fn p1_what_is_handed_on_is_in_the_inbox_of_the_other_role(store: Tested) {
+async fn p1_a_reassigned_interruption_is_in_the_inbox_of_the_other_role(store: Tested) {
     let admins = Verdict::Ask(Ask { levels: vec!["admin".into()], reassign: vec!["legal".into()], ..Ask::default() });
     let mut driven = waiting(&*store, "s", 100, Some("ann"), "pay", admins).await;
     let of = |role: &str| InterruptionFilter { role: Some(role.to_owned()), ..InterruptionFilter::default() };
@@ -184,5 +184,5 @@ async fn p1_what_is_handed_on_is_in_the_inbox_of_the_other_role(store: Tested) {
     assert_eq!((keys(&store, of("admin")).await, keys(&store, of("legal")).await), (vec![], vec!["s_1".into()]));
     let legal = Visible { subject: Some("leo".into()), roles: vec!["legal".into()], ..Visible::default() };
     let filter = SessionFilter { visible_to: Some(legal), ..SessionFilter::default() };
-    assert_eq!(ids(&store, filter).await, ["s"], "whoever is asked may see the session");
+    assert_eq!(ids(&store, filter).await, ["s"], "the new reviewer may see the session");
 }

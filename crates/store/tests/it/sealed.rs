@@ -1,5 +1,5 @@
-//! Spec X: what only a sealed store promises. Nothing readable is in its files, and nothing is believed that was
-//! not sealed where it stands.
+//! Spec X: what only a sealed store promises. Nothing readable is in its files, and no value is trusted that was not
+//! sealed where it is stored.
 
 use std::{
     io::{BufRead as _, BufReader},
@@ -24,7 +24,7 @@ use tempfile::TempDir;
 
 use crate::store_support::{Driven, asks, begun, keys_of, load, open_sealed, texts, waiting};
 
-/// What is looked for in files: in the tool's arguments, the person's text and so in the title.
+/// Searched for in files: it is in the tool's arguments, the user's text and so in the title.
 const PLANTED: &str = "planted-0f3e";
 
 fn place() -> (TempDir, PathBuf) {
@@ -82,7 +82,7 @@ fn verified(records: &[AuditRecord]) -> Result<u64, String> {
 async fn x_nothing_that_has_content_is_readable_in_a_sealed_stores_files() {
     let (_dir, path) = place();
     let store = open_sealed(&path).expect("open");
-    // The role stays readable, and is planted too: so it is known that the search finds things.
+    // The role stays readable, and is planted too, to prove that the search finds things.
     let driven = planted(&store, "s").await;
     let listed = store.sessions(SessionFilter::default(), Page { cursor: None, limit: 9 }).await.expect("list");
     assert!(listed.rows[0].title.as_deref().is_some_and(|title| title.contains(PLANTED)));
@@ -177,7 +177,7 @@ async fn x_a_value_of_another_store_or_of_a_deleted_session_is_refused() {
     let store = open_sealed(&path).expect("open");
     store.delete("s").await.expect("delete");
     drop(store);
-    // As if somebody had taken its id out of the deleted ones.
+    // As if an attacker had removed its id from the deleted ones.
     change(&path, "DELETE FROM deleted");
     let store = open_sealed(&path).expect("open");
     let again = begun(&store, "s", 2, None).await;
@@ -196,7 +196,7 @@ async fn x_a_value_of_another_store_or_of_a_deleted_session_is_refused() {
     assert!(matches!(store.read("s", 0, 9).await, Err(StoreError::Sealed(_))));
     drop(store);
     std::fs::write(&path, &before).expect("write");
-    // The snapshot of the session before.
+    // The snapshot of the previous session.
     let old = dir.path().join("old.db");
     drop(open_sealed(&old).expect("open"));
     change(
@@ -213,12 +213,12 @@ async fn x_a_value_of_another_store_or_of_a_deleted_session_is_refused() {
         &format!("ATTACH '{}' AS o; UPDATE snapshots SET body = (SELECT body FROM o.snapshots)", old.display()),
     );
     let store = open_sealed(&path).expect("open");
-    assert_eq!(store.head("s").await.expect("head").expect("head").snapshot, None, "it is left out");
+    assert_eq!(store.head("s").await.expect("head").expect("head").snapshot, None, "it is ignored");
     assert_eq!(load(&store, "s").await.as_ref(), Some(&*again.state));
 }
 
 #[tokio::test]
-async fn x_the_last_entries_of_a_session_cannot_be_taken_away() {
+async fn x_the_last_entries_of_a_session_cannot_be_cut_off() {
     let (_dir, path) = place();
     let store = open_sealed(&path).expect("open");
     let good = planted(&store, "good").await;
@@ -243,18 +243,18 @@ async fn x_the_last_entries_of_a_session_cannot_be_taken_away() {
 }
 
 #[tokio::test]
-async fn x_what_is_only_derived_is_left_out_when_it_is_not_what_was_sealed() {
+async fn x_derived_data_is_ignored_when_it_is_not_what_was_sealed() {
     let (_dir, path) = place();
     let store = open_sealed(&path).expect("open");
     let driven = planted(&store, "s").await;
-    let waypoint = Waypoint { pos: 1, version: 1, body: "how it stood".into() };
+    let waypoint = Waypoint { pos: 1, version: 1, body: "a past state".into() };
     store.keep_waypoint("s", waypoint.clone()).await.expect("keep");
-    assert_eq!(found(&path, "how it stood"), 0, "it is sealed");
+    assert_eq!(found(&path, "a past state"), 0, "it is sealed");
     assert_eq!(store.waypoint("s", 9, 1).await.expect("one"), Some(waypoint));
     drop(store);
     change(&path, "UPDATE waypoints SET key = key + 1");
     let store = open_sealed(&path).expect("open");
-    assert_eq!(store.waypoint("s", 9, 1).await.expect("none"), None, "it stands elsewhere");
+    assert_eq!(store.waypoint("s", 9, 1).await.expect("none"), None, "it was sealed for another position");
     drop(store);
     change(&path, "UPDATE snapshots SET body = '{}'; UPDATE waypoints SET body = '{}'");
     let store = open_sealed(&path).expect("open");
@@ -291,7 +291,7 @@ async fn r8_x_the_audit_log_of_a_sealed_store_verifies_and_shows_every_change() 
         let store = open_sealed(&path).expect("open");
         let fault = verified(&audit(&store).await).expect_err(sql);
         assert!(fault.contains(what), "{sql}: {fault}");
-        // The log goes on, and what follows does not hide what was changed.
+        // The log continues, and later records do not hide the change.
         waiting(&store, "after", 2, None, "t", asks(None, 60)).await;
         let fault = verified(&audit(&store).await).expect_err(sql);
         assert!(fault.contains(what), "{sql}: {fault}");
@@ -306,7 +306,7 @@ async fn x_rekey_seals_a_plain_store_and_its_plain_text_is_gone_from_the_files()
     for i in 0..20 {
         all.push(planted(&store, &format!("s{i}")).await);
     }
-    // What a deleted session leaves in free pages goes too.
+    // What a deleted session leaves in free pages is gone too.
     assert!(store.delete("s19").await.expect("delete"));
     let anchor = audit(&store).await.last().expect("records").anchor();
     let in_use = rekey(&path, &keys_of(&['1']), false, &mut |_| {}).expect_err("in use");
@@ -338,7 +338,7 @@ async fn x_rekey_seals_a_plain_store_and_its_plain_text_is_gone_from_the_files()
     assert_eq!(audit(&store).await.last().expect("records").anchor(), anchor, "the log is the same");
 }
 
-/// A rule has the arguments of the call that it was made for: they are content too.
+/// A rule contains the arguments of the call that it was made for: they are content too.
 #[tokio::test]
 async fn x_a_standing_rule_is_sealed_and_made_plain_like_everything_else() {
     let (_dir, path) = place();
@@ -360,7 +360,7 @@ async fn x_a_standing_rule_is_sealed_and_made_plain_like_everything_else() {
     assert_eq!(found(&path, "\"i\":0"), 0);
     let store = open_sealed(&path).expect("it is sealed");
     assert_eq!(rules(&store).await, plain);
-    // One that was made for another call is not taken in its place.
+    // One that was made for another call is not accepted in its place.
     change(&path, "UPDATE rules SET action = 1");
     let moved = store.rules(RuleFilter::default(), Page { cursor: None, limit: 9 }).await.expect_err("moved");
     assert!(matches!(sealed(&moved), SealError::Value { .. }), "{moved}");
@@ -370,7 +370,7 @@ async fn x_a_standing_rule_is_sealed_and_made_plain_like_everything_else() {
     assert_eq!(rules(&open(&path, None).expect("it is plain")).await, plain);
 }
 
-/// A session of somebody's in which "always" was said, for all of their sessions or for this one.
+/// A user's session in which "always" was chosen, for all of their sessions or for this one.
 async fn always(store: &dyn Store, id: &str, subject: &str, always: Always) -> Driven {
     let mut driven = waiting(store, id, 1, Some(subject), "t", asks(None, 60)).await;
     let decided = driven.decides(1, 1, Decision::approve().always(always), None).expect("decided");
@@ -384,7 +384,7 @@ async fn stands(store: &dyn Store, subject: &str, tenant: Option<&str>) -> Resul
 }
 
 #[tokio::test]
-async fn x_who_writes_the_file_neither_revives_a_standing_rule_nor_hands_it_over() {
+async fn x_writing_to_the_file_neither_revives_a_standing_rule_nor_transfers_it() {
     let (_dir, path) = place();
     let store = open_sealed(&path).expect("open");
     let everywhere = || Always::Arguments { until: None };
@@ -420,11 +420,11 @@ async fn x_who_writes_the_file_neither_revives_a_standing_rule_nor_hands_it_over
     let listed = store.rules(standing, Page { cursor: None, limit: 9 }).await.expect("rules").rows;
     let names: Vec<&str> = listed.iter().map(|row| &*row.session_id).collect();
     assert_eq!(names, ["newer", "here"]);
-    assert_eq!(listed[0].subject.as_deref(), Some("bob"), "it is whose it was");
+    assert_eq!(listed[0].subject.as_deref(), Some("bob"), "its owner is unchanged");
 }
 
 #[tokio::test]
-async fn x_a_rule_that_cannot_be_read_disturbs_nobody_elses() {
+async fn x_an_unreadable_rule_does_not_affect_others() {
     let (_dir, path) = place();
     let store = open_sealed(&path).expect("open");
     let everywhere = || Always::Arguments { until: None };
@@ -434,7 +434,7 @@ async fn x_a_rule_that_cannot_be_read_disturbs_nobody_elses() {
     let store = open_sealed(&path).expect("open");
     always(&store, "s", "ann", everywhere()).await;
     assert_eq!(stands(&store, "ann", None).await.expect("standing"), ["s_1.0"]);
-    // Whose it is is asked, and may say "always" again, and be rid of it.
+    // Its owner sees an error, but may choose "always" again, and revoke it.
     assert!(matches!(stands(&store, "eve", None).await, Err(StoreError::Sealed(_))));
     always(&store, "again", "eve", everywhere()).await;
     let revoke = broken.draft(2).revoke(RuleId { n: 1, action: 0 }, Some("eve".into()));
@@ -443,12 +443,12 @@ async fn x_a_rule_that_cannot_be_read_disturbs_nobody_elses() {
 }
 
 #[tokio::test]
-async fn x_rekey_changes_the_key_and_the_old_one_is_needed_no_more() {
+async fn x_rekey_changes_the_key_and_the_old_one_is_no_longer_needed() {
     let (_dir, path) = place();
     let store = open_sealed(&path).expect("open");
     let first = planted(&store, "s1").await;
     drop(store);
-    // Both keys: the old is read, the new one writes.
+    // Both keys: the old one opens, the new one seals.
     let both = keys_of(&['2', '1']);
     let store = open(&path, Some(&both)).expect("open");
     assert_eq!(load(&store, "s1").await.as_ref(), Some(&*first.state));
@@ -467,7 +467,7 @@ async fn x_rekey_changes_the_key_and_the_old_one_is_needed_no_more() {
 }
 
 #[tokio::test]
-async fn x_rekey_never_seals_what_somebody_planted_in_a_sealed_store() {
+async fn x_rekey_never_seals_plain_values_planted_in_a_sealed_store() {
     let (_dir, path) = place();
     let store = open_sealed(&path).expect("open");
     let good = begun(&store, "good", 1, None).await;
@@ -498,7 +498,7 @@ fn as_a_child() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn x_rekey_can_be_killed_at_any_moment_and_begun_again() {
+async fn x_rekey_can_be_killed_at_any_moment_and_restarted() {
     let (dir, made) = place();
     let store = open(&made, None).expect("plain");
     let mut all = Vec::new();

@@ -1,4 +1,4 @@
-//! What only the SQLite store promises: about its file, and about the process.
+//! What only the SQLite store promises, about its file and about the process.
 
 use std::{
     io::{BufRead as _, BufReader},
@@ -36,7 +36,7 @@ type Open = fn(&Path) -> Result<SqliteStore, StoreError>;
 const HOW: [Open; 2] = [open, open_sealed];
 
 #[tokio::test]
-async fn r3_what_is_acknowledged_is_there_after_opening_again() {
+async fn r3_acknowledged_appends_are_there_after_reopening() {
     for open in HOW {
         let (_dir, path) = place();
         let store = open(&path).expect("open");
@@ -52,13 +52,13 @@ async fn r3_what_is_acknowledged_is_there_after_opening_again() {
 }
 
 #[tokio::test]
-async fn r3_what_is_acknowledged_is_in_the_files_at_once() {
+async fn r3_acknowledged_appends_are_in_the_files_at_once() {
     for open in HOW {
         let (dir, path) = place();
         let store = open(&path).expect("open");
         for i in 0..20_i64 {
             let driven = waiting(&store, &format!("s{i}"), i, None, "t", asks(None, 0)).await;
-            // As a crash leaves them: the files as they are now, without the store's end.
+            // As a crash leaves them: the files as they are now, without a clean close.
             let copy = dir.path().join(format!("copy{i}.db"));
             for end in ["", "-wal"] {
                 std::fs::copy(format!("{}{end}", path.display()), format!("{}{end}", copy.display())).expect("copy");
@@ -114,7 +114,7 @@ impl Drop for Running {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn r3_what_is_acknowledged_survives_a_kill() {
+async fn r3_acknowledged_appends_survive_a_kill() {
     for stored in [1, 40, 400] {
         let (_dir, path) = place();
         let (child, lines) = Running::start(&path);
@@ -144,7 +144,7 @@ async fn c_a_second_process_is_refused_with_one_sentence() {
 }
 
 #[tokio::test]
-async fn c_a_second_opener_is_refused_whatever_it_calls_the_file() {
+async fn c_a_second_opener_is_refused_by_any_path_to_the_file() {
     let (dir, path) = place();
     let store = open(&path).expect("open");
     assert!(matches!(open(&path), Err(StoreError::InUse(_))));
@@ -221,7 +221,7 @@ async fn r9_a_full_store_says_so_and_works_again_when_there_is_room() {
 }
 
 #[test]
-fn r9_a_file_that_is_no_database_is_refused_and_left_alone() {
+fn r9_a_file_that_is_not_a_database_is_refused_and_left_alone() {
     let (_dir, path) = place();
     let text = "agent = \"a\"\n".repeat(1000);
     std::fs::write(&path, &text).expect("write");
@@ -260,7 +260,7 @@ fn r9_another_version_is_refused_by_name_and_left_alone() {
 }
 
 #[test]
-fn r9_a_place_that_is_none_is_refused() {
+fn r9_an_invalid_path_is_refused() {
     let (dir, _) = place();
     for path in [dir.path().join("none").join("s.db"), dir.path().to_owned(), PathBuf::from("")] {
         let refused = open(&path).expect_err("no place");
@@ -342,7 +342,7 @@ async fn four_hundred_approval_cycles_leave_at_most_two_and_a_half_megabytes() {
     }
     assert_eq!(driven.entries.len(), 1 + 400 * 6);
     assert!(records(&driven.entries).count() >= 400 * 10);
-    // Beside it the log, of about two thousand pages.
+    // Plus the log, of about two thousand pages.
     assert!(largest <= 2_500_000 + 4_500_000, "{largest} bytes");
     drop(store);
     assert!(size() <= 2_500_000, "{} bytes", size());
@@ -364,9 +364,9 @@ async fn lists_answer_while_a_writer_is_busy() {
     }
 }
 
-/// A snapshot only spares a load the long way: one that another build has folded otherwise is not used.
+/// A snapshot only shortens loads: one that another build folded differently is ignored.
 #[tokio::test]
-async fn r9_a_snapshot_that_was_folded_in_another_way_is_not_used() {
+async fn r9_a_snapshot_of_another_folding_is_ignored() {
     let (_dir, path) = place();
     let store = open(&path).expect("open");
     let driven = waiting(&store, "s", 1, Some("ann"), "t", asks(Some("admin"), 60)).await;

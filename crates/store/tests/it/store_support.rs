@@ -37,7 +37,7 @@ impl Catalog for Anything {
     }
 }
 
-/// A session as a runner holds it: its state, and everything that was stored of it.
+/// A session as a runner holds it: its state, and all of its entries.
 #[derive(Clone, Debug)]
 pub(crate) struct Driven {
     pub(crate) id: Arc<str>,
@@ -67,7 +67,7 @@ impl Driven {
         }
     }
 
-    /// Stores a transition and goes on from it.
+    /// Stores a transition and continues from it.
     pub(crate) async fn store(&mut self, store: &dyn Store, transition: Transition) -> Result<(), StoreError> {
         let append = self.append_of(&transition);
         store.append(append).await?;
@@ -75,7 +75,7 @@ impl Driven {
         Ok(())
     }
 
-    /// Goes on from a transition that is stored.
+    /// Continues from a stored transition.
     pub(crate) fn take(&mut self, transition: Transition) {
         let committed = transition.commit();
         self.state = committed.state;
@@ -119,7 +119,7 @@ impl Driven {
         self.draft(now).message(input, &Anything)
     }
 
-    /// The model asks for tools: each with the ask that its gate says.
+    /// The model calls tools, each with its gate's verdict.
     pub(crate) fn calls(&self, now: Millis, calls: &[(&str, Verdict)]) -> Transition {
         let block = |(i, (name, _)): (usize, &(&str, Verdict))| {
             Block::ToolUse(ToolUse::new(format!("c{i}"), *name, format!("{{\"i\":{i}}}")))
@@ -184,7 +184,7 @@ pub(crate) fn asks(role: Option<&str>, timeout: u32) -> Verdict {
     Verdict::Ask(Ask { timeout: timeout.into(), levels: role.into_iter().map(Into::into).collect(), ..Ask::default() })
 }
 
-/// A stored session: made, with a message.
+/// A stored session with its first message.
 pub(crate) async fn begun(store: &dyn Store, id: &str, now: Millis, subject: Option<&str>) -> Driven {
     let mut driven = Driven::new(id);
     let made = driven.created(now, subject);
@@ -194,7 +194,7 @@ pub(crate) async fn begun(store: &dyn Store, id: &str, now: Millis, subject: Opt
     driven
 }
 
-/// A stored session that waits for one decision.
+/// A stored session with one interruption pending.
 pub(crate) async fn waiting(
     store: &dyn Store,
     id: &str,
@@ -210,7 +210,7 @@ pub(crate) async fn waiting(
     driven
 }
 
-/// The session as a load sees it: the snapshot, and the entries after it folded on top.
+/// The session as a load sees it: the snapshot, with the later entries applied.
 pub(crate) async fn load(store: &dyn Store, id: &str) -> Option<State> {
     let head = store.head(id).await.expect("head")?;
     let mut state = head.snapshot.map_or_else(|| State::new(id.into()), |s| State::clone(&s));
@@ -256,7 +256,7 @@ macro_rules! conformance {
 }
 pub(crate) use conformance;
 
-/// Keys whose first one is made of this digit; the others are older.
+/// Keys, the first of which is made of the first digit; the others are older.
 pub(crate) fn keys_of(digits: &[char]) -> Keys {
     let key = |digit: &char| Key::parse(&format!("key-{digit}"), &digit.to_string().repeat(64)).expect("a key");
     Keys::new(key(&digits[0]), digits[1..].iter().map(key).collect()).expect("keys")

@@ -33,7 +33,7 @@ struct Patch {
     operation: Option<OperationArgs>,
 }
 
-/// What the model is told about a patch. Reviewers read the tool's own description, which is short.
+/// The format as the model is told it. Reviewers read the tool's own description, which is short.
 const FORMAT: &str = "The patch, in this format:\n\
 *** Begin Patch\n\
 *** Add File: path/new.txt\n\
@@ -50,10 +50,10 @@ a line that stays, about three before and after the change\n\
 
 const WHAT: &str = "Change files of the workspace with a patch; all of it is applied or nothing.";
 
-/// Applies a patch in the V4A format, all of it or nothing. A person is asked, and is shown how the files change.
+/// Applies a patch in the V4A format atomically. A person is asked, and is shown the diff.
 ///
 /// Everything is checked before anything is written: lines that are not where the patch says are an error, and every
-/// file stays as it is. A file that was changed since the person saw it is patched only if the same lines are there.
+/// file stays as it is. A file that changed after the preview is patched only if the same lines are there.
 #[must_use]
 pub fn apply_patch(workspace: &Workspace) -> ToolEntry {
     let shown = Shows(workspace.clone());
@@ -81,7 +81,7 @@ impl Patch {
         .map_err(ToolError::new)
     }
 
-    /// What would change, and what is said of it once it has.
+    /// The changes, and what the result says of each.
     fn changes(&self, workspace: &Workspace) -> Result<(Vec<Change>, Vec<String>), ToolError> {
         let operations = self.operations()?;
         if operations.is_empty() || operations.len() > FILES {

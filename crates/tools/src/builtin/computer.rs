@@ -1,9 +1,9 @@
-//! Using a computer by its screen: `computer` (spec S14).
+//! Controlling a computer by its screen: `computer` (spec S14).
 //!
-//! Actions come in batches, and the batch is what is asked about: the rule looks at each action, and one that asks
-//! holds them all. The tool has two names (`ToolEntry.aliases`), and its calls, rules and saved sessions are found
-//! under either. A dozen methods of the DevTools protocol are all that it needs, so no crate drives the browser, and a
-//! feature keeps even those out of programs that do not use them.
+//! Actions come in batches, and approval is for the batch: the rule checks each action, and one that asks holds them
+//! all. The tool has two names (`ToolEntry.aliases`), and its calls, rules and saved sessions are found under either. A
+//! dozen methods of the DevTools protocol are enough, so no crate drives the browser, and a feature keeps even those
+//! out of programs that do not use them.
 
 mod action;
 #[cfg(feature = "computer")]
@@ -44,21 +44,21 @@ use countersign_engine::tool::{
 
 /// Most actions of one call.
 const ACTIONS: usize = 100;
-/// Room for what is said after a picture.
+/// Room for notes after a picture.
 const NOTES: usize = 3000;
-/// What comes before a picture in a result.
+/// The prefix of a picture in a result.
 const DATA_URL: &str = "data:image/png;base64,";
 
 /// A computer with a screen, a pointer and a keyboard.
 ///
-/// Coordinates are pixels from the top left corner, within [`Computer::dimensions`]. The error of an action is told to
-/// the model, and the actions after it are not done.
+/// Coordinates are pixels from the top left corner, within [`Computer::dimensions`]. The model gets the error of an
+/// action, and later actions are skipped.
 pub trait Computer: Send + Sync {
     /// What kind of computer it is.
     fn environment(&self) -> Environment;
     /// Its width and height in pixels.
     fn dimensions(&self) -> (u32, u32);
-    /// A picture of the screen as PNG with at most this many bytes; a smaller one, if the whole would have more.
+    /// A picture of the screen as PNG with at most this many bytes; scaled down if the full one would have more.
     fn screenshot(&self, most_bytes: usize) -> BoxFuture<'_, Result<Screenshot, ToolError>>;
     /// Presses and releases a button there.
     fn click(&self, at: Point, button: Button) -> BoxFuture<'_, Result<(), ToolError>>;
@@ -68,13 +68,13 @@ pub trait Computer: Send + Sync {
     fn move_to(&self, at: Point) -> BoxFuture<'_, Result<(), ToolError>>;
     /// Moves the pointer along a path of at least two points with the left button held.
     fn drag<'a>(&'a self, path: &'a [Point]) -> BoxFuture<'a, Result<(), ToolError>>;
-    /// Scrolls what is there by so many pixels to the right and down.
+    /// Scrolls at a point, by so many pixels to the right and down.
     fn scroll(&self, at: Point, right: i32, down: i32) -> BoxFuture<'_, Result<(), ToolError>>;
     /// Types a text.
     fn type_text<'a>(&'a self, text: &'a str) -> BoxFuture<'a, Result<(), ToolError>>;
     /// Presses keys together and releases them, such as `CTRL` and `A`.
     fn keypress<'a>(&'a self, keys: &'a [String]) -> BoxFuture<'a, Result<(), ToolError>>;
-    /// Lets time go by.
+    /// Waits.
     fn wait(&self, time: Duration) -> BoxFuture<'_, Result<(), ToolError>> {
         Box::pin(async move {
             tokio::time::sleep(time).await;
@@ -101,21 +101,21 @@ pub enum Environment {
 pub struct Screenshot {
     /// The picture as PNG.
     pub png: Vec<u8>,
-    /// How large it is drawn: 0.5 is half as wide and half as high as the screen.
+    /// Its scale: 0.5 is half as wide and half as high as the screen.
     pub scale: f64,
 }
 
 /// The tool `computer` on this computer. A person is asked about each call, and is shown its actions.
 ///
 /// One call carries a batch of `actions`, or a single `action` as older models send it. They are done in order, and the
-/// result is one picture of the screen after the last of them, as a `data:` URL of a PNG. Where the whole picture would be
-/// too large for a result it is a smaller one, and a line after it says so.
+/// result is one picture of the screen after the last of them, as a `data:` URL of a PNG. If the full picture would be
+/// too large for a result it is scaled down, and a line after it says so.
 #[must_use]
 pub fn computer(computer: Arc<dyn Computer>) -> ToolEntry {
     of_one(COMPUTER, computer)
 }
 
-/// The same under its older name, `computer_use_preview`.
+/// The same tool under its older name, `computer_use_preview`.
 #[must_use]
 pub fn computer_use_preview(computer: Arc<dyn Computer>) -> ToolEntry {
     of_one(COMPUTER_USE_PREVIEW, computer)
@@ -126,7 +126,7 @@ fn of_one(name: &str, computer: Arc<dyn Computer>) -> ToolEntry {
     named(name, environment, screen, Arc::new(ComputerTool { computer }))
 }
 
-/// The tool under one of its two names, of which the other is its alias.
+/// The tool under one of its two names; the other is its alias.
 fn named<T: Tool + Previewer + 'static>(
     name: &str,
     environment: Environment,
@@ -141,7 +141,7 @@ fn named<T: Tool + Previewer + 'static>(
         Environment::Linux => "a Linux computer",
     };
     let action = schemars::schema_for!(ComputerAction).to_value();
-    // What it refers to stands beside it, so that the action's schema can stand in two places.
+    // The action schema is used twice, so its definitions are moved to the root.
     let (mut action, definitions) = (action, Value::Null);
     let definitions = action.as_object_mut().and_then(|action| action.remove("$defs")).unwrap_or(definitions);
     if let Some(action) = action.as_object_mut() {
@@ -175,7 +175,7 @@ fn named<T: Tool + Previewer + 'static>(
 
 /// A rule over single actions: a person is asked about the whole batch if it is true of any (spec S14).
 ///
-/// Each action is looked at, and none is done before. An error asks.
+/// All actions are checked before any is done. An error asks.
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -193,8 +193,8 @@ where
     EachAction(rule)
 }
 
-/// A condition that is looked at once for each action of a call: its `args` are `{"action": …}`, the whole batch is asked about
-/// if it is true of any, and an error asks (spec S14).
+/// A condition that is checked for each action of a call: its `args` are `{"action": …}`, the whole batch is asked
+/// about if it is true of any, and an error asks (spec S14).
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -242,7 +242,7 @@ where
         Box::pin(async move {
             let mut any = Ok(false);
             for action in actions(call.args)? {
-                // What comes after the first that asks is looked at too: a rule may keep count.
+                // Actions after the first that asks are checked too: a rule may keep count.
                 any = match (any, (self.0)(action).await) {
                     (Err(first), _) => Err(first),
                     (Ok(_), Err(error)) => Err(error),
@@ -321,7 +321,7 @@ fn failed(actions: &[ComputerAction], i: usize, why: &str) -> ToolError {
 }
 
 impl Previewer for ComputerTool {
-    /// What would be done, an action a line.
+    /// Lists the actions, one a line.
     fn preview<'a>(&'a self, call: &'a CallFacts<'a>) -> BoxFuture<'a, Result<Preview, String>> {
         Box::pin(async move { Ok(Preview::text(&in_lines(&actions(call.args)?))) })
     }

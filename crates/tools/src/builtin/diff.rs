@@ -1,4 +1,4 @@
-//! Changes as a reviewer reads them: unified diffs.
+//! Changes as unified diffs, for reviewers.
 
 use std::{fmt::Write as _, time::Duration};
 
@@ -10,7 +10,7 @@ use similar::TextDiff;
 
 use super::workspace::{Change, There};
 
-/// How long may be looked for a short diff; then a longer one will do, which is as true.
+/// How long to search for a short diff; a longer one is just as correct.
 const TIME: Duration = Duration::from_millis(100);
 /// Lines that are shown around a change.
 const AROUND: usize = 3;
@@ -54,7 +54,7 @@ fn file(out: &mut PreviewText, change: &Change) {
         return replaced(out, before, after);
     }
     let diff = TextDiff::configure().timeout(TIME).diff_lines(before, after);
-    // Line ends are as they are; that a file does not end with one is said by the diff itself.
+    // Line ends are unchanged; the diff itself marks a file that does not end with one.
     let _ = write!(out, "{}", diff.unified_diff().context_radius(AROUND));
 }
 
@@ -62,8 +62,8 @@ fn lines(text: &str) -> usize {
     text.bytes().filter(|byte| *byte == b'\n').count() + usize::from(!text.is_empty() && !text.ends_with('\n'))
 }
 
-/// The lines from the first that differs to the last one, all as replaced: what a diff of very many lines is, where a shorter
-/// one would take too much.
+/// The lines from the first that differs to the last one, all as replaced: the diff of files with very many lines, for
+/// which a shorter one would take too long.
 fn replaced(out: &mut PreviewText, before: &str, after: &str) {
     let same = |(a, b): &(&str, &str)| a == b;
     let pairs = before.split_inclusive('\n').zip(after.split_inclusive('\n'));
@@ -130,7 +130,7 @@ mod tests {
         assert_eq!(lines(&shown.text) + shown.left_out as usize, 3 + limits::DIFF_LINES + 1);
     }
 
-    /// Of some file.
+    /// Of any file.
     fn stamp() -> Stamp {
         let folder = tempfile::tempdir().expect("folder");
         std::fs::write(folder.path().join("f"), "").expect("write");

@@ -58,7 +58,7 @@ struct Edit {
     replace_all: bool,
 }
 
-/// Reads a text file; nobody is asked. A long file is read in parts: the result says how to go on.
+/// Reads a text file without asking. A long file is read in parts: the result says how to continue.
 #[must_use]
 pub fn read_file(workspace: &Workspace) -> ToolEntry {
     let workspace = workspace.clone();
@@ -74,10 +74,10 @@ pub fn read_file(workspace: &Workspace) -> ToolEntry {
     .hints(READS)
 }
 
-/// Writes a whole file. A person is asked, and is shown how the file changes.
+/// Writes a whole file. A person is asked, and is shown the diff.
 ///
-/// The file changes at once and keeps its mode. What is no regular file is not written over, nor is a file that is
-/// neither as it was when the person was shown the change, nor as the change leaves it.
+/// The file is replaced atomically and keeps its mode. Only regular files are overwritten, and only if they are as
+/// shown in the preview, or as this change leaves them.
 #[must_use]
 pub fn write_file(workspace: &Workspace) -> ToolEntry {
     let shown = Shows { workspace: workspace.clone(), change: Write::change };
@@ -107,7 +107,7 @@ pub fn write_file(workspace: &Workspace) -> ToolEntry {
     .preview(Arc::new(shown))
 }
 
-/// Replaces a text in a file. A person is asked, and is shown how the file changes.
+/// Replaces a text in a file. A person is asked, and is shown the diff.
 #[must_use]
 pub fn edit_file(workspace: &Workspace) -> ToolEntry {
     let shown = Shows { workspace: workspace.clone(), change: |edit: Edit, on| edit.change(on).map(|(one, _)| one) };
@@ -142,7 +142,7 @@ impl Write {
 }
 
 impl Edit {
-    /// The change, and in how many places.
+    /// The change, and how many occurrences it replaces.
     fn change(self, workspace: &Workspace) -> Result<(Change, usize), ToolError> {
         let Edit { path, old_string: old, new_string: new, replace_all } = self;
         let place = Place::file(&path)?;
@@ -162,7 +162,7 @@ impl Edit {
                 "old_string is in {place} {places} times; take more of the lines around it, or set replace_all"
             ))),
             _ => {
-                // Before it is built: a short text that is there often can become a very long one.
+                // Checked before it is built: a short text that occurs often can become a very long one.
                 let bytes = (found.text.len() - places * old.len()).saturating_add(places.saturating_mul(new.len()));
                 if bytes > limits::FILE_BYTES {
                     let most = limits::FILE_BYTES;
@@ -199,7 +199,7 @@ fn preview(change: Change) -> Preview {
     diff::of(&[change]).against(&base)
 }
 
-/// Which file a change was made up against, in a few letters.
+/// A short digest of the file that a change was based on.
 fn base(before: &There) -> String {
     match before {
         There::Nothing => "nothing".to_owned(),
@@ -208,8 +208,8 @@ fn base(before: &There) -> String {
     }
 }
 
-/// Refuses to write over what nobody has seen. What was not shown to anybody is written as it was allowed, but only the
-/// first time: a later attempt cannot know whether the file is what the first one has left, and others have changed.
+/// Refuses to overwrite what no reviewer has seen. A change without a preview is written as approved, but only at the
+/// first attempt: a later one cannot know whether the file is what the first one has left.
 fn is_as_shown(change: &Change, shown: Option<&Preview>, attempt: u32) -> Result<(), ToolError> {
     if matches!(&change.before, There::Text(found) if change.after.as_ref() == Some(&found.text)) {
         return Ok(());
@@ -218,7 +218,7 @@ fn is_as_shown(change: &Change, shown: Option<&Preview>, attempt: u32) -> Result
     let (as_it_was, since) = match shown {
         None => (attempt <= 1 || matches!(change.before, There::Nothing), "before the call was interrupted"),
         Some(Preview { base: Some(shown), .. }) => (**shown == *base(&change.before), "when the change was shown"),
-        // It was recorded before it said what it was made against: the diff does.
+        // It was recorded without a base: the diff shows it.
         Some(shown) => {
             let now = Preview { base: None, ..preview(change.clone()) };
             (now == *shown, "when the change was shown")
@@ -232,7 +232,7 @@ fn is_as_shown(change: &Change, shown: Option<&Preview>, attempt: u32) -> Result
     )))
 }
 
-/// Lines of a text, as they are, and where to go on.
+/// Lines of a text, unchanged, and where to continue.
 fn part(text: &str, offset: u64, limit: u64) -> Result<String, ToolError> {
     if offset == 0 || limit == 0 {
         return Err(ToolError::new("lines are counted from 1, and at least one is read"));
@@ -253,7 +253,7 @@ fn part(text: &str, offset: u64, limit: u64) -> Result<String, ToolError> {
         if line.len() > READ_BYTES {
             let end = line.floor_char_boundary(READ_BYTES);
             let (bytes, line, out) = (line.len() - end, first + 1, &line[..end]);
-            return Ok(format!("{out}\n(line {line} goes on for {bytes} bytes, which cannot be read)"));
+            return Ok(format!("{out}\n(line {line} continues for {bytes} bytes, which cannot be read)"));
         }
         out.push_str(line);
         read += 1;
@@ -263,7 +263,7 @@ fn part(text: &str, offset: u64, limit: u64) -> Result<String, ToolError> {
         if !out.ends_with('\n') {
             out.push('\n');
         }
-        out.push_str(&format!("({left} more lines; go on with offset {from})"));
+        out.push_str(&format!("({left} more lines; continue with offset {from})"));
     }
     Ok(out)
 }
@@ -275,12 +275,12 @@ mod tests {
     #[test]
     fn s12_a_long_file_is_read_in_parts() {
         assert_eq!(part("a\nb\nc", 1, 9).expect("all"), "a\nb\nc");
-        assert_eq!(part("a\nb\nc\n", 2, 1).expect("one"), "b\n(1 more lines; go on with offset 3)");
+        assert_eq!(part("a\nb\nc\n", 2, 1).expect("one"), "b\n(1 more lines; continue with offset 3)");
         assert_eq!(part("", 1, 9).expect("empty"), "(the file is empty)");
         assert!(part("a\n", 2, 1).is_err());
         assert!(part("a\n", 0, 1).is_err());
         let long = "x".repeat(READ_BYTES - 1) + "\ny\n";
-        assert!(part(&long, 1, 9).expect("cut").ends_with("x\n(1 more lines; go on with offset 2)"));
+        assert!(part(&long, 1, 9).expect("cut").ends_with("x\n(1 more lines; continue with offset 2)"));
         let wide = "é".repeat(READ_BYTES);
         let read = part(&wide, 1, 9).expect("wide");
         assert!(read.ends_with("bytes, which cannot be read)") && read.len() < READ_BYTES + 100);

@@ -1,4 +1,4 @@
-//! Hunks of a V4A patch, and where in a text they belong.
+//! Hunks of a V4A patch, and where they apply in a text.
 
 use countersign_core::limits;
 
@@ -7,7 +7,7 @@ use countersign_engine::tool::ToolError;
 /// One part of a file's change.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Hunk {
-    /// Lines that come before it, in order: what stands behind `@@`.
+    /// Lines that come before it, in order: the text after each `@@`.
     pub(super) under: Vec<String>,
     /// Its lines.
     pub(super) lines: Vec<Line>,
@@ -18,11 +18,11 @@ pub(super) struct Hunk {
 /// A line of a hunk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Line {
-    /// It is there, and stays.
+    /// A context line.
     Keep(String),
-    /// It is there, and goes.
+    /// A line to remove.
     Remove(String),
-    /// It comes.
+    /// A line to add.
     Add(String),
 }
 
@@ -30,8 +30,8 @@ impl Hunk {
     /// Reads hunks from their lines.
     ///
     /// # Errors
-    /// A line that begins with none of ` `, `+`, `-`, `@@`; no line that changes anything. A hunk may do nothing but say
-    /// what is there.
+    /// A line that begins with none of ` `, `+`, `-`, `@@`; no line that changes anything. A hunk may consist of
+    /// context only.
     pub(super) fn read(lines: &[&str]) -> Result<Vec<Hunk>, String> {
         let mut hunks: Vec<Hunk> = Vec::new();
         let mut hunk = Hunk::default();
@@ -52,7 +52,7 @@ impl Hunk {
                 hunk.at_end = true;
             } else {
                 hunk.lines.push(match (line.chars().next(), line.get(1..)) {
-                    // Models leave out the space of an empty line.
+                    // Models omit the space of an empty line.
                     (None, _) => Line::Keep(String::new()),
                     (Some(' '), Some(text)) => Line::Keep(text.to_owned()),
                     (Some('+'), Some(text)) => Line::Add(text.to_owned()),
@@ -79,13 +79,13 @@ impl Hunk {
     }
 }
 
-/// The text after these hunks, each of which is looked for behind the one before.
+/// The text after these hunks, each of which is searched for after the one before.
 ///
-/// A line of a hunk is the file's line if it is the same; if there is no such place, if it is the same but for spaces
-/// at its end, and last but for spaces around it. Lines that stay, stay as they are in the file.
+/// A line of a hunk matches a line of the file that is equal; failing that, equal except for spaces at its end, and
+/// finally except for spaces around it. Context lines stay as they are in the file.
 ///
 /// # Errors
-/// A hunk's lines are not in the text, or looking for them takes more than [`limits::PATCH_STEPS`].
+/// A hunk's lines are not in the text, or searching for them takes more than [`limits::PATCH_STEPS`].
 pub(super) fn apply(text: &str, hunks: &[Hunk]) -> Result<String, ToolError> {
     let end = if text.split_inclusive('\n').next().is_some_and(|line| line.ends_with("\r\n")) { "\r\n" } else { "\n" };
     let mut lines: Vec<&str> = text.split('\n').collect();
@@ -95,7 +95,7 @@ pub(super) fn apply(text: &str, hunks: &[Hunk]) -> Result<String, ToolError> {
     }
     let mut out = Lines { text: String::with_capacity(text.len()), any: false };
     let (mut at, mut steps) = (0, limits::PATCH_STEPS);
-    // The text's own line end is not part of its lines here, but of its last "\r" it is.
+    // Line ends are not part of lines here, but the last line's "\r" is.
     let carriage = end.strip_suffix('\n').unwrap_or_default();
     for (i, hunk) in hunks.iter().enumerate() {
         let not_found =
@@ -150,7 +150,7 @@ impl Lines {
     }
 }
 
-/// Where these lines stand, from a line on, if that is found in so many steps.
+/// Where these lines are, from a line on, within a number of steps.
 fn find(
     lines: &[&str],
     wanted: &[&str],
@@ -197,11 +197,11 @@ mod tests {
     fn s12_hunks_change_the_lines_they_name() {
         let text = "a\nb\nc\nb\nd\n";
         assert_eq!(patched(text, "@@\n a\n-b\n+B\n c").as_deref(), Ok("a\nB\nc\nb\nd\n"));
-        // Behind the line that is named, and behind the hunk before.
+        // After the named line, and after the previous hunk.
         assert_eq!(patched(text, "@@ c\n-b\n+B").as_deref(), Ok("a\nb\nc\nB\nd\n"));
         assert_eq!(patched(text, "-b\n+1\n@@\n-b\n+2").as_deref(), Ok("a\n1\nc\n2\nd\n"));
         assert_eq!(patched(text, "@@ b\n@@ b\n-d").as_deref(), Ok("a\nb\nc\nb\n"));
-        // Only lines that come: at the end, or behind the line that is named.
+        // Only added lines: at the end, or after the named line.
         assert_eq!(patched(text, "+e").as_deref(), Ok("a\nb\nc\nb\nd\ne\n"));
         assert_eq!(patched(text, "@@ a\n+x").as_deref(), Ok("a\nx\nb\nc\nb\nd\n"));
         assert_eq!(patched("", "+x").as_deref(), Ok("x\n"));
@@ -214,13 +214,13 @@ mod tests {
         }
     }
 
-    /// The same line all over the file and all over the hunk: as many comparisons as both have lines, multiplied.
+    /// The same line all over the file and all over the hunk: the product of both lengths in comparisons.
     #[test]
-    fn r9_a_patch_that_is_looked_for_too_long_is_refused() {
+    fn r9_a_patch_that_takes_too_long_to_match_is_refused() {
         let text = "a\n".repeat(400_000);
         let hunk = format!("{}-b\n+c", " a\n".repeat(40_000));
         assert!(patched(&text, &hunk).expect_err("too long").contains("takes too long"));
-        // One that a person would write is found in a file of any size.
+        // A realistic patch is found in a file of any size.
         let text = format!("{text}b\n");
         assert!(patched(&text, " a\n-b\n+c").is_ok_and(|patched| patched.ends_with("a\nc\n")));
     }
@@ -230,14 +230,14 @@ mod tests {
         assert_eq!(patched("a\r\nb\r\n", "-b\n+c").as_deref(), Ok("a\r\nc\r\n"));
         assert_eq!(patched("a\nb", "-b\n+c").as_deref(), Ok("a\nc"));
         assert_eq!(patched("a\nb\na\n", "-a\n+z\n*** End of File").as_deref(), Ok("a\nb\nz\n"));
-        // Lines that stay are the file's, whatever spaces the hunk has.
+        // Context lines are the file's, whatever spaces the hunk has.
         assert_eq!(patched("  a  \n  b\n", " a\n-b\n+c").as_deref(), Ok("  a  \nc\n"));
         assert_eq!(patched("a\n\nb\n", " a\n\n-b").as_deref(), Ok("a\n\n"));
         assert_eq!(patched("a\n", "-a").as_deref(), Ok(""));
     }
 
     proptest::proptest! {
-        /// Whatever becomes of the lines of a file, a patch that says so makes it so.
+        /// For any change of a file's lines, a patch that describes it makes it.
         #[test]
         fn s12_a_patch_of_any_change_makes_that_change(fate in proptest::collection::vec(0..6_u8, 1..40), ends in proptest::bool::ANY) {
             let (mut before, mut after, mut patch) = (Vec::new(), Vec::new(), Vec::new());
@@ -254,7 +254,7 @@ mod tests {
                         patch.extend([format!(" {line}"), format!("+new {i}")]);
                         after.extend([line, format!("new {i}")]);
                     }
-                    // A new hunk begins with a line that stays.
+                    // A new hunk begins with a context line.
                     3 => {
                         patch.extend(["@@".to_owned(), format!(" {line}")]);
                         after.push(line);

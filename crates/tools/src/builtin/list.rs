@@ -1,4 +1,4 @@
-//! What there is in a folder of a workspace: `list_files` (spec S12, M2).
+//! Listing a folder of a workspace: `list_files` (spec S12, M2).
 
 use std::collections::VecDeque;
 
@@ -19,11 +19,11 @@ use countersign_engine::tool::{ToolEntry, ToolError, function::tool, reserved::L
 
 /// Most entries of one result.
 const ENTRIES: usize = 1000;
-/// About so many bytes of names are in one result.
+/// Roughly the most bytes of names in one result.
 const BYTES: usize = limits::RESULT_BYTES / 2;
-/// Most entries that are looked at in one folder.
+/// Most entries read in one folder.
 const LOOKED_AT: usize = 20_000;
-/// Most folders below each other.
+/// Most levels of folders.
 const DEPTH: u32 = 32;
 
 #[derive(Deserialize, JsonSchema)]
@@ -35,8 +35,8 @@ struct List {
     depth: Option<u32>,
 }
 
-/// Lists a folder: a line for each entry, folders with `/` at the end, files with their size. Nobody is asked.
-/// Symbolic links are named and not followed.
+/// Lists a folder without asking: a line for each entry, folders with `/` at the end, files with their size. Symbolic
+/// links are named and not followed.
 #[must_use]
 pub fn list_files(workspace: &Workspace) -> ToolEntry {
     let workspace = workspace.clone();
@@ -48,14 +48,14 @@ pub fn list_files(workspace: &Workspace) -> ToolEntry {
             let depth = list.depth.unwrap_or(1).clamp(1, DEPTH);
             let (mut found, mut bytes) = (Vec::new(), 0);
             let mut left_out = false;
-            // Level by level, so that what is left out is what is deepest.
+            // Breadth first, so that the deepest entries are left out.
             let mut folders = VecDeque::from([(place.parts().to_vec(), String::new(), 1)]);
             while let Some((parts, prefix, level)) = folders.pop_front() {
                 going.check()?;
                 let folder = match workspace.folder(&parts) {
                     Ok(folder) => folder,
                     Err(error) if level == 1 => return Err(error),
-                    // It went away meanwhile, or may not be read.
+                    // It was removed meanwhile, or may not be read.
                     Err(_) => continue,
                 };
                 let (entries, more) = entries(&folder)?;
@@ -104,7 +104,7 @@ enum Entry {
     Other,
 }
 
-/// The entries of a folder by name. The second part: whether there are more than are looked at.
+/// The entries of a folder by name. The second part: whether there are more than the limit.
 fn entries(folder: &OwnedFd) -> Result<(Vec<(String, Entry)>, bool), ToolError> {
     let failed = |error: rustix::io::Errno| ToolError::new(std::io::Error::from(error).to_string());
     let mut entries = Vec::new();
@@ -124,7 +124,7 @@ fn entries(folder: &OwnedFd) -> Result<(Vec<(String, Entry)>, bool), ToolError> 
             FileType::Symlink => Entry::Link,
             _ => Entry::Other,
         };
-        // A line is an entry: a name cannot pretend to be two.
+        // A line is an entry: a name cannot imitate two.
         let name: String =
             name.to_string_lossy().chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
         entries.push((name, kind));

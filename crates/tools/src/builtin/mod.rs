@@ -1,5 +1,5 @@
-//! The built-in tools: those that talk to the user (spec Q), and those that work on a folder (spec S12, M2),
-//! and one that uses a computer (spec S14).
+//! The built-in tools: those that talk to the user (spec Q), those that work on a folder (spec S12, M2), and one that
+//! controls a computer (spec S14).
 
 mod apply;
 #[cfg(feature = "http")]
@@ -49,7 +49,7 @@ pub fn on(workspace: &Workspace, name: &str) -> Option<ToolEntry> {
     }
 }
 
-/// A file's text after each change that a patch makes of it, one by one.
+/// A file's text after each of a patch's changes to it.
 ///
 /// # Errors
 /// The patch cannot be read, or does not fit the text.

@@ -13,7 +13,7 @@ const MOVE: &str = "*** Move to: ";
 const DELETE: &str = "*** Delete File: ";
 const END_OF_FILE: &str = "*** End of File";
 
-/// What a patch does to one file.
+/// A patch's operation on one file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Operation {
     /// A new file with this text.
@@ -75,7 +75,7 @@ impl OperationArgs {
 /// # Errors
 /// What is wrong with it, with the line's number from 1.
 pub(super) fn read(patch: &str) -> Result<Vec<Operation>, String> {
-    // Not by `lines`, which would take the line end of a file that has other ones.
+    // Not by `lines`, which would drop the `\r` of a file with other line ends.
     let lines: Vec<&str> = patch.trim().split('\n').map(|line| line.strip_suffix('\r').unwrap_or(line)).collect();
     if lines.first().map(|line| line.trim()) != Some(BEGIN) {
         return Err(format!("line 1: a patch begins with {BEGIN:?}"));
@@ -103,7 +103,7 @@ pub(super) fn read(patch: &str) -> Result<Vec<Operation>, String> {
             operations.push(Operation::Add { path: path.to_owned(), text });
         } else if let Some(path) = line.strip_prefix(DELETE) {
             if let Some(more) = rest().iter().find(|line| !line.trim().is_empty()) {
-                return Err(in_line(format!("behind a file that is deleted stands {more:?}")));
+                return Err(in_line(format!("after a deleted file comes {more:?}")));
             }
             operations.push(Operation::Delete { path: path.trim().to_owned() });
         } else if let Some(path) = line.strip_prefix(UPDATE) {
@@ -150,7 +150,7 @@ mod tests {
     use super::{super::hunk::Line, *};
 
     #[test]
-    fn s12_a_patch_names_files_and_what_becomes_of_them() {
+    fn s12_a_patch_names_files_and_their_operations() {
         let patch = "*** Begin Patch\n*** Add File: a.txt\n+one\n+\n*** Update File: b.txt\n*** Move to: c.txt\n@@ fn x\n \
                      k\n-r\n+a\n*** End of File\n*** Delete File: d.txt\n*** Update File: e\n*** Move to: f\n*** End Patch\n";
         let hunk = Hunk {
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn s12_what_is_no_patch_is_told_with_its_line() {
+    fn s12_a_malformed_patch_is_refused_with_its_line() {
         for (patch, told) in [
             ("", "line 1: a patch begins with"),
             ("*** Begin Patch", "line 1: a patch ends with"),
@@ -179,7 +179,7 @@ mod tests {
             ("*** Begin Patch\nhello\n*** End Patch", "line 2: \"hello\" begins no file"),
             ("*** Begin Patch\n*** Add File: a\nx\n*** End Patch", "line 2: a: every line of a new file begins"),
             ("*** Begin Patch\n\n*** Update File: a\n*** End Patch", "line 3: a: no line begins with"),
-            ("*** Begin Patch\n*** Delete File: a\n-x\n*** End Patch", "line 2: behind a file that is deleted"),
+            ("*** Begin Patch\n*** Delete File: a\n-x\n*** End Patch", "line 2: after a deleted file"),
             ("*** Begin Patch\n*** Rename File: a\n*** End Patch", "line 2: \"*** Rename File: a\" begins no file"),
         ] {
             let error = read(patch).expect_err("error");

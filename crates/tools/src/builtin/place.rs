@@ -1,4 +1,4 @@
-//! Where a file is: a path below the workspace, as a model writes it.
+//! A path below the workspace, as a model writes it.
 
 use std::fmt;
 
@@ -38,7 +38,7 @@ impl Place {
         Ok(Place(parts))
     }
 
-    /// Reads the path of a file, which the workspace itself is not.
+    /// Reads the path of a file, which cannot be the workspace itself.
     ///
     /// # Errors
     /// As [`Place::read`].
@@ -50,7 +50,7 @@ impl Place {
         Ok(place)
     }
 
-    /// The folders on the way to it.
+    /// Its parent folders.
     pub(super) fn folders(&self) -> &[String] {
         self.0.split_last().map_or(&[], |(_, folders)| folders)
     }

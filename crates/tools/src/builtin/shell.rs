@@ -19,21 +19,21 @@ use countersign_engine::{
 
 /// Most command lines of one call.
 const COMMANDS: usize = 50;
-/// Seconds that all command lines of a call may take, unless it is said otherwise.
+/// Default time limit in seconds of all command lines of a call.
 const TIME_LIMIT_SECONDS: u32 = 120;
-/// Most bytes of standard output of one command line, unless it is said otherwise.
+/// Default limit in bytes of a command line's standard output.
 const OUTPUT_BYTES: usize = 64 * 1024;
 
 /// Runs command lines with `sh -c`, one after the other, in the workspace's folder (spec S12).
 ///
-/// **The folder confines nothing**: a command line can do whatever the user can whom the program runs as. It is only
-/// where the command line begins. So a person is asked about each call, unless the tool is told otherwise.
+/// **The folder confines nothing**: a command line can do whatever the program's user can. The folder is only its
+/// working directory. So a person is asked about each call, unless the tool is configured otherwise.
 ///
 /// * **Clean environment**: only [`PASSED_ENV`], and the names given to [`Shell::pass_env`].
-/// * **Result**: for each command line, what it wrote to standard output, the end of what it wrote to standard error, and
-///   how it ended. A command line that fails is no error of the call, and the next one is run.
+/// * **Result**: for each command line, its standard output, the end of its standard error, and how it ended. A command
+///   line that fails is not an error of the call, and the next one is run.
 /// * **It ends as a whole**: each command line leads its own process group, which is killed with it, at the time limit,
-///   and when the call is cancelled. What comes after a command line that was killed is not run.
+///   and when the call is cancelled. Command lines after a killed one are not run.
 #[derive(Clone, Debug)]
 pub struct Shell {
     folder: PathBuf,
@@ -59,7 +59,7 @@ struct Commands {
 }
 
 impl Shell {
-    /// A shell that begins in the workspace's folder.
+    /// A shell whose working directory is the workspace.
     #[must_use]
     pub fn new(workspace: &Workspace) -> Shell {
         Shell {
@@ -84,14 +84,14 @@ impl Shell {
         self
     }
 
-    /// More variables to take over from this program's environment.
+    /// More variables to pass on from this program's environment.
     #[must_use]
     pub fn pass_env(mut self, names: impl IntoIterator<Item = impl Into<String>>) -> Shell {
         self.pass_env.extend(names.into_iter().map(Into::into));
         self
     }
 
-    /// The tool, about whose every call a person is asked.
+    /// The tool; a person is asked about each call.
     #[must_use]
     pub fn entry(self) -> ToolEntry {
         let spec = ToolSpec {
@@ -150,7 +150,7 @@ fn check(commands: &[String]) -> Result<(), String> {
     Ok(())
 }
 
-/// What is told of a command line. The second part: whether it was killed.
+/// The report on a command line. The second part: whether it was killed.
 fn told_of(line: &str, outcome: Outcome, limit: usize, time: Duration) -> (String, bool) {
     let mut text = format!("$ {line}\n");
     let mut say = |part: &str| {
@@ -188,7 +188,7 @@ fn told_of(line: &str, outcome: Outcome, limit: usize, time: Duration) -> (Strin
     (text, killed)
 }
 
-/// The beginning and the end of what is too long for a result.
+/// The beginning and the end of a text that is too long for a result.
 fn bounded(text: String) -> String {
     let most = limits::RESULT_BYTES - 1024;
     if text.len() <= most {
@@ -209,7 +209,7 @@ impl Tool for Shell {
 }
 
 impl Previewer for Shell {
-    /// The command lines as a shell shows what it reads: no line of a command looks like a command of its own.
+    /// The command lines as a shell echoes them: no continuation line looks like a command of its own.
     fn preview<'a>(&'a self, call: &'a CallFacts<'a>) -> BoxFuture<'a, Result<Preview, String>> {
         Box::pin(async move {
             let args: Commands = serde_json::from_str(call.args.text()).map_err(|error| error.to_string())?;

@@ -30,10 +30,10 @@ pub fn named(name: &str) -> Option<ToolEntry> {
     }
 }
 
-/// Asks the user: the run waits for answers, which are the call's result (spec Q).
+/// Asks the user: the turn waits for answers, which are the call's result (spec Q).
 ///
-/// Nobody can approve it and it never runs; of its approval rule only the time to answer counts, 600 s unless
-/// it is set with [`Approval::timeout`].
+/// It cannot be approved and never runs; of its approval rule only the timeout counts, 600 s unless it is set with
+/// [`Approval::timeout`].
 #[must_use]
 pub fn ask_user_question() -> ToolEntry {
     let spec = ToolSpec {
@@ -86,7 +86,7 @@ pub fn ask_user_question() -> ToolEntry {
     }
 }
 
-/// Keeps the agent's list of todos in the session; the result gives the list back.
+/// Keeps the agent's list of todos in the session; the result returns the list.
 #[must_use]
 pub fn write_todos() -> ToolEntry {
     let spec = ToolSpec {
@@ -116,13 +116,13 @@ pub fn write_todos() -> ToolEntry {
     ToolEntry {
         kind: ToolKind::Todos,
         content_message: Some(ContentMessage::Model),
-        // The same list again is the same list.
+        // Sending the same list again changes nothing.
         idempotent: true,
         ..ToolEntry::new(spec, Arc::new(KeepTodos))
     }
 }
 
-/// Shows the user a text of its own in the middle of the work.
+/// Shows the user a text of its own during the work.
 #[must_use]
 pub fn share_thought() -> ToolEntry {
     let spec = ToolSpec {

@@ -26,12 +26,12 @@ pub(super) use self::{commit::Change, going::blocking};
 use super::place::Place;
 use countersign_engine::tool::ToolError;
 
-/// A folder, and everything that file tools may touch.
+/// A folder, the only one that file tools may touch.
 ///
-/// It is opened once. Every path is walked from it, name by name, and each step is taken from the folder that is open,
-/// not from a path that is written again: `..` is no name, and **no symbolic link is followed**, wherever it points. So
-/// what happens to the tree meanwhile cannot lead outside, and the path that a person was shown is the file that is
-/// meant. A clone is the same folder.
+/// It is opened once. Every path is walked from it, name by name, and each step is taken from the open folder, not from
+/// a path that is resolved again: `..` is not allowed, and **no symbolic link is followed**, wherever it points. So
+/// concurrent changes of the tree cannot lead outside, and the path that a person was shown is the file that is
+/// changed. A clone is the same folder.
 #[derive(Clone, Debug)]
 pub struct Workspace {
     root: Arc<Root>,
@@ -41,7 +41,7 @@ pub struct Workspace {
 struct Root {
     folder: OwnedFd,
     path: PathBuf,
-    /// One change at a time: two calls of one answer may be about the same file.
+    /// One change at a time: two calls of one answer may change the same file.
     writing: Mutex<()>,
 }
 
@@ -50,11 +50,11 @@ struct Root {
 pub(super) struct Found {
     /// Its text.
     pub(super) text: String,
-    /// What it was.
+    /// Its identity and state.
     pub(super) stamp: Stamp,
 }
 
-/// Which file it was, and in which state: another file, or another text, has another stamp.
+/// The identity and state of a file: another file, or another text, has another stamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stamp {
     file: (u64, u64),
@@ -87,7 +87,7 @@ pub(super) enum There {
     Nothing,
     /// A text file.
     Text(Found),
-    /// A file that is no text, or too large to be looked at: why.
+    /// A file that is not text, or too large to read: why.
     Other(Stamp, String),
 }
 
@@ -95,7 +95,7 @@ impl Workspace {
     /// Opens a folder, which must exist.
     ///
     /// # Errors
-    /// It is not there, is no folder, or cannot be opened.
+    /// It does not exist, is not a folder, or cannot be opened.
     pub fn open(folder: impl AsRef<Path>) -> Result<Workspace, String> {
         let folder = folder.as_ref();
         let failed = |error: io::Error| format!("the workspace {} cannot be opened: {error}", folder.display());
@@ -104,7 +104,7 @@ impl Workspace {
         Ok(Workspace { root: Arc::new(Root { folder: opened, path, writing: Mutex::new(()) }) })
     }
 
-    /// The folder's absolute path, without symbolic links, as it was when it was opened.
+    /// The folder's absolute path, without symbolic links, at the time it was opened.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.root.path
@@ -119,7 +119,7 @@ impl Workspace {
         Ok(folder)
     }
 
-    /// What is there, and its text if it has one.
+    /// What is at a place, with its text if it has one.
     pub(super) fn look(&self, place: &Place) -> Result<There, ToolError> {
         let folder = match self.folder(place.folders()) {
             Ok(folder) => folder,
@@ -127,7 +127,7 @@ impl Workspace {
             Err(error) => return Err(error),
         };
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-        // Opening some things does something: they are looked at before.
+        // Opening some special files has effects, so the type is checked first.
         match statat(&folder, place.name(), AtFlags::SYMLINK_NOFOLLOW) {
             Err(Errno::NOENT) => return Ok(There::Nothing),
             Err(error) => return Err(failed(place, error)),
@@ -166,7 +166,7 @@ impl Workspace {
         }
     }
 
-    /// Whether a folder on the way is not there either.
+    /// Whether a folder on the way is missing too.
     fn is_absent(&self, place: &Place) -> bool {
         let Ok(mut folder) = self.root.folder.as_fd().try_clone_to_owned() else { return false };
         for part in place.folders() {
@@ -186,7 +186,7 @@ fn enter(folder: &OwnedFd, name: &str) -> Result<OwnedFd, Errno> {
     openat(folder, name, FOLDER | OFlags::NOFOLLOW, Mode::empty())
 }
 
-/// Why a step could not be taken, in words.
+/// Why a step failed.
 fn not_entered(folder: &OwnedFd, name: &str, path: &str, error: Errno) -> ToolError {
     match statat(folder, name, AtFlags::SYMLINK_NOFOLLOW).map(|stat| FileType::from_raw_mode(stat.st_mode)) {
         Ok(FileType::Symlink) => is_link(path),
@@ -200,7 +200,7 @@ fn is_link(path: &str) -> ToolError {
     ToolError::new(format!("{path} is a symbolic link, and none is followed here; name what it points to"))
 }
 
-/// Refuses what is no regular file.
+/// Refuses anything but a regular file.
 fn regular(place: &Place, stat: &Stat) -> Result<(), ToolError> {
     match FileType::from_raw_mode(stat.st_mode) {
         FileType::RegularFile => Ok(()),

@@ -1,4 +1,4 @@
-//! What a server answers, as a result for the model.
+//! Turns a server's answer into a result for the model.
 
 use countersign_core::locale::{Locale, Text};
 use reqwest::{
@@ -11,10 +11,10 @@ use countersign_engine::outgoing::{self, chain};
 
 /// How much of an answer an error shows, in bytes.
 const SHOWN_BYTES: usize = 1024;
-/// How much of an answer is read to be shown, in bytes: what is cut off must not be a part of a secret.
+/// How much of an answer is read to be shown, in bytes: a cut must not split a secret.
 const READ_BYTES: usize = 64 * 1024;
 
-/// Reads an answer to its end, or as far as it may go.
+/// Reads an answer to its end, or to the limit.
 pub(super) async fn read(
     mut response: Response,
     output_limit: usize,
@@ -30,11 +30,11 @@ pub(super) async fn read(
     let kind = kind.and_then(|kind| kind.split(';').next()).map(|kind| request.redact(kind.trim().to_owned()));
     let kind = kind.filter(|kind| !kind.is_empty()).unwrap_or_else(|| "application/octet-stream".to_owned());
     let most = if status.is_success() { output_limit.max(READ_BYTES) } else { READ_BYTES };
-    // One byte too many says that there is more.
+    // One byte beyond the limit shows that there is more.
     let (body, broken) = outgoing::body(&mut response, most + 1).await;
     let size = body.len();
     if !status.is_success() {
-        // Whatever it is, it is an error; what of its body can be read is shown.
+        // It is an error in any case; as much of its body as can be read is shown.
         let output = text(body).map(|body| beginning(&request.redact(body), SHOWN_BYTES)).unwrap_or_default();
         return Err(match output.is_empty() {
             true => say(locale, Text::HttpStatus, &[("status", named)]),
@@ -59,14 +59,14 @@ pub(super) async fn read(
     Ok(body)
 }
 
-/// Where a redirect points to, no more of it than the server: the rest may hold what is nobody's business.
+/// The server that a redirect points to; the rest of its address may be confidential.
 fn redirected(response: &Response) -> Option<String> {
     let to = response.headers().get(LOCATION).and_then(|to| to.to_str().ok())?;
     let to: Url = response.url().join(to).ok()?;
     Some(to.origin()).filter(|origin| origin.is_tuple()).map(|origin| origin.ascii_serialization())
 }
 
-/// The text that it is, if it is one. A character that was cut at the end is left out.
+/// The text, if it is one. A character that was cut at the end is left out.
 fn text(body: Vec<u8>) -> Option<String> {
     let text = match String::from_utf8(body) {
         Ok(text) => text,

@@ -1,4 +1,4 @@
-//! The request as it is declared, checked once: what cannot be right is refused before a call is made.
+//! The request as it is declared, checked once: mistakes are refused before a call is made.
 
 use std::collections::BTreeMap;
 
@@ -21,23 +21,23 @@ use countersign_engine::key::ApiKey;
 
 /// The methods that a request can have.
 pub const METHODS: [&str; 6] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"];
-/// Headers that are the connection's own matter.
+/// Headers that belong to the connection.
 const OWN_HEADERS: [&str; 8] =
     ["connection", "content-length", "expect", "host", "keep-alive", "te", "transfer-encoding", "upgrade"];
-/// Fewest bytes of a secret. What is shorter would be taken out of answers where it means something else.
+/// Fewest bytes of a secret. A shorter one would be redacted where it means something else.
 const SECRET_BYTES: usize = 8;
-/// What a form is sent as.
+/// The content type of a form.
 const FORM: &str = "application/x-www-form-urlencoded";
 
-/// A request that cannot be declared so.
+/// An invalid declaration of a request.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{key}` {message}")]
 pub struct HttpToolError {
     /// Which part of it is wrong: `method`, `url`, `query`, `headers`, `json`, `body`.
     pub key: &'static str,
-    /// The name of the parameter or header that is wrong, where it is one.
+    /// The name of the wrong parameter or header, if it is one.
     pub member: Option<String>,
-    /// What is wrong with it and what would be right; the values of secrets are not repeated.
+    /// What is wrong with it and how to fix it; the values of secrets are not repeated.
     pub message: String,
 }
 
@@ -77,8 +77,8 @@ impl HttpRequest {
         }
     }
 
-    /// A parameter of the query, after those of the address: a text, a number, or true or false. One that is exactly one
-    /// place whose argument is not there, or null, is left out.
+    /// A parameter of the query, after those of the address: a text, a number, or true or false. One that is exactly
+    /// one place whose argument is missing, or null, is left out.
     #[must_use]
     pub fn query(mut self, name: impl Into<String>, value: impl Into<Value>) -> HttpRequest {
         self.query.push((name.into(), made_plain(value.into())));
@@ -92,40 +92,42 @@ impl HttpRequest {
         self
     }
 
-    /// The body as JSON, whose strings may have places. A string that is exactly one place becomes the argument itself, with
-    /// the digits it was written with; where the argument is not there the member, or item, is left out. Without
-    /// [`HttpRequest::json`] and [`HttpRequest::body`] the body of `POST`, `PUT` and `PATCH` is the arguments as they are.
+    /// The body as JSON, whose strings may have places. A string that is exactly one place becomes the argument itself,
+    /// with its original digits; if the argument is missing, the member, or item, is left out. Without
+    /// [`HttpRequest::json`] and [`HttpRequest::body`] the body of `POST`, `PUT` and `PATCH` is the arguments
+    /// unchanged.
     #[must_use]
     pub fn json(mut self, json: Value) -> HttpRequest {
-        // What is approved by one build is what another one sends.
+        // An approval must be valid for another build too.
         self.json = Some(made_plain(json));
         self
     }
 
-    /// The body as a text with places, in place of JSON: `text/plain`, unless a `Content-Type` header says otherwise. Values
-    /// stand in it as they are; only in a form (`application/x-www-form-urlencoded`) they are encoded as in a query.
+    /// The body as a text with places, instead of JSON: `text/plain`, unless a `Content-Type` header says otherwise.
+    /// Values are inserted unchanged; only in a form (`application/x-www-form-urlencoded`) they are encoded as in a
+    /// query.
     #[must_use]
     pub fn body(mut self, text: impl Into<String>) -> HttpRequest {
         self.body = Some(text.into());
         self
     }
 
-    /// The value that `{{ env.NAME }}` stands for: a secret of at least 8 bytes. It is in no preview, error or log, and is
-    /// taken out of answers.
+    /// The value of `{{ env.NAME }}`: a secret of at least 8 bytes. It is in no preview, error or log, and is redacted
+    /// in answers.
     #[must_use]
     pub fn env(mut self, name: impl Into<String>, value: ApiKey) -> HttpRequest {
         self.env.insert(name.into(), value);
         self
     }
 
-    /// The variables that it needs, each with the part that names it. Parts that cannot be read have none.
+    /// The variables that it needs, each with the part that names it. Invalid parts have none.
     #[must_use]
     pub fn variables(&self) -> Vec<(&'static str, String)> {
         self.places().into_iter().filter_map(|(key, place)| named(place).map(|name| (key, name))).collect()
     }
 
-    /// The arguments that it names, each with the part that does: names of members and numbers of items, from the arguments
-    /// down.
+    /// The arguments that it needs, each with the part that names it: names of members and numbers of items, from the
+    /// root of the arguments.
     #[must_use]
     pub fn arguments(&self) -> Vec<(&'static str, Vec<String>)> {
         let path = |(key, place)| match place {
@@ -153,23 +155,23 @@ impl HttpRequest {
         found
     }
 
-    /// The method, and whom it asks: the scheme, the host and the port; without what may be a secret.
+    /// The method and the server: the scheme, the host and the port; without anything that may be secret.
     #[must_use]
     pub fn describe(&self) -> String {
         let server = address(&self.url).map(|(base, _)| base.as_str().trim_end_matches('/').to_owned());
         format!("{} {}", self.method, server.unwrap_or_default())
     }
 
-    /// Whether its method asks for nothing to be changed: `GET` and `HEAD` (RFC 9110, 9.2.1).
+    /// Whether its method is read-only: `GET` and `HEAD` (RFC 9110, 9.2.1).
     #[must_use]
     pub fn only_reads(&self) -> bool {
         matches!(&*self.method, "GET" | "HEAD")
     }
 
-    /// Checks the template. Nothing is reached.
+    /// Checks the template. Nothing is contacted.
     ///
     /// # Errors
-    /// The first part that cannot be right, in the order of the methods here; that a variable was not given comes last.
+    /// The first invalid part, in the order of the methods here; a missing variable comes last.
     pub fn check(&self) -> Result<(), HttpToolError> {
         self.compiled().map(drop)
     }
@@ -197,20 +199,20 @@ impl HttpRequest {
             return Err(HttpToolError::new(key, format!("names the variable {name}, which was not given")));
         }
         self.fit(&url, &headers)?;
-        // A secret that is a part of another one would leave the rest of it.
+        // Longest first: replacing a secret that is part of another would leave the rest of it.
         let mut secrets: Vec<(String, ApiKey)> = self.env.clone().into_iter().collect();
         secrets.sort_by_key(|(_, value)| std::cmp::Reverse(value.expose().len()));
         let Self { method: word, url: to, query: asks, headers: with, json, body: text, .. } = self;
         let definition = json!({
             "method": word, "url": to, "query": asks, "headers": with, "json": json, "body": text,
         });
-        // In an order that no feature of a JSON library has a say in.
+        // An order that is independent of a JSON library's features.
         let definition = definition.to_string();
         let definition = Json::parse(&definition, limits::JSON_DEPTH).map_or(definition, |json| json.canonical());
         Ok(Compiled { method, base, url, query, headers, body, secrets, definition })
     }
 
-    /// Whether the secrets can stand where they are named, so that no call fails for what is known now.
+    /// Whether the secrets are valid where they are named, so that no call fails for what is known now.
     fn fit(&self, url: &Template, headers: &[(HeaderName, Template)]) -> Result<(), HttpToolError> {
         let secret = |place: &Place| match place {
             Place::Env(name) => self.env.get(name).map(|value| (name.clone(), value.expose())),
@@ -313,7 +315,7 @@ pub(super) struct Compiled {
     pub(super) body: Body,
     /// The longest first.
     pub(super) secrets: Vec<(String, ApiKey)>,
-    /// All that is declared, without the values of secrets.
+    /// The whole declaration, without the values of secrets.
     pub(super) definition: String,
 }
 
@@ -327,7 +329,7 @@ pub(super) struct Parameter {
 #[derive(Clone, Debug)]
 pub(super) enum Body {
     None,
-    /// The arguments as they are.
+    /// The arguments unchanged.
     Arguments,
     Json(JsonTemplate),
     Text {
@@ -435,7 +437,7 @@ fn address(text: &str) -> Result<(Url, Template), HttpToolError> {
     if literal.contains('#') {
         return Err(wrong("has a fragment (#), which is never sent"));
     }
-    // With what a value begins with it would be another character.
+    // Together with the beginning of a value it would be another character.
     let cut = url.parts().windows(2).any(|pair| match pair {
         [Part::Text(text), Part::Place(_)] => {
             let end = text.rfind('%').map(|at| &text[at + 1..]);
@@ -451,7 +453,7 @@ fn address(text: &str) -> Result<(Url, Template), HttpToolError> {
     if filled.split('?').next().is_some_and(|path| path.split('/').any(is_dots)) {
         return Err(wrong("has a segment . or .. in its path"));
     }
-    // What is not in its plain form now would not be sent as it stands there.
+    // An address that is not normalised would be sent in another form than declared.
     let whole =
         format!("{}{}{filled}", base.as_str().trim_end_matches('/'), if filled.starts_with('/') { "" } else { "/" });
     if Url::parse(&whole).is_ok_and(|parsed| parsed.as_str() == whole) {

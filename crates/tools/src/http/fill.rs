@@ -1,4 +1,4 @@
-//! A request with the values of a call in its places.
+//! Fills the values of a call into a request.
 
 use countersign_core::{
     call::{
@@ -14,10 +14,10 @@ use reqwest::{Url, header::HeaderName};
 use super::declared::{Body, Compiled, JsonTemplate};
 use countersign_engine::redact::redacted;
 
-/// All but what RFC 3986, 2.3 calls unreserved.
+/// All except what RFC 3986, 2.3 calls unreserved.
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// What stands in the places of secrets.
+/// What is filled into the places of secrets.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Secrets {
     /// Their values.
@@ -26,7 +26,7 @@ pub(super) enum Secrets {
     Named,
 }
 
-/// A request that could be sent. It has no text of its own: there may be secrets in it.
+/// A request that could be sent. It has no text form of its own: it may contain secrets.
 pub(super) struct Filled {
     /// The whole address.
     pub(super) url: String,
@@ -52,24 +52,24 @@ impl Unfit {
         Unfit { text, place: place.to_string() }
     }
 
-    /// In words for the model, without the value.
+    /// Described for the model, without the value.
     pub(super) fn say(&self, locale: Locale) -> String {
         locale.fill(self.text, &[("place", &self.place), ("bytes", &REQUEST_BYTES.to_string())])
     }
 }
 
-/// The text with everything encoded that could mean more than itself in an address.
+/// The text with everything encoded that has a meaning in an address.
 pub(super) fn encoded(text: &str) -> String {
     utf8_percent_encode(text, ENCODED).to_string()
 }
 
-/// Whether a segment of a path, or a part of it for whoever decodes it first, leads elsewhere.
+/// Whether a segment of a path, or a part of it once decoded, leads elsewhere.
 pub(super) fn is_dots(segment: &str) -> bool {
     let plain = percent_decode_str(segment).decode_utf8_lossy();
     plain.split(['/', '\\']).any(|part| matches!(part, "." | ".."))
 }
 
-/// Whether a header can have it.
+/// Whether it is valid in a header.
 pub(super) fn is_printable(text: &str) -> bool {
     text.chars().all(|c| matches!(c, ' '..='~'))
 }
@@ -78,7 +78,7 @@ fn is_argument(place: &Place) -> bool {
     matches!(place, Place::Args(_))
 }
 
-/// Adds a text that is no mark of a secret, and does not become one: `{\{` stands where it has `{{`.
+/// Appends a text so that it cannot contain or become the mark of a secret: `{{` is written as `{\{`.
 fn push(out: &mut String, text: &str) {
     for c in text.chars() {
         if c == '{' && out.ends_with('{') {
@@ -94,15 +94,15 @@ struct Values<'v> {
     secrets: Secrets,
 }
 
-/// A secret's value, or the mark that stands for it.
+/// A secret's value, or its mark.
 enum Found {
     Text(String),
-    /// As it is, whatever its place encodes: a reviewer reads the name.
+    /// Not encoded: a reviewer reads the name.
     Mark(String),
 }
 
 impl Values<'_> {
-    /// The text for a place; none if its argument is not there, or null.
+    /// The text for a place; `None` if its argument is missing, or null.
     fn found(&self, place: &Place) -> Option<Found> {
         match place {
             Place::Args(path) => match argument(self.args, path) {
@@ -117,7 +117,7 @@ impl Values<'_> {
         }
     }
 
-    /// An argument, of which for a reviewer no text looks like the mark of a secret.
+    /// An argument for a reviewer, in which no text looks like the mark of a secret.
     fn seen(&self, value: &Json) -> Json {
         let text = |text: &str| match self.secrets {
             Secrets::Real => text.to_owned(),
@@ -155,12 +155,12 @@ impl Values<'_> {
         Ok(out)
     }
 
-    /// Whether it is one place alone, whose argument is not there, or null.
+    /// Whether it is one place alone, whose argument is missing, or null.
     fn is_left_out(&self, template: &Template) -> bool {
         template.only().is_some_and(|place| self.found(place).is_none())
     }
 
-    /// Whether what stands in the places of a template fits into a request, with what stands in those before.
+    /// Whether the values of a template's places fit into a request, together with those before.
     fn fits(&self, template: &Template, room: &mut usize) -> Result<(), Unfit> {
         for place in template.places() {
             let Place::Args(path) = place else { continue };
@@ -180,7 +180,7 @@ impl Values<'_> {
         }
     }
 
-    /// Looks at all places before anything is built: an argument may stand in many of them.
+    /// Checks all places before anything is built: an argument may be in many of them.
     fn check_size(&self) -> Result<(), Unfit> {
         let mut left = REQUEST_BYTES;
         let room = &mut left;
@@ -195,7 +195,7 @@ impl Values<'_> {
         }
     }
 
-    /// From the path on: what stands in the path has its own rules.
+    /// From the path on: values in the path have rules of their own.
     fn url(&self) -> Result<String, Unfit> {
         let (mut out, mut in_path) = (String::new(), true);
         // The segment that is being written, and the last place in it.
@@ -227,7 +227,7 @@ impl Values<'_> {
                     Some(Found::Text(text)) if in_path && text.is_empty() => {
                         return Err(Unfit::new(Text::HttpEmpty, place));
                     }
-                    // Some servers, and proxies before them, decode one before they look for segments.
+                    // Some servers, and proxies before them, decode before they split segments.
                     Some(Found::Text(text)) if in_path && is_argument(place) && text.contains(['/', '\\']) => {
                         return Err(Unfit::new(Text::HttpSlash, place));
                     }
@@ -246,7 +246,7 @@ impl Values<'_> {
         let mut begun =
             self.request.url.parts().iter().any(|part| matches!(part, Part::Text(text) if text.contains('?')));
         for parameter in self.request.query.iter().filter(|parameter| !self.is_left_out(&parameter.value)) {
-            // The texts of the configuration are no more than texts here, too.
+            // Texts of the configuration are only texts here, too.
             let mut value = String::new();
             for part in parameter.value.parts() {
                 match part {
@@ -322,7 +322,7 @@ impl Compiled {
         Ok(Filled { url: format!("{base}{slash}{rest}"), headers, body: values.body()? })
     }
 
-    /// The address as it is sent. That it goes where the template says was seen to before, and is seen to again.
+    /// The address as it is sent. That it stays where the template says was ensured before, and is checked again.
     pub(super) fn address(&self, text: &str) -> Result<Url, String> {
         let url = Url::parse(text).map_err(|error| error.to_string())?;
         let right = url.origin() == self.base.origin()
@@ -337,7 +337,7 @@ impl Compiled {
         self.headers.iter().any(|(known, _)| known.as_str().eq_ignore_ascii_case(name))
     }
 
-    /// The kind of the body, where no header says it.
+    /// The content type of the body, unless a header says it.
     pub(super) fn body_kind(&self) -> Option<&'static str> {
         match self.body {
             _ if self.has_header("content-type") => None,
@@ -347,12 +347,12 @@ impl Compiled {
         }
     }
 
-    /// Whom it asks, for errors: the scheme, the host and the port.
+    /// The server, for errors: the scheme, the host and the port.
     pub(super) fn server(&self) -> String {
         self.base.as_str().trim_end_matches('/').to_owned()
     }
 
-    /// A text with the secrets taken out, in whatever spelling.
+    /// A text with the secrets redacted, in any encoding.
     pub(super) fn redact(&self, mut text: String) -> String {
         for (_, secret) in &self.secrets {
             text = redacted(text, secret.expose());

@@ -1,4 +1,5 @@
-//! What is sent for which arguments, and what is made of which answer: each test breaks a promise of [`super::HttpTool`].
+//! What is sent for which arguments, and what becomes of which answer: each test checks a promise of
+//! [`super::HttpTool`].
 
 use std::sync::Mutex;
 
@@ -15,7 +16,7 @@ use countersign_engine::key::ApiKey;
 
 const SECRET: &str = "s3cret/\"token\"";
 
-/// A server that gives each request the same bytes, and keeps what it was sent.
+/// A server that gives each request the same answer, and records the requests.
 struct Server {
     base: String,
     seen: Arc<Mutex<Vec<String>>>,
@@ -117,7 +118,7 @@ fn m2_a_json_string_that_is_one_place_is_the_argument_with_its_digits() {
 }
 
 #[test]
-fn m2_without_a_body_of_its_own_a_request_has_the_arguments_as_they_are() {
+fn m2_without_a_body_of_its_own_a_request_has_the_arguments_unchanged() {
     let args = r#"{"b":1.10,"a":{"z":[9007199254740993]}}"#;
     for (method, body) in [
         ("POST", Some(r#"{"a":{"z":[9007199254740993]},"b":1.10}"#)),
@@ -151,7 +152,7 @@ fn x_a_value_never_leads_to_another_place_of_the_server() {
         let error = url(dots, "x").expect_err(dots);
         assert!(error.contains("args.x would lead to another place"), "{error}");
     }
-    // Whoever decodes it first would see another path.
+    // A server that decodes it first would see another path.
     for slash in ["../etc", "a/../b", "a\\..", "/..", "a/b", "/", "\\"] {
         let error = url(slash, "x").expect_err(slash);
         assert_eq!(error, "the request was not made: args.x has a / or \\, and stands in the address's path");
@@ -193,7 +194,7 @@ fn x_a_header_takes_printable_ascii_and_nothing_else() {
 }
 
 proptest! {
-    /// Whatever the arguments are: the same server, the same segments but for the values, the same parameters.
+    /// Whatever the arguments are: the same server, the same segments except for the values, the same parameters.
     #[test]
     fn x_no_argument_changes_where_a_request_goes(x in any::<String>(), y in "[./\\\\%?#&=@:a\u{0}\n é]{0,8}", q in any::<String>()) {
         let request = get("http://127.0.0.1:81/one/{{ args.x }}/v-{{ args.y }}/two?fixed=1&a={{ args.q }}").query("b", "{{ args.y }}");
@@ -230,7 +231,7 @@ proptest! {
 }
 
 #[test]
-fn m2_what_cannot_be_a_request_is_refused_with_what_would_be_right() {
+fn m2_an_invalid_request_is_refused_with_how_to_fix_it() {
     let post = |url: &str| HttpRequest::new("POST", url);
     let ok = "http://h/";
     for (request, key, why) in [
@@ -298,7 +299,7 @@ fn m2_what_cannot_be_a_request_is_refused_with_what_would_be_right() {
 }
 
 #[tokio::test]
-async fn m2_an_answer_that_is_no_success_is_an_error_with_the_beginning_of_its_body() {
+async fn m2_an_unsuccessful_answer_is_an_error_with_the_beginning_of_its_body() {
     let long = "x".repeat(5000);
     for (status, more, body, says) in [
         ("404 Not Found", "", "no such account", "the server answered 404 Not Found: no such account"),
@@ -310,7 +311,7 @@ async fn m2_an_answer_that_is_no_success_is_an_error_with_the_beginning_of_its_b
             "",
             "the server answered 302 Found, which points to https://other.example; redirects are not followed",
         ),
-        // What points nowhere is no redirect.
+        // A status without a usable location is not a redirect.
         ("304 Not Modified", "", "", "the server answered 304 Not Modified"),
         ("302 Found", "location: mailto:a@b\r\n", "gone", "the server answered 302 Found: gone"),
     ] {
@@ -337,7 +338,7 @@ async fn m2_an_answer_over_the_limit_is_an_error_and_one_of_exactly_the_limit_is
 }
 
 #[tokio::test]
-async fn m2_an_answer_that_is_no_text_is_refused_and_one_without_a_body_says_so() {
+async fn m2_an_answer_must_be_text_and_one_without_a_body_says_so() {
     for body in [&b"\x89PNG\r\n"[..], b"a\0b", b"\xffabc"] {
         let head = format!("HTTP/1.1 200 OK\r\ncontent-type: image/png; x\r\ncontent-length: {}\r\n\r\n", body.len());
         let server = Server::start([head.as_bytes(), body].concat()).await;
@@ -351,7 +352,7 @@ async fn m2_an_answer_that_is_no_text_is_refused_and_one_without_a_body_says_so(
 }
 
 #[tokio::test]
-async fn m2_whether_a_request_was_sent_is_said() {
+async fn m2_an_error_says_whether_the_request_was_sent() {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("listen");
     let base = format!("http://{}", listener.local_addr().expect("address"));
     let silent = get(&base).build().expect("tool").time_limit(1);
@@ -396,7 +397,7 @@ async fn x_a_secret_is_in_the_request_and_nowhere_else() {
         let shown = format!("{request:?} {tool:?} {}", tool.inner.request.definition);
         assert!(!shown.contains("s3cret"), "{shown}");
     }
-    // What is cut off is not a part of one.
+    // A cut does not split one.
     let server = Server::saying("500 No", "", &format!("{}{SECRET}", "x".repeat(1020))).await;
     let request = get(&server.base).header("X-Key", "{{ env.KEY }}").env("KEY", ApiKey::new(SECRET));
     let error = run(&request, &json!({})).await.expect_err("an error");
@@ -446,7 +447,7 @@ fn x_no_argument_looks_like_the_mark_of_a_secret() {
 }
 
 #[test]
-fn m2_the_tool_knows_what_it_does_and_where_it_is_from() {
+fn m2_the_tool_knows_its_properties_and_its_source() {
     let spec = || ToolSpec { name: "t".into(), description: "".into(), parameters: Arc::new(json!({})) };
     let entry = |request: &HttpRequest| request.build().expect("tool").entry(spec());
     let (look, change) = (entry(&get("http://h/")), entry(&HttpRequest::new("DELETE", "http://h/")));

@@ -20,28 +20,28 @@ use countersign::core::{
 use super::Findings;
 use crate::ledger::{Line, What};
 
-/// What may run: a tool and the digest of its arguments.
-type Leave = (Arc<str>, String);
+/// A permission to run: a tool and the digest of its arguments.
+type Permission = (Arc<str>, String);
 
 #[derive(Default)]
 struct Call {
     gated: bool,
     idempotent: bool,
     edited: bool,
-    /// What may run now.
-    leave: Option<Leave>,
+    /// Its current permission.
+    permission: Option<Permission>,
     /// A person or a deadline refused it before it ran.
     rejected: bool,
     /// A person supplied its result, before or after it may have run.
     responded: bool,
-    /// Times a person said that a lost call is to run again.
+    /// How often a person approved another attempt of a lost call.
     again: usize,
-    /// What the user answered, for a call that asks.
+    /// The user's answers, for a question.
     answers: Option<Answers>,
     /// A person ended a lost call.
     closed: bool,
-    /// The attempts, with the leave they were started by.
-    starts: Vec<(u32, Option<Leave>)>,
+    /// The attempts, each with its permission.
+    starts: Vec<(u32, Option<Permission>)>,
     finished: Vec<CallFinished>,
 }
 
@@ -99,11 +99,11 @@ impl<'a, 'f> Calls<'a, 'f> {
                     self.wrong("R1", "not every call has a verdict");
                 }
                 for ((n, call), gate) in std::mem::take(&mut self.answer).into_iter().zip(gates) {
-                    let leave =
+                    let permission =
                         || Args::parse(&call.input).ok().map(|args| (call.name.clone(), args.digest().to_string()));
-                    let leave = if gate.verdict == Verdict::Allow { leave() } else { None };
-                    let gated = leave.is_none();
-                    self.calls.insert(n, Call { gated, idempotent: gate.idempotent, leave, ..Call::default() });
+                    let permission = if gate.verdict == Verdict::Allow { permission() } else { None };
+                    let gated = permission.is_none();
+                    self.calls.insert(n, Call { gated, idempotent: gate.idempotent, permission, ..Call::default() });
                 }
             }
             Record::Interrupted(asked) => {
@@ -205,11 +205,11 @@ impl<'a, 'f> Calls<'a, 'f> {
         match (decision.kind(), in_doubt) {
             (DecisionType::Approve, true) => call.again += 1,
             (DecisionType::Approve, false) => {
-                call.leave = Some((action.name.clone(), action.args.digest().to_string()))
+                call.permission = Some((action.name.clone(), action.args.digest().to_string()))
             }
             (DecisionType::Edit, _) => {
                 call.edited = true;
-                call.leave =
+                call.permission =
                     decision.edited().map(|edited| (edited.name.as_str().into(), edited.args.digest().to_string()));
             }
             (DecisionType::Reject, true) => call.closed = true,
@@ -231,8 +231,8 @@ impl<'a, 'f> Calls<'a, 'f> {
         let earlier = call.starts.len();
         let next = u32::try_from(earlier).unwrap_or(u32::MAX).saturating_add(1);
         let mut wrongs = Vec::new();
-        if call.leave.is_none() {
-            wrongs.push(("R1", "was started without leave"));
+        if call.permission.is_none() {
+            wrongs.push(("R1", "was started without permission"));
         }
         if call.rejected || call.closed {
             wrongs.push(("R1", "was started after a person had refused it"));
@@ -241,7 +241,7 @@ impl<'a, 'f> Calls<'a, 'f> {
             wrongs.push(("R4", "was started with the wrong attempt number"));
         }
         if earlier > call.again && !call.idempotent {
-            wrongs.push(("R4", "was started again and nobody said so"));
+            wrongs.push(("R4", "was started again without approval"));
         }
         if !call.finished.is_empty() {
             wrongs.push(("R4", "was started after it had its result"));
@@ -250,7 +250,7 @@ impl<'a, 'f> Calls<'a, 'f> {
             let counts = &mut self.findings.counts;
             *(if call.idempotent { &mut counts.again_idempotent } else { &mut counts.again_by_person }) += 1;
         }
-        call.starts.push((attempt, call.leave.clone()));
+        call.starts.push((attempt, call.permission.clone()));
         for (promise, what) in wrongs {
             self.wrong(promise, &format!("call {n} {what}"));
         }
@@ -273,11 +273,11 @@ impl<'a, 'f> Calls<'a, 'f> {
             self.wrong("Q3", &format!("call {n} has a result that is not what was answered"));
         }
         if from_nothing {
-            self.wrong("R4", &format!("call {n} has a result that nobody and nothing gave"));
+            self.wrong("R4", &format!("call {n} has a result without a source"));
         }
     }
 
-    /// What must be true when all is over, and the effects.
+    /// What must hold at the end, and the effects.
     pub(super) fn end(mut self, effects: &mut HashMap<(&'a str, u32), Vec<&Line>>) {
         if self.active {
             self.wrong("A10", "the session is stuck: its last turn has not ended");
@@ -305,7 +305,9 @@ impl<'a, 'f> Calls<'a, 'f> {
             match call.starts.iter().find(|(attempt, _)| *attempt == line.attempt) {
                 None => self.wrong("R4", &format!("call {n}: attempt {} ran and is not in the journal", line.attempt)),
                 Some((_, Some((tool, digest)))) if **tool == line.tool && *digest == line.digest => {}
-                Some(_) => self.wrong("R1", &format!("call {n}: {} ran with arguments that nobody allowed", line.tool)),
+                Some(_) => {
+                    self.wrong("R1", &format!("call {n}: {} ran with arguments that were not allowed", line.tool))
+                }
             }
         }
         if call.rejected && !begun.is_empty() {
@@ -319,18 +321,14 @@ impl<'a, 'f> Calls<'a, 'f> {
         if begun.len() > 1 + call.again && !call.idempotent {
             self.wrong(
                 "R4",
-                &format!(
-                    "call {n} ran {} times; people said {} times that it should run again",
-                    begun.len(),
-                    call.again
-                ),
+                &format!("call {n} ran {} times; people approved another attempt {} times", begun.len(), call.again),
             );
         }
         let succeeded = call.finished.iter().any(|finished| finished.status == CallStatus::Success);
         if succeeded && !call.responded {
             let last = call.starts.last().map(|(attempt, _)| *attempt);
             if !lines.iter().any(|line| line.what == What::End && Some(line.attempt) == last) {
-                self.wrong("R4", &format!("call {n} is said to have succeeded and never came to its end"));
+                self.wrong("R4", &format!("call {n} is reported as a success and never ended"));
             }
             let said =
                 call.finished.iter().all(|finished| finished.output.contains(&format!("{}/c{n}/", self.session)));

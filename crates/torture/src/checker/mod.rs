@@ -1,5 +1,5 @@
-//! The offline checker: joins a session's journal, the ledger and what its person remembers, when all is
-//! over. A pure function; its tests plant every violation it looks for.
+//! The offline checker: compares a session's journal, the ledger and the client's memory at the end. A pure function;
+//! its tests plant every violation that it detects.
 
 mod calls;
 #[cfg(test)]
@@ -19,18 +19,18 @@ use crate::{
     ledger::{Line, What},
 };
 
-/// All there is to know about one session.
+/// The evidence about one session.
 #[derive(Debug)]
 pub struct Evidence<'a> {
     /// The session.
     pub session_id: &'a str,
     /// Its whole journal.
     pub entries: &'a [Entry],
-    /// What its person asked for, where one person had it alone.
+    /// The requests of its client, if it had only one.
     pub requests: Option<&'a [Request]>,
 }
 
-/// How much there was to check.
+/// How much was checked.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Counts {
     /// Sessions.
@@ -49,11 +49,11 @@ pub struct Counts {
     pub sent_again: u64,
     /// Calls.
     pub calls: u64,
-    /// Effects in the ledger that a person had to allow.
+    /// Effects in the ledger that needed approval.
     pub gated_effects: u64,
-    /// Effects in the ledger that needed nobody.
+    /// Effects in the ledger that needed none.
     pub free_effects: u64,
-    /// Effects with arguments that a person changed.
+    /// Effects with arguments that a person edited.
     pub edited_effects: u64,
     /// Calls that a person rejected before they ran.
     pub rejected: u64,
@@ -63,20 +63,20 @@ pub struct Counts {
     pub answered: u64,
     /// Questions that were declined.
     pub declined: u64,
-    /// Questions that nobody answered in time.
+    /// Questions that timed out.
     pub unanswered: u64,
     /// Interruptions of kind `in_doubt`.
     pub in_doubt: u64,
-    /// Calls that were started again because a person said so.
+    /// Calls that were retried because a person approved it.
     pub again_by_person: u64,
-    /// Calls that were started again because their tool is idempotent.
+    /// Calls that were retried because their tool is idempotent.
     pub again_idempotent: u64,
     /// Interruptions that were decided, timed out, and withdrawn.
     pub resolved: [u64; 3],
 }
 
 impl Counts {
-    /// Adds others.
+    /// Adds other counts.
     pub fn add(&mut self, other: &Counts) {
         let Counts { resolved, .. } = other;
         for (mine, theirs) in [
@@ -106,10 +106,10 @@ impl Counts {
     }
 }
 
-/// What the checker found.
+/// The checker's findings.
 #[derive(Debug, Default)]
 pub struct Findings {
-    /// Broken promises, each beginning with its number.
+    /// Violations, each beginning with the promise's number.
     pub violations: Vec<String>,
     /// How much was checked.
     pub counts: Counts,
@@ -164,7 +164,7 @@ fn begins(lines: &[&Line]) -> usize {
     lines.iter().filter(|line| line.what == What::Begin).count()
 }
 
-/// Positions and the `seq` they stand for have no gaps, in the store too.
+/// Positions and their `seq` have no gaps, in the store too.
 fn chain(evidence: &Evidence<'_>, findings: &mut Findings) {
     let (mut pos, mut cursor) = (0, Cursor::default());
     for entry in evidence.entries {
@@ -176,7 +176,7 @@ fn chain(evidence: &Evidence<'_>, findings: &mut Findings) {
     }
 }
 
-/// Everything acknowledged is there once, and nothing that nobody asked for (spec R3, W1).
+/// Every acknowledged request is stored once, and nothing else is (spec R3, W1).
 fn requests(evidence: &Evidence<'_>, asked: &[Request], findings: &mut Findings) {
     let mut stored: BTreeMap<&str, Vec<&Record>> = BTreeMap::new();
     for record in evidence.entries.iter().flat_map(|entry| &entry.records) {
@@ -209,7 +209,7 @@ fn requests(evidence: &Evidence<'_>, asked: &[Request], findings: &mut Findings)
         }
     }
     for id in stored.keys() {
-        findings.wrong(format!("R3 {at}: a request {id:?} is stored that nobody sent"));
+        findings.wrong(format!("R3 {at}: a request {id:?} is stored that was never sent"));
     }
 }
 

@@ -1,4 +1,4 @@
-//! Every violation the checker looks for, planted: it is able to fail.
+//! Every violation that the checker detects, planted: it is able to fail.
 
 use serde_json::{Value, json};
 
@@ -52,7 +52,7 @@ fn started(attempt: u32) -> Value {
     json!({ "call_started": { "call": 1, "attempt": attempt } })
 }
 
-/// Up to the question.
+/// Up to the approval request.
 fn asked(idempotent: bool) -> Vec<Value> {
     vec![
         json!({ "session_created": { "agent": "a", "locale": "en", "birth": "b" } }),
@@ -95,7 +95,7 @@ fn good() -> Case {
     case(records, "approve", vec![line(What::Begin, 1), line(What::End, 1)])
 }
 
-/// Lost after its first start; a person said this about it.
+/// Lost after its first start; a person decided this about it.
 fn in_doubt(answer: &str, more: Vec<Value>, ledger: Vec<Line>) -> Case {
     let doubt = vec![
         decided(1, "approve", "q2"),
@@ -128,7 +128,7 @@ fn passes(case: &Case) -> Counts {
 }
 
 #[test]
-fn what_is_right_passes() {
+fn a_correct_run_passes() {
     let counts = passes(&good());
     assert_eq!((counts.calls, counts.gated_effects, counts.resolved), (1, 1, [1, 0, 0]));
     let rejected = plus(asked(false), vec![decided(1, "reject", "q2"), finished("rejected"), ended()]);
@@ -141,26 +141,26 @@ fn what_is_right_passes() {
 }
 
 #[test]
-fn r1_effects_without_leave_are_found() {
+fn r1_effects_without_permission_are_found() {
     let mut other = good();
     other.ledger[0].digest = digest("{\"n\":2}");
-    finds(&other, "R1 s: call 1: pay ran with arguments that nobody allowed");
+    finds(&other, "R1 s: call 1: pay ran with arguments that were not allowed");
     let mut tool = good();
     tool.ledger[0].tool = "post".into();
-    finds(&tool, "ran with arguments that nobody allowed");
+    finds(&tool, "ran with arguments that were not allowed");
     let mut raw = good();
     raw.ledger[0].canonical = false;
     finds(&raw, "not canonical");
     let records = plus(asked(false), vec![started(1), decided(1, "approve", "q2"), finished("success"), ended()]);
     finds(
         &case(records, "approve", vec![line(What::Begin, 1), line(What::End, 1)]),
-        "R1 s: call 1 was started without leave",
+        "R1 s: call 1 was started without permission",
     );
     let rejected = |status| plus(asked(false), vec![decided(1, "reject", "q2"), finished(status), ended()]);
     finds(&case(rejected("rejected"), "reject", vec![line(What::Begin, 1)]), "R1 s: call 1 was refused and ran");
     finds(&case(rejected("success"), "reject", vec![]), "has the result of a success");
     let edited = plus(asked(false), vec![decided(1, "edit", "q2"), started(1), finished("success"), ended()]);
-    finds(&case(edited, "edit", vec![line(What::Begin, 1), line(What::End, 1)]), "arguments that nobody allowed");
+    finds(&case(edited, "edit", vec![line(What::Begin, 1), line(What::End, 1)]), "arguments that were not allowed");
     let mut stranger = good();
     stranger.ledger.push(Line { key: "t/c9/b".into(), ..line(What::Begin, 1) });
     finds(&stranger, "a call that no journal has");
@@ -184,7 +184,7 @@ fn r2_interruptions_resolved_never_or_twice_are_found() {
 }
 
 #[test]
-fn r3_what_was_lost_or_invented_is_found() {
+fn r3_lost_and_invented_requests_are_found() {
     let mut lost = good();
     lost.requests.push(request("q9", Asked::Message { text: "more".into() }, Some(Ok(()))));
     finds(&lost, "was acknowledged and is not stored");
@@ -196,7 +196,7 @@ fn r3_what_was_lost_or_invented_is_found() {
     finds(&refused, "was refused (stale_action) and is stored");
     let mut unsent = good();
     unsent.requests.pop();
-    finds(&unsent, "that nobody sent");
+    finds(&unsent, "that was never sent");
     let twice = json!({ "user_message": { "text": ["hello"], "request_id": "q1" } });
     let mut doubled = good();
     let pos = doubled.entries.len() as u64 + 1;
@@ -208,17 +208,14 @@ fn r3_what_was_lost_or_invented_is_found() {
 }
 
 #[test]
-fn r4_calls_that_run_twice_or_come_to_nothing_are_found() {
+fn r4_calls_that_run_twice_or_never_end_are_found() {
     let both = vec![line(What::Begin, 1), line(What::End, 1), line(What::Begin, 2), line(What::End, 2)];
     let again = vec![decided(1, "approve", "q2"), started(1), started(2), finished("success"), ended()];
-    finds(
-        &case(plus(asked(false), again), "approve", both.clone()),
-        "R4 s: call 1 was started again and nobody said so",
-    );
+    finds(&case(plus(asked(false), again), "approve", both.clone()), "R4 s: call 1 was started again without approval");
     let mut unjournaled = good();
     unjournaled.ledger = both.clone();
     finds(&unjournaled, "attempt 2 ran and is not in the journal");
-    finds(&unjournaled, "call 1 ran 2 times; people said 0 times");
+    finds(&unjournaled, "call 1 ran 2 times; people approved another attempt 0 times");
     let mut twice = good();
     twice.ledger.push(line(What::Begin, 1));
     finds(&twice, "attempt 1 ran twice");
@@ -228,7 +225,7 @@ fn r4_calls_that_run_twice_or_come_to_nothing_are_found() {
     );
     let mut never = good();
     never.ledger.clear();
-    finds(&never, "said to have succeeded and never came to its end");
+    finds(&never, "is reported as a success and never ended");
     let results = |count: usize| {
         let more = std::iter::once(decided(1, "approve", "q2")).chain([started(1)]);
         plus(asked(false), more.chain(vec![finished("success"); count]).chain([ended()]).collect())
@@ -238,7 +235,7 @@ fn r4_calls_that_run_twice_or_come_to_nothing_are_found() {
     finds(&case(results(0), "approve", ledger()), "a turn ended while calls [1] have no result");
     finds(&case(results(2), "approve", ledger()), "call 1 has 2 results");
     let nothing = plus(asked(false), vec![decided(1, "approve", "q2"), finished("success"), ended()]);
-    finds(&case(nothing, "approve", vec![]), "a result that nobody and nothing gave");
+    finds(&case(nothing, "approve", vec![]), "a result without a source");
     let mut stuck = good();
     stuck.entries.pop();
     finds(&stuck, "the session is stuck");
@@ -251,7 +248,7 @@ fn questions() -> Value {
     ] })
 }
 
-/// A session whose only call asks the user, and how that went on.
+/// A session whose only call asks the user, and what follows.
 fn question(how: Vec<Value>, status: &str, output: &str) -> Case {
     let name = "ask_user_question";
     let input = questions().to_string();
@@ -293,7 +290,7 @@ fn and_declined(mut case: Case) -> Case {
 }
 
 #[test]
-fn q3_questions_that_are_answered_declined_or_left_pass() {
+fn q3_answered_declined_and_unanswered_questions_pass() {
     let said = given().to_string();
     let counts = passes(&question(vec![answered(&given())], "success", &said));
     assert_eq!((counts.answered, counts.answers_acked, counts.resolved), (1, 1, [1, 0, 0]));
@@ -323,7 +320,10 @@ fn q3_wrong_answers_are_found() {
     }
     finds(&question(vec![declined("approve")], "success", &said), "Q3 s: question 1 was decided otherwise");
     finds(&question(vec![declined("reject")], "success", &said), "was refused and has the result of a success");
-    finds(&question(vec![answered(&given()), started(1)], "success", &said), "R1 s: call 1 was started without leave");
+    finds(
+        &question(vec![answered(&given()), started(1)], "success", &said),
+        "R1 s: call 1 was started without permission",
+    );
     let timed_out = vec![json!({ "timed_out": { "n": 1 } })];
     finds(&question(timed_out, "success", &said), "was refused and has the result of a success");
     let mut lost = question(vec![json!({ "timed_out": { "n": 1 } })], "rejected", "nobody");

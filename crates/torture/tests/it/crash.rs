@@ -1,4 +1,4 @@
-//! Servers that die at every named point, at any moment, and right after an acknowledgement.
+//! Servers that die at every failpoint, at any moment, and right after an acknowledgement.
 
 use countersign::run::failpoint::POINTS;
 use countersign_torture::{
@@ -39,11 +39,11 @@ async fn r1_r2_r3_r4_r7_kills_at_any_moment_under_load_break_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn r3_what_was_acknowledged_survives_a_kill_at_that_very_moment() {
+async fn r3_acknowledged_requests_survive_a_kill_at_that_very_moment() {
     let report = torture::random(&tool(), seed() + 1, 4, 100, true).await.unwrap_or_else(|what| panic!("{what}"));
     println!("{report}");
     assert_eq!(report.kills[OUTSIDE], 100, "{report}");
-    // Each server died right after it had acknowledged something, whatever that was.
+    // Each server died right after it had acknowledged a request, whatever kind it was.
     let counts = &report.counts;
     let acked = counts.messages_acked + counts.decisions_acked + counts.answers_acked + counts.cancels_acked;
     assert!(acked >= 100, "{report}");

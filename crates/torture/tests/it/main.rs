@@ -1,4 +1,4 @@
-//! The ordinary torture: a few minutes, hundreds of kills. `countersign-torture --minutes N` goes on for longer.
+//! The ordinary torture: a few minutes, hundreds of kills. `countersign-torture --minutes N` runs for longer.
 
 #![allow(unreachable_pub, reason = "a test binary's modules share freely")]
 
@@ -15,7 +15,7 @@ fn tool() -> PathBuf {
     PathBuf::from(env!("CARGO_BIN_EXE_countersign-torture"))
 }
 
-/// The seed of this run: always the same, unless `TORTURE_SEED` says otherwise.
+/// The seed of this run: always the same, unless `TORTURE_SEED` overrides it.
 fn seed() -> u64 {
     std::env::var("TORTURE_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1)
 }

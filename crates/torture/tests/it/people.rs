@@ -16,7 +16,7 @@ pub async fn serve(world: &World) -> Box<Server> {
     }
 }
 
-/// One person's connection. What belongs to the followed session's stream is skipped where it is not asked for.
+/// One person's connection. Events of the followed session are skipped where they are not wanted.
 pub struct Person {
     pub name: String,
     conn: Conn,
@@ -44,8 +44,8 @@ impl Person {
         }
     }
 
-    /// Sends a message and waits for what it asks a person. A cancelled turn leaves the script where the next
-    /// turn only says something; then there is one more.
+    /// Sends a message and waits for its approval request. After a cancelled turn the script's next turn may be only
+    /// text; then one more is sent.
     pub async fn turn(&mut self, session: &str, agent: &str, i: usize) -> Result<Value, String> {
         for again in 0..2 {
             let frame = json!({ "type": "message", "session_id": session, "agent": agent, "content": "go on" });
@@ -85,7 +85,7 @@ pub async fn settle(world: &World, server: Box<Server>, sessions: &[String]) -> 
     if findings.violations.is_empty() { Ok(findings.counts) } else { Err(findings.violations.join("\n")) }
 }
 
-/// Whether somebody came before the deadline, which whoever follows must have been told the same of.
+/// Whether a decision beat the deadline; followers must have been told the same.
 pub fn beat_the_deadline(key: &str, answer: &Value, resolved: &Value) -> Result<bool, String> {
     match (answer["type"].as_str(), resolved["resolution"].as_str()) {
         (Some("ack"), Some("decided")) => Ok(true),

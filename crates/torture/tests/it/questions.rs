@@ -14,7 +14,7 @@ use crate::{
 /// Clients that answer the same question.
 const CLIENTS: usize = 8;
 
-/// What the `i`-th client says, and what must be recorded of it; nothing is recorded of one that declines.
+/// The `i`-th client's reply, and what must be recorded of it; nothing is recorded if it declines.
 fn reply(session: &str, key: &str, i: usize) -> (Value, Option<Value>) {
     let mut frame = json!({ "type": "approval", "session_id": session, "approval_key": key });
     let mine = format!("mine, says {i}");
@@ -107,7 +107,7 @@ async fn r2_q4_answers_and_the_deadline_have_one_winner() {
     for (i, session) in sessions.clone().into_iter().enumerate() {
         let mut owner = Person::new(&server, "owner").await.expect("the owner");
         let mut client = Person::new(&server, "owner").await.expect("a client");
-        // Some answer at once, some far too late, most as close to the deadline as can be.
+        // Some answer at once, some far too late, most as close to the deadline as possible.
         let after = match i % 8 {
             0 => 100,
             1 => 1700,

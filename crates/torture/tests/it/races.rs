@@ -69,7 +69,7 @@ async fn r2_of_eight_deciders_one_wins_and_all_others_are_told_who() {
     assert!(winners.len() > 1, "always the same one won: these were no races");
 }
 
-/// All decide at once; the name of the one who won.
+/// All decide at once; returns the winner's name.
 async fn one_race(people: &mut Vec<Person>, session: &str, key: &str, race: usize) -> Result<String, String> {
     let start = std::sync::Arc::new(Barrier::new(people.len()));
     let mut deciding = JoinSet::new();
@@ -124,7 +124,7 @@ async fn r2_decisions_and_the_deadline_have_one_winner() {
     for (i, session) in sessions.clone().into_iter().enumerate() {
         let mut owner = Person::new(&server, "owner").await.expect("the owner");
         let mut decider = Person::new(&server, &format!("r{}", i % DECIDERS)).await.expect("a decider");
-        // Some decide at once, some far too late, most as close to the deadline as can be.
+        // Some decide at once, some far too late, most as close to the deadline as possible.
         let jitter = match i % 8 {
             0 => -900,
             1 => 700,
@@ -177,7 +177,7 @@ async fn r2_decisions_and_a_cancel_have_one_winner() {
         let frame = approval(&session, &key, &json!([decision(race)]));
         let cancel = json!({ "type": "cancel", "session_id": session });
         let (d, c) = (format!("d{race}"), format!("c{race}"));
-        // Whoever is asked first has a small lead, now the one and now the other.
+        // Either of the two may have a small lead.
         let lead = Duration::from_micros(Rng::of(seed(), &d).below(3000));
         let (decision, cancel) = tokio::join!(
             async {
@@ -194,7 +194,7 @@ async fn r2_decisions_and_a_cancel_have_one_winner() {
         match resolved["resolution"].as_str() {
             Some("decided") => {
                 assert_eq!(decision["type"], "ack", "{resolved}");
-                // The turn that the decision began may be cancelled, or be over.
+                // The turn that the decision resumed may be cancelled, or be over.
                 assert!(cancel["type"] == "ack" || cancel["code"] == "nothing_to_cancel", "{cancel}");
                 decided += 1;
             }

@@ -1,4 +1,4 @@
-//! Streams that break off inside a block, and go on otherwise than they began.
+//! Streams that break off inside a block, and continue differently.
 
 use countersign_torture::{
     client::Conn,
@@ -17,7 +17,7 @@ async fn serve(world: &World, failpoint: Option<&str>) -> Box<Server> {
     }
 }
 
-/// Reads until `last`, folding what belongs to the session.
+/// Reads until `last`, folding the session's events.
 async fn read(conn: &mut Conn, follow: &mut Follow, last: impl Fn(&Value) -> bool) -> Result<(), String> {
     loop {
         let frame = conn.recv().await?;
@@ -30,10 +30,10 @@ async fn read(conn: &mut Conn, follow: &mut Follow, last: impl Fn(&Value) -> boo
     }
 }
 
-/// The block being written is lost with the server, and the turn is cancelled before it is written again.
-/// Somebody who has seen its start must come to the same end as somebody who has not.
+/// The block being written is lost with the server, and the turn is cancelled before it is written again. A client that
+/// has seen its start must reach the same state as one that has not.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn r7_a_block_that_a_crash_took_back_can_be_followed_by_a_cancel() {
+async fn r7_a_block_lost_in_a_crash_can_be_followed_by_a_cancel() {
     for subscribed_first in [true, false] {
         let world = World::new(&tool(), false).expect("a world");
         let mut server = serve(&world, Some("model.mid_stream:4")).await;

@@ -10,7 +10,7 @@ use countersign::tool::{ToolEntry, ToolError, function};
 use schemars::JsonSchema;
 use serde::{Deserialize, de::DeserializeOwned};
 
-/// More of a file is not read: the model has to read it.
+/// The limit of a read, since the model has to read it.
 const READ_BYTES: u64 = 256 * 1024;
 
 #[derive(Deserialize, JsonSchema)]
@@ -48,16 +48,16 @@ struct List {
 pub(crate) struct Folder(Arc<Path>);
 
 impl Folder {
-    /// Opens the folder; it is made if it is not there.
+    /// Opens the folder; it is created if missing.
     ///
     /// # Errors
-    /// The file system's.
+    /// Those of the file system.
     pub(crate) fn open(path: &Path) -> io::Result<Folder> {
         fs::create_dir_all(path)?;
         Ok(Folder(path.canonicalize()?.into()))
     }
 
-    /// The tools, none of which asks anybody by itself.
+    /// The tools, none of which needs approval by itself.
     pub(crate) fn tools(&self) -> [ToolEntry; 5] {
         [
             self.tool("read_file", "读取一个文本文件", |folder, File { path }| folder.read(&path)),

@@ -1,8 +1,8 @@
-//! An agent that works on files (spec G4): what changes a file waits for the user, what deletes one for an admin
-//! too, and both waits are nodes of the agent's own loop. See `HELP`.
+//! An agent that works on files (spec G4): changes of a file need the user's approval, deletions an admin's too, and
+//! both approvals are nodes of the agent's own loop. See `HELP`.
 //!
 //! ```text
-//! agent -> tools                                       reading needs nobody
+//! agent -> tools                                       reading needs no approval
 //! agent -> approval -> critical_approval -> tools      writing, editing, deleting
 //! ```
 //! The approval nodes decide and the tools node executes; no tool is wrapped in anything.
@@ -53,12 +53,12 @@ An agent that works on the files of one folder. Writing and editing wait for the
 What waits is shown as {type: \"tool_approval_required\", message, tool_calls}, and answered with yes or no; for
 several calls also with one yes or no for each, such as \"yes no\".
 
-    --folder DIR     the folder; it is made if it is not there
-    --db FILE        keeps the session in this SQLite file; without it it is gone with the process
-    --as NAME        who answers: user or admin; whoever is asked, if it is not said
-    --answer yes     answers in place of the terminal; may stand several times
-    --pause          does not ask in the terminal: what is not answered goes on waiting in the file
-    --script FILE    the model's answers, in place of those it has; see the documentation of `model::scripted`
+    --folder DIR     the folder; it is created if missing
+    --db FILE        keeps the session in this SQLite file; by default it is lost with the process
+    --as NAME        who answers: user or admin; by default whoever is asked
+    --answer yes     answers in place of the terminal; may be repeated
+    --pause          does not ask in the terminal: unanswered requests stay pending in the file
+    --script FILE    the model's answers, instead of the built-in ones; see the documentation of `model::scripted`
     --model NAME     a model of the server at OPENAI_BASE_URL (OpenAI's own if not set), with the key in OPENAI_API_KEY
     --help           shows this
     MESSAGE          what the agent is to do";
@@ -66,9 +66,9 @@ several calls also with one yes or no for each, such as \"yes no\".
 const SESSION: &str = "files-1";
 const MESSAGE: &str = "请写一份计划，并清理不需要的文件。";
 
-/// Tools that wait for the user. Those that only read wait for nobody.
+/// Tools that need the user's approval. Those that only read need none.
 const TOOLS_REQUIRING_APPROVAL: [&str; 3] = ["write_file", "edit_file", "delete_file"];
-/// Those that wait for an admin as well, after the user.
+/// Those that need an admin's as well, after the user's.
 const CRITICAL_TOOLS: [&str; 1] = ["delete_file"];
 
 const SCRIPT: &str = r#"{"turns": [
@@ -91,7 +91,7 @@ enum Answer {
     No,
 }
 
-/// Asks an admin about those of the calls that the user has approved. It decides and executes nothing.
+/// Asks an admin about the calls that the user has approved. It decides and executes nothing.
 async fn critical_approval(ctx: Context<AgentState>) -> std::result::Result<AgentUpdate, NodeError> {
     let critical = |name: &str, stands| CRITICAL_TOOLS.contains(&name) && stands == Stands::MayRun;
     let calls = || ctx.state().calls().filter(|call| critical(call.name, call.stands));
@@ -190,7 +190,7 @@ async fn main() -> Result<()> {
     }
 }
 
-/// Goes on with the session in the file, or begins one.
+/// Continues the session in the file, or starts one.
 async fn begin_or_go_on(runtime: &Runtime, message: &str) -> Result<Outcome> {
     let user = person("user")?;
     let known = match runtime.wait(&user, SESSION).await {
@@ -205,7 +205,8 @@ async fn begin_or_go_on(runtime: &Runtime, message: &str) -> Result<Outcome> {
     }
 }
 
-/// What an answer decides: yes or no for all that waits under the key, or one for each call. `None`: it is neither.
+/// The decision of an answer: yes or no for everything pending under the key, or one for each call. `None`: it is
+/// neither.
 fn decision(approval_key: &str, calls: usize, answer: &str) -> Result<Option<NewDecision>> {
     let words: Vec<String> = answer.split_whitespace().map(str::to_lowercase).collect();
     let mut approved = Vec::with_capacity(words.len());
@@ -227,7 +228,7 @@ fn decision(approval_key: &str, calls: usize, answer: &str) -> Result<Option<New
     })
 }
 
-/// Whom there is. A server knows them by their tokens.
+/// The known people. A server knows them by their tokens.
 fn person(name: &str) -> Result<Principal> {
     match name {
         "user" => Ok(Principal::person("user", Vec::new())),

@@ -19,7 +19,7 @@ pub(crate) fn two_questions() -> Value {
     ])
 }
 
-/// Two questions, and then what the model was told.
+/// Two questions, and then the model's result.
 pub(crate) fn asks(store: Store) -> Setup {
     let script = json!({ "turns": [
         { "tool_calls": [ask(two_questions())] }, { "text": "Told: {{ last_tool_result }}" },
@@ -27,7 +27,7 @@ pub(crate) fn asks(store: Store) -> Setup {
     Setup::new(store, &script).built_in(&["ask_user_question"])
 }
 
-/// A session `s` that waits, and a connection that follows it.
+/// A session `s` with a pending question, and a connection that follows it.
 pub(crate) async fn waiting(setup: Setup) -> (Server, Ws) {
     let server = setup.start().await;
     let mut ws = server.ws().await;
@@ -36,13 +36,13 @@ pub(crate) async fn waiting(setup: Setup) -> (Server, Ws) {
     (server, ws)
 }
 
-/// Some frames without what answers requests.
+/// Some frames without the answers to requests.
 pub(crate) fn events(frames: Vec<Value>) -> Vec<Value> {
     let kept = frames.into_iter().filter(|frame| !matches!(frame["type"].as_str(), Some("ack" | "error" | "pong")));
     kept.collect()
 }
 
-/// The texts that the assistant said, put together.
+/// The texts of the assistant, joined.
 pub(crate) fn said(frames: &[Value]) -> String {
     frames.iter().filter(|f| f["message_id"] != "msg-1").filter_map(|f| f["delta"]["text"].as_str()).collect()
 }
@@ -69,7 +69,7 @@ impl Server {
         history["messages"].clone()
     }
 
-    /// A replay of the whole session, after checking that the history is what it adds up to.
+    /// A replay of the whole session, after checking that the history is its sum.
     pub(crate) async fn checked(&self, session_id: &str) -> Vec<Value> {
         let last = self.get(&format!("/v1/sessions/{session_id}/state")).await.ok()["seq"].as_u64().unwrap();
         let replay = self.ws().await.replay(session_id, last).await;

@@ -1,13 +1,13 @@
-//! What a client makes of a session's events.
+//! A client's fold of a session's events.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
-/// The messages, the groups, the status and the resolutions that events add up to.
+/// The messages, the groups, the status and the resolutions that result from the events.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Fold {
-    /// Whatever began, in order.
+    /// Everything that began, in order.
     pub(super) items: Vec<Item>,
     pub(super) messages: BTreeMap<String, Message>,
     /// How each request ended, by its key.
@@ -37,14 +37,14 @@ pub(super) struct Block {
     pub(super) message: String,
     index: u64,
     pub(super) start: Value,
-    /// Deltas that are text, put together.
+    /// Text deltas, joined.
     pub(super) content: String,
-    /// A delta that is not.
+    /// A delta that is not text.
     pub(super) delta: Value,
     /// What a call is for.
     pub(super) line: Value,
     pub(super) whole: bool,
-    /// It is of an answer that broke off.
+    /// Part of an answer that broke off.
     pub(super) replaced: bool,
 }
 
@@ -139,7 +139,7 @@ impl Fold {
                 how.as_object_mut().unwrap().remove("seq");
                 assert!(self.resolved.insert(key, how).is_none(), "{event}");
             }
-            other => panic!("{other} is no event of a session"),
+            other => panic!("{other} is not an event of a session"),
         }
     }
 
@@ -149,7 +149,7 @@ impl Fold {
         let of = self.messages.get_mut(&block.message).expect("the message has begun");
         assert!(of.stop.is_none(), "{event}");
         if of.role == "assistant" {
-            // Spec Q5: what stands in groups, and what closes them.
+            // Spec Q5: what is in groups, and what closes them.
             match block.kind() {
                 "text" => assert!(self.group.is_none(), "{event}"),
                 "thinking" => assert!(self.group.is_some(), "{event}"),
@@ -158,7 +158,7 @@ impl Fold {
             }
         }
         if index < of.blocks {
-            // It begins over, as after a reconnect: then it is what came last.
+            // It starts over, as after a reconnect: then it came last.
             let Some(Item::Block(last)) = self.items.last_mut() else { panic!("not the last block: {event}") };
             assert_eq!((&last.message, last.index, last.whole), (&block.message, index, false), "{event}");
             **last = block;
@@ -169,7 +169,7 @@ impl Fold {
         }
     }
 
-    /// The block that this event is about, which is open.
+    /// The open block that this event is about.
     fn open(&mut self, event: &Value) -> &mut Block {
         let Some(Item::Block(block)) = self.items.last_mut() else { panic!("no block is open: {event}") };
         assert_eq!((&event["message_id"], &event["index"]), (&json!(block.message), &json!(block.index)));
@@ -186,7 +186,7 @@ impl Fold {
         blocks.collect()
     }
 
-    /// Blocks of the assistant by their kind, `(` and `)` for the begin and the end of a group, and `user` for a
+    /// Blocks of the assistant by their kind, `(` and `)` for the start and the end of a group, and `user` for a
     /// message of the user's.
     pub(crate) fn shape(&self) -> Vec<&str> {
         let shape = self.items.iter().filter_map(|item| match item {
@@ -199,14 +199,14 @@ impl Fold {
     }
 }
 
-/// The results of calls in these events, in order: the status and the text. What comes before may be left out.
+/// The results of calls in these events, in order: the status and the text. Earlier events may be left out.
 pub(crate) fn results(events: &[Value]) -> Vec<(String, String)> {
     let mut results: Vec<((&Value, &Value), String, String)> = Vec::new();
     for event in events {
         let place = (&event["message_id"], &event["index"]);
         let last = results.iter_mut().rfind(|(of, ..)| *of == place);
         match (last, event["content_block"]["status"].as_str()) {
-            // It begins over.
+            // It starts over.
             (Some((_, _, text)), Some(_)) => text.clear(),
             (None, Some(status)) if event["content_block"]["type"] == "tool_result" => {
                 results.push((place, status.to_owned(), String::new()));
@@ -218,8 +218,8 @@ pub(crate) fn results(events: &[Value]) -> Vec<(String, String)> {
     results.into_iter().map(|(_, status, text)| (status, text)).collect()
 }
 
-/// Checks that the `seq` of the events go up by one from `after`, and gives the last. A block that was being sent
-/// when its reader fell behind may begin again, with its own `seq` (spec W2); nothing else is repeated.
+/// Checks that the `seq` of the events increase by one from `after`, and returns the last. A block that was being sent
+/// when its reader fell behind may start over, with its own `seq` (spec W2); nothing else is repeated.
 #[track_caller]
 pub(crate) fn without_gaps(events: &[Value], after: u64) -> u64 {
     let mut last = after;

@@ -1,4 +1,4 @@
-//! The history as a client makes it of the events alone (spec W2, H), by none of the server's own code.
+//! The history as a client builds it from the events alone (spec W2, H), with none of the server's code.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::fold::{Block, Fold, Item};
 
-/// The messages in the making.
+/// The messages under construction.
 #[derive(Default)]
 struct History {
     messages: Vec<Value>,
@@ -20,7 +20,7 @@ struct History {
 }
 
 impl Fold {
-    /// What `GET /v1/sessions/{id}/history` must say.
+    /// What `GET /v1/sessions/{id}/history` must return.
     pub(crate) fn history(&self) -> Value {
         let mut history = History::default();
         for item in &self.items {
@@ -172,7 +172,7 @@ impl Fold {
         request
     }
 
-    /// The last text of each turn that came to its end.
+    /// The last text of each completed turn.
     fn mark_final(&self, messages: &mut [Value]) {
         for (id, message) in &self.messages {
             if message.role != "assistant" || message.stop.as_deref() != Some("end_turn") {
@@ -199,7 +199,7 @@ fn call(block: &Block) -> Value {
     let mut call = json!({ "id": block.start["id"], "name": block.start["name"] });
     let input = if block.content.trim().is_empty() { "{}" } else { &block.content };
     if let Ok(Value::Object(mut args)) = serde_json::from_str(input) {
-        // Reserved: it is no argument of any tool (spec H5).
+        // Reserved: it is not an argument of any tool (spec H5).
         args.remove("tool_content_message");
         call["args"] = Value::Object(args);
     }

@@ -33,7 +33,7 @@ impl Response {
         self.json()
     }
 
-    /// The problem document of a refusal, which has this status and code.
+    /// The problem document of a refusal with this status and code.
     #[track_caller]
     pub(crate) fn problem(&self, status: u16, code: &str) -> Value {
         assert_eq!(self.status, status, "{}", self.body);

@@ -23,7 +23,7 @@ use tokio::{
     net::TcpListener,
 };
 
-/// Only ever used here.
+/// Only used here.
 const RSA: &[u8] = include_bytes!("keys/rsa_of_tests.der");
 
 pub(crate) enum Key {
@@ -52,7 +52,7 @@ impl Key {
         Key::Rsa(Box::new(RsaKeyPair::from_der(RSA).unwrap()))
     }
 
-    /// The bytes that everybody may know.
+    /// The public bytes.
     pub(crate) fn public(&self) -> Vec<u8> {
         match self {
             Key::Ed(key) => key.public_key().as_ref().to_vec(),

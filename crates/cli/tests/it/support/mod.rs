@@ -1,4 +1,4 @@
-//! A server of one's own for each test.
+//! A separate server for each test.
 
 pub(crate) mod ask;
 pub(crate) mod fold;
@@ -26,7 +26,7 @@ use tokio::io::{AsyncBufReadExt as _, BufReader};
 
 pub(crate) use self::{http::Response, provider::Provider, ws::Ws};
 
-/// The longest any single thing may take. Machines that run tests are slow at times.
+/// The longest any single step may take. Test machines are slow at times.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
 
 /// A program of one of the environments that `cargo xtask test` makes of `tests/third-party/NAME/requirements.txt`.
@@ -46,7 +46,7 @@ pub(crate) enum Store {
     Sqlite,
 }
 
-/// Makes one test for each store of a body.
+/// Makes one test for each store from a body.
 #[macro_export]
 macro_rules! on_both_stores {
     ($(async fn $name:ident($store:ident) $body:block)*) => {
@@ -69,7 +69,7 @@ macro_rules! on_both_stores {
     };
 }
 
-/// What a test's server is made of.
+/// The setup of a test's server.
 pub(crate) struct Setup {
     store: Store,
     script: String,
@@ -96,8 +96,8 @@ pub(crate) fn trade(quantity: u64) -> Value {
 }
 
 impl Setup {
-    /// An agent that says what the script says, with the tools `execute_trade` (asks) and `note` (does not).
-    /// Both write their arguments to `calls.log`, a line each, and give them back.
+    /// An agent with this script and the tools `execute_trade` (asks) and `note` (does not). Both write their arguments
+    /// to `calls.log`, a line each, and echo them.
     pub(crate) fn new(store: Store, script: &Value) -> Setup {
         Setup {
             store,
@@ -117,7 +117,7 @@ impl Setup {
         }
     }
 
-    /// One trade of 100 that waits, and then a last word.
+    /// One pending trade of 100, and then a final text.
     pub(crate) fn one_trade(store: Store) -> Setup {
         Setup::new(
             store,
@@ -156,7 +156,7 @@ impl Setup {
         self
     }
 
-    /// Asks this provider instead of the script.
+    /// Uses this provider instead of the script.
     pub(crate) fn provider(mut self, provider: &Provider) -> Setup {
         self.model = format!("provider = \"openai-chat\"\nmodel = \"m\"\nbase_url = \"{}\"", provider.base_url);
         self
@@ -185,8 +185,8 @@ impl Setup {
         self
     }
 
-    /// Has the server log what `RUST_LOG` says of this, or by default if it is empty, into `stderr.log`; and its
-    /// standard output go to `stdout.log`.
+    /// Makes the server log with this `RUST_LOG`, or the default if it is empty, into `stderr.log`; and its standard
+    /// output go to `stdout.log`.
     pub(crate) fn log(mut self, filter: &'static str) -> Setup {
         self.log = Some(filter);
         self
@@ -217,7 +217,7 @@ impl Setup {
         self.principal(subject, roles, "")
     }
 
-    /// Anybody with a token, which is `{subject}-secret`, and more lines of it.
+    /// A client with a token, which is `{subject}-secret`, and extra lines of it.
     pub(crate) fn principal(mut self, subject: &str, roles: &[&str], lines: &str) -> Setup {
         let env = format!("TEST_TOKEN_{}", subject.to_uppercase());
         self.more.push_str(&format!(
@@ -239,7 +239,7 @@ impl Setup {
         self
     }
 
-    /// A sealed store. The older keys are read; each is named by the digit it is made of.
+    /// A sealed store. The older keys only open; each is named by the digit it is made of.
     pub(crate) fn keys(mut self, digits: &[char]) -> Setup {
         self.more.push_str(&store_keys(digits));
         for digit in digits {
@@ -304,7 +304,7 @@ parameters = {{ type = "object" }}
     }
 }
 
-/// A running server. Killed when it goes.
+/// A running server. Killed on drop.
 pub(crate) struct Server {
     child: Child,
     pub(crate) address: SocketAddr,
@@ -360,7 +360,7 @@ impl Server {
     pub(crate) fn configure(&self, change: impl FnOnce(String) -> String) {
         let path = self.path("countersign.toml");
         let text = change(fs::read_to_string(&path).unwrap());
-        // As editors do it: nobody reads half a file.
+        // As editors do it: no reader sees half a file.
         fs::write(self.path("new.toml"), text).unwrap();
         fs::rename(self.path("new.toml"), path).unwrap();
     }
@@ -436,13 +436,13 @@ impl Server {
         1024 * line.trim().trim_end_matches(" kB").parse::<usize>().unwrap()
     }
 
-    /// As a power cut would.
+    /// Like a power cut.
     pub(crate) fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 
-    /// Takes variables out of the server's environment, from its next start on.
+    /// Removes variables from the server's environment, from its next start on.
     pub(crate) fn without_env(&mut self, names: &[&str]) {
         self.env.retain(|(name, _)| !names.contains(&name.as_str()));
     }
@@ -475,13 +475,13 @@ impl Drop for Server {
     }
 }
 
-/// The sections of keys, the first of which writes.
+/// The sections of keys, the first of which seals.
 pub(crate) fn store_keys(digits: &[char]) -> String {
     let section = |digit| format!("\n[[store.keys]]\nid = \"key-{digit}\"\nkey_env = \"TEST_KEY_{digit}\"\n");
     digits.iter().map(section).collect()
 }
 
-/// What a command that ends by itself says.
+/// The output of a command that ends by itself.
 pub(crate) struct Ended {
     pub(crate) code: Option<i32>,
     pub(crate) stdout: String,
@@ -516,7 +516,7 @@ pub(crate) fn run_program(program: &str, dir: &Path, arguments: &[&str], input: 
     };
     let stdout = reader(child.stdout.take().map(|pipe| Box::new(pipe) as _));
     let stderr = reader(child.stderr.take().map(|pipe| Box::new(pipe) as _));
-    // Programs of others may have much to do: compilers, generators.
+    // Third-party programs, such as compilers and generators, may take long.
     let deadline = Instant::now() + if program == BINARY { DEADLINE } else { 5 * DEADLINE };
     while child.try_wait().unwrap().is_none() {
         if Instant::now() > deadline {
@@ -529,7 +529,7 @@ pub(crate) fn run_program(program: &str, dir: &Path, arguments: &[&str], input: 
     Ended { code: child.wait().unwrap().code(), stdout, stderr }
 }
 
-/// What an editor would say of a configuration.
+/// What an editor would report about a configuration.
 pub(crate) fn refused_by_schema(config: &str) -> Vec<String> {
     static SCHEMA: std::sync::LazyLock<jsonschema::Validator> =
         std::sync::LazyLock::new(|| jsonschema::validator_for(&countersign_server::config::config_schema()).unwrap());

@@ -4,13 +4,13 @@ use serde_json::{Value, json};
 
 use super::{Ended, Response, Server, Setup, Store, run};
 
-/// A trade of 100 that waits as these rules say, and people: alice and mia ask, bob and carol are admins, dan is of
-/// legal, lea of both legal and the board, olga reads the audit log.
+/// A trade of 100 that is gated by these rules, and people: alice and mia ask, bob and carol are admins, dan is in
+/// legal, lea in both legal and the board, olga reads the audit log.
 pub(crate) fn ruled(store: Store, rules: &str) -> Setup {
     people(Setup::one_trade(store), rules)
 }
 
-/// The same people, and a tool that says nothing of its own.
+/// The same people, and a tool without an approval of its own.
 pub(crate) fn people(setup: Setup, rules: &str) -> Setup {
     setup
         .trade("approval = false")
@@ -38,7 +38,7 @@ pub(crate) fn edit(quantity: u64) -> Value {
 }
 
 impl Server {
-    /// Says something, and waits until the turn pauses or ends.
+    /// Sends a message, and waits until the turn pauses or ends.
     pub(crate) async fn say_as(&self, subject: &str, session: &str) -> Value {
         let path = format!("/v1/sessions/{session}/messages");
         self.ask_as(subject, "POST", &path, Some(&json!({ "content": "go" }))).await.ok()

@@ -1,4 +1,4 @@
-//! A model provider of the test's own, which keeps what it was asked.
+//! A test model provider, which records its requests.
 
 use std::sync::{Arc, Mutex};
 
@@ -24,7 +24,7 @@ impl Provider {
         tokio::spawn(async move {
             loop {
                 let (stream, _) = listener.accept().await.unwrap();
-                // One at a time: there is one session, which asks one thing after the other.
+                // One at a time: there is one session, which sends one request after the other.
                 serve(stream, &answers, &requests).await;
             }
         });
@@ -82,7 +82,7 @@ async fn serve(stream: TcpStream, answers: &[Value], seen: &Mutex<Vec<Value>>) {
     };
     let answer = answers.get(n).unwrap_or_else(|| panic!("request {n} has no answer"));
     if answer == "silence" {
-        // Until whoever asked is gone.
+        // Until the client is gone.
         tokio::spawn(async move { stream.read_u8().await });
         return;
     }

@@ -1,6 +1,6 @@
-//! What the server publishes about itself, which every answer and every frame of every test must be (spec R12).
+//! The server's published documents, against which every answer and every frame of every test is checked (spec R12).
 //!
-//! The documents are closed first, so that what they do not name is a violation too.
+//! The documents are closed first, so that unnamed members are violations too.
 
 use std::{
     collections::HashMap,
@@ -19,7 +19,7 @@ static WIRE: LazyLock<Value> = LazyLock::new(|| closed(&printed("schema")));
 /// One for each place in a document.
 static VALIDATORS: LazyLock<Mutex<HashMap<String, Arc<Validator>>>> = LazyLock::new(Mutex::default);
 
-/// A document as the binary prints it, which is what it serves.
+/// A document as the binary prints it, which is also what it serves.
 pub(crate) fn printed(command: &str) -> Value {
     let output = Command::new(BINARY).arg(command).output().unwrap();
     assert!(output.status.success(), "{output:?}");
@@ -113,6 +113,6 @@ fn operation(method: &str, path: &str) -> Option<&'static Value> {
                 .all(|(part, known)| part == known || (known.starts_with('{') && !part.is_empty()))
     };
     let (_, operations) = OPENAPI["paths"].as_object()?.iter().find(|(template, _)| fits(template))?;
-    // What is asked by HEAD is what GET would answer.
+    // HEAD is answered like GET.
     operations.get(if method == "HEAD" { "get".to_owned() } else { method.to_ascii_lowercase() })
 }

@@ -18,7 +18,7 @@ use super::{DEADLINE, published};
 
 pub(crate) struct Ws(pub(crate) WebSocketStream<TcpStream>);
 
-/// What an upgrade came to.
+/// The outcome of an upgrade.
 pub(crate) async fn upgrade(
     address: SocketAddr,
     headers: &[(&str, &str)],
@@ -52,7 +52,7 @@ pub(crate) async fn upgrade_at(
 }
 
 impl Ws {
-    /// A connection that has been greeted.
+    /// A connection that has received `hello`.
     pub(crate) async fn connect(address: SocketAddr, headers: &[(&str, &str)]) -> Ws {
         let mut all = vec![("sec-websocket-protocol", "countersign.v1")];
         all.extend(headers);
@@ -82,7 +82,7 @@ impl Ws {
         }
     }
 
-    /// The next message that is no ping.
+    /// The next message that is not a ping.
     pub(crate) async fn frame(&mut self) -> Message {
         let work = async {
             loop {
@@ -119,7 +119,7 @@ impl Ws {
         self.until(|frame| frame["type"] == "run_status" && frame["status"] == status).await
     }
 
-    /// The error that answers next, which has this code.
+    /// The next error, which has this code.
     #[track_caller]
     pub(crate) fn error(&mut self, code: &str) -> impl Future<Output = Value> + '_ {
         let (place, code) = (std::panic::Location::caller(), code.to_owned());
@@ -146,7 +146,7 @@ impl Ws {
         self.send(&json!({ "type": "subscribe", "session_id": session_id, "after": after })).await;
     }
 
-    /// Proves that nothing is on its way: what the server sends first is the answer to a ping.
+    /// Proves that nothing is on its way: the next frame is the answer to a ping.
     pub(crate) async fn nothing_more(&mut self) {
         self.send(&json!({ "type": "ping" })).await;
         let frame = self.next().await;

@@ -1,6 +1,6 @@
 //! Conditions in the Common Expression Language, checked when they are loaded (spec P1, P2).
 //!
-//! Length, nesting and time are bounded, and whatever goes wrong means that a person is asked.
+//! Length, nesting and time are bounded, and any failure means that a person is asked.
 
 use std::{
     cell::Cell,
@@ -26,10 +26,10 @@ use crate::tool::{CallFacts, Condition};
 pub const EXPRESSION_BYTES: usize = 1024;
 /// Deepest nesting of brackets in an expression, and half of the deepest nesting of its operators.
 pub const EXPRESSION_NESTING: usize = 16;
-/// How long the loops of one evaluation may take, all together; more is an error, which asks a person.
+/// How long the loops of one evaluation may take in total; more is an error, which asks a person.
 pub const EXPRESSION_TIME: Duration = Duration::from_millis(250);
 
-/// Stack of the thread that compiles: the parser recurses deeply, above all when it is not optimised.
+/// Stack of the thread that compiles: the parser recurses deeply, above all in debug builds.
 const COMPILER_STACK: usize = 64 * 1024 * 1024;
 /// Longest text of an error, in characters.
 const ERROR_CHARS: usize = 300;
@@ -62,12 +62,12 @@ const FUNCTIONS: [&str; 18] = [
     "type",
     "uint",
 ];
-/// Those of [`FUNCTIONS`] that are macros: still a call after parsing, they were called wrongly.
+/// Those of [`FUNCTIONS`] that are macros: if one is still a call after parsing, its arguments were wrong.
 const MACROS: [&str; 6] = ["all", "exists", "exists_one", "filter", "has", "map"];
 const TICK: &str = "@tick";
 
 static ENV: LazyLock<Arc<Env>> = LazyLock::new(|| Arc::new(Env::stdlib().with_optional_support(false)));
-/// All functions, declared once; each call's variables stand in a scope of their own.
+/// All functions, declared once; each call's variables have a scope of their own.
 static FUNCTIONS_DECLARED: LazyLock<Result<Context<'static, 'static>, String>> = LazyLock::new(|| {
     let mut context = Context::with_env(ENV.clone());
     numbers::declare(&mut context).map_err(|error| error.to_string())?;
@@ -83,24 +83,25 @@ static FUNCTIONS_DECLARED: LazyLock<Result<Context<'static, 'static>, String>> =
 });
 
 thread_local! {
-    /// When the evaluation that runs on this thread began. It never leaves the thread: nothing in it waits.
+    /// When the evaluation on this thread began. It never leaves the thread: nothing in it awaits.
     static BEGUN: Cell<Option<Instant>> = const { Cell::new(None) };
 }
 
 /// A CEL expression over one call, such as `args.quantity * args.price > 1000000` (spec P1).
 ///
 /// It sees `args` (the call's arguments), `agent` and `tool` (their names), `session` (`id`, `subject`, `tenant`) and
-/// `user` (`subject`, `roles`, `tenant`): who asked. A subject or tenant is `null` if there is none. It has CEL's operators, `has`, `all`, `exists`,
-/// `exists_one`, `map`, `filter`, `size`, `contains`, `startsWith`, `endsWith`, `type` and the conversions.
+/// `user`, the requester (`subject`, `roles`, `tenant`). A subject or tenant is `null` if there is none. It has CEL's
+/// operators, `has`, `all`, `exists`, `exists_one`, `map`, `filter`, `size`, `contains`, `startsWith`, `endsWith`,
+/// `type` and the conversions.
 ///
-/// Numbers: an integer argument is a CEL `int` (`uint` above the range of `int`) and is compared exactly.
-/// Any other number (82000.5, 1e2) is a `double`. `+ - * /` and `< <= > >=` also take one of each: the
-/// integer is then taken as a double, and that is an error if no double holds it exactly (beyond 2^53).
-/// `==` between an integer and a double compares as doubles.
+/// Numbers: an integer argument is a CEL `int` (`uint` above the range of `int`) and is compared exactly. Any other
+/// number (82000.5, 1e2) is a `double`. `+ - * /` and `< <= > >=` also accept one of each: the integer is then
+/// converted to a double, which is an error if it cannot be represented exactly (beyond 2^53). `==` between an integer
+/// and a double compares as doubles.
 ///
-/// An error asks a person (spec P2): a missing argument (use `has(args.x)`), an overflow, a division by
-/// zero, types that do not fit, loops that take longer than [`EXPRESSION_TIME`], texts and lists of more than
-/// [`CONDITION_BYTES`](countersign_core::limits::CONDITION_BYTES) that it makes of the arguments.
+/// An error asks a person (spec P2): a missing argument (use `has(args.x)`), an overflow, a division by zero, a type
+/// mismatch, loops that take longer than [`EXPRESSION_TIME`], texts and lists of more than
+/// [`CONDITION_BYTES`](countersign_core::limits::CONDITION_BYTES) that it makes from the arguments.
 #[derive(Clone)]
 pub struct CelCondition {
     source: Arc<str>,
@@ -111,8 +112,8 @@ impl CelCondition {
     /// Compiles an expression.
     ///
     /// # Errors
-    /// In words for the operator: too long, nested too deeply, not CEL, or an unknown variable, field or
-    /// function with the nearest right name.
+    /// In words for the operator: too long, nested too deeply, not CEL, or an unknown variable, field or function with
+    /// the nearest valid name.
     pub fn compile(source: &str) -> Result<CelCondition, String> {
         if source.len() > EXPRESSION_BYTES {
             return Err(format!("the condition has {} bytes; at most {EXPRESSION_BYTES} are allowed", source.len()));
@@ -148,7 +149,7 @@ impl CelCondition {
     /// Whether the condition is true of a call.
     ///
     /// # Errors
-    /// See [`CelCondition`]; a person is asked then.
+    /// See [`CelCondition`]; a person is then asked.
     pub fn holds(&self, scope: &CelScope) -> Result<bool, String> {
         let context = scope.context.as_ref().map_err(Clone::clone)?;
         BEGUN.set(Some(scope.begun));
@@ -171,8 +172,7 @@ impl CelCondition {
     }
 }
 
-/// What conditions see of one call. It is made once, however many of them look at it, and their loops share
-/// [`EXPRESSION_TIME`].
+/// What conditions see of one call. It is made once for all conditions, and their loops share [`EXPRESSION_TIME`].
 pub struct CelScope {
     context: Result<Context<'static, 'static>, String>,
     begun: Instant,
@@ -205,7 +205,7 @@ impl fmt::Debug for CelCondition {
 }
 
 fn nesting(source: &str) -> usize {
-    // Raw strings and comments can hide brackets from this count; the parser's own limit holds for those.
+    // Raw strings and comments can hide brackets from this count; for those the parser's own limit applies.
     let (mut open, mut deepest, mut quote, mut escaped) = (0_usize, 0_usize, None, false);
     for c in source.chars() {
         match (c, quote) {
@@ -230,7 +230,7 @@ fn parse_error(errors: &cel::ParseErrors) -> String {
     } else if message.starts_with("mismatched input '<EOF>'") {
         "it ends too early"
     } else {
-        // The list of all tokens that could follow helps nobody.
+        // The list of all expected tokens is of no help.
         message.split(" expecting {").next().unwrap_or(message)
     };
     shortened(&format!("the condition is not valid CEL: {message} (at character {})", first.pos.1))
@@ -292,7 +292,7 @@ fn value(json: serde_json::Value) -> Value {
     }
 }
 
-/// The direct parts of an expression.
+/// The direct subexpressions.
 fn parts(expression: &IdedExpr) -> Vec<&IdedExpr> {
     match &expression.expr {
         Expr::Unspecified | Expr::Ident(_) | Expr::Literal(_) => Vec::new(),
@@ -318,7 +318,7 @@ fn depth(expression: &IdedExpr) -> usize {
     1 + parts(expression).into_iter().map(depth).max().unwrap_or(0)
 }
 
-/// Refuses what the expression cannot mean. `bound` are the variables of the loops around it.
+/// Refuses unknown names. `bound` are the variables of the enclosing loops.
 fn check<'e>(expression: &'e IdedExpr, bound: &mut Vec<&'e str>) -> Result<(), String> {
     match &expression.expr {
         Expr::Unspecified => return Err("the condition is not valid CEL".to_owned()),
@@ -380,7 +380,7 @@ fn unknown<'a>(what: &str, name: &str, known: impl Iterator<Item = &'a str> + Cl
     }
 }
 
-/// The expression with exact mixed numbers, and with loops that are limited in time.
+/// The expression with exact mixed arithmetic, and with time limits on loops.
 fn rewritten(mut expression: IdedExpr) -> IdedExpr {
     match &mut expression.expr {
         Expr::Unspecified | Expr::Ident(_) | Expr::Literal(_) | Expr::Struct(_) => {}
@@ -424,7 +424,7 @@ fn rewritten(mut expression: IdedExpr) -> IdedExpr {
     expression
 }
 
-/// Has an item counted that a loop collects.
+/// Wraps an item that a loop collects, so that it is counted.
 fn collected(item: &mut IdedExpr) {
     let id = item.id;
     let call = CallExpr { func_name: made::COLLECTED.to_owned(), target: None, args: vec![std::mem::take(item)] };

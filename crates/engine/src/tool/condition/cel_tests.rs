@@ -69,14 +69,14 @@ fn p1_integers_compare_exactly_and_never_by_rounding() {
     assert_eq!(ask("args.n == 9007199254740993", over), Ok(true));
     assert_eq!(ask("args.n + 1 == 9007199254740994", over), Ok(true));
     assert_eq!(ask("args.n > 18446744073709551614u", r#"{"n":18446744073709551615}"#), Ok(true));
-    // As a double it would be equal; so nobody knows, and a person is asked.
+    // As a double it would be equal, so the comparison is an error, and a person is asked.
     assert!(ask("args.n > 9007199254740992.0", over).expect_err("inexact").contains("cannot be held exactly"));
     assert!(ask("args.n * 1.5 > 1.0", over).is_err());
     assert_eq!(ask("args.n * 1.5 > 1.0", r#"{"n":9007199254740992}"#), Ok(true));
 }
 
 #[test]
-fn p2_what_cannot_be_evaluated_is_an_error() {
+fn p2_a_failed_evaluation_is_an_error() {
     for (rule, args, part) in [
         ("args.price > 5", "{}", "there is no `price`"),
         ("args.price > 5", r#"{"price":"high"}"#, "can not be compared"),
@@ -96,7 +96,7 @@ fn p2_what_cannot_be_evaluated_is_an_error() {
 }
 
 #[test]
-fn p1_unknown_names_are_refused_with_the_nearest_right_one() {
+fn p1_unknown_names_are_refused_with_the_nearest_valid_one() {
     for (rule, message) in [
         ("arg.price > 5", "unknown variable `arg`; did you mean `args`?"),
         ("sesion.id == ''", "unknown variable `sesion`; did you mean `session`?"),
@@ -139,7 +139,7 @@ fn r9_an_expression_cannot_exhaust_the_stack() {
         "x".repeat(1025),
         // A raw string that hides the brackets from our own count.
         format!("r'\\' == '' || {}1 == 1{}", "(".repeat(480), ")".repeat(480)),
-        // The motif that made the parser explode.
+        // The pattern on which the parser was exponential.
         format!("{}1{}", "[?{".repeat(40), "}]".repeat(40)),
     ] {
         // `!!` and `--` cancel out, so these may compile; all others are refused, and nothing crashes.
@@ -173,7 +173,7 @@ fn r9_loops_over_large_arguments_end_in_time() {
 #[test]
 fn r9_what_an_expression_makes_of_the_arguments_is_bounded() {
     let args = format!(r#"{{"s":"{}","l":[{}]}}"#, "x".repeat(200_000), vec!["1"; 1000].join(","));
-    // Without a loop nothing looks at the time.
+    // Without a loop the time is not checked.
     let joined = format!("size({}) > 0", vec!["args.s"; 15].join(" + "));
     let error = ask(&joined, &args).expect_err("too much");
     assert!(error.contains("it makes more than 16777216 bytes"), "{error}");
@@ -185,10 +185,10 @@ fn r9_what_an_expression_makes_of_the_arguments_is_bounded() {
         "size(args.l.filter(a, size(args.s + args.s + args.s + args.s + args.s) == 1)) > 0",
     ] {
         let error = ask(rule, &args).expect_err(rule);
-        // On a slow machine the time is over first.
+        // On a slow machine the time limit is reached first.
         assert!(error.contains("it makes more than") || error.contains("took too long"), "{rule}: {error}");
     }
-    // What a rule needs is far below that, and each evaluation has all of it.
+    // Realistic rules need far less, and each evaluation has the full budget.
     let small = format!(r#"{{"s":"{}","l":[1,2,3]}}"#, "x".repeat(100_000));
     for _ in 0..100 {
         assert_eq!(ask("size(args.l.map(a, string(a) + 'x')) == 3 && args.s + '!' != args.s", &small), Ok(true));

@@ -1,27 +1,27 @@
-//! How much an evaluation makes: texts and lists that are joined, and what loops collect. An expression of a line can make of
-//! arguments of some kilobytes what no machine has room for.
+//! How much an evaluation allocates: texts and lists that are joined, and what loops collect. From arguments of a few
+//! kilobytes an expression of one line can make more than any machine has memory for.
 
 use std::cell::Cell;
 
 use cel::{Context, DeclarationError, ExecutionError, Value, objects::Key};
 use countersign_core::limits::CONDITION_BYTES;
 
-/// Takes an item that a loop collects, counts it, and gives it back.
+/// Counts an item that a loop collects, and returns it.
 pub(super) const COLLECTED: &str = "@collected";
-/// What a value takes beside its text.
+/// The overhead of a value beside its text.
 const VALUE_BYTES: usize = 32;
 
 thread_local! {
-    /// What the evaluation on this thread may still make. It never leaves the thread: nothing in it waits.
+    /// The remaining budget of the evaluation on this thread. It never leaves the thread: nothing in it awaits.
     static ROOM: Cell<usize> = const { Cell::new(CONDITION_BYTES) };
 }
 
-/// An evaluation begins.
+/// Starts an evaluation.
 pub(super) fn begin() {
     ROOM.set(CONDITION_BYTES);
 }
 
-/// Declares what counts.
+/// Declares the counting functions.
 pub(super) fn declare(context: &mut Context<'_, '_>) -> Result<(), DeclarationError> {
     context.add_function(COLLECTED, |item: Value| {
         let mut room = ROOM.get();
@@ -44,7 +44,7 @@ pub(super) fn joins(a: &Value, b: &Value) -> Result<(), ExecutionError> {
     Ok(())
 }
 
-/// Whether there is room for the value with all that is in it.
+/// Whether there is room for the value with all its contents.
 fn takes(value: &Value, room: &mut usize) -> bool {
     let text = match value {
         Value::String(text) => text.len(),

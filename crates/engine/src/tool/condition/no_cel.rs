@@ -1,18 +1,18 @@
-//! In a build without the feature `cel` there are no conditions in the Common Expression Language.
+//! A build without the feature `cel` has no conditions in the Common Expression Language.
 
 use futures::future::BoxFuture;
 
 use crate::tool::{CallFacts, Condition};
 
-/// A condition in the Common Expression Language, of which there is none: this build is without the feature `cel`.
+/// A condition in the Common Expression Language, which cannot exist: this build is without the feature `cel`.
 #[derive(Clone, Debug)]
 pub enum CelCondition {}
 
-/// What conditions look at.
+/// What conditions see of a call.
 pub struct CelScope(());
 
 impl CelCondition {
-    /// Takes none.
+    /// Accepts none.
     ///
     /// # Errors
     /// Always.
@@ -36,7 +36,7 @@ impl CelCondition {
 }
 
 impl CelScope {
-    /// What they see of a call.
+    /// What conditions see of a call.
     #[must_use]
     pub fn of(_: &CallFacts<'_>) -> CelScope {
         CelScope(())

@@ -1,8 +1,8 @@
 //! Arithmetic and order over mixed numbers, exact or an error.
 //!
-//! CEL itself refuses `int * double` and compares an `int` with a `double` after rounding it. In arguments,
-//! though, 100 and 82000.5 are just numbers. So an integer meets a double as that very double if one holds
-//! it exactly, and is an error otherwise, which asks a person.
+//! CEL itself refuses `int * double` and compares an `int` with a `double` after rounding it. In arguments, though, 100
+//! and 82000.5 are just numbers. So beside a double an integer is converted to one if that is exact, and is an error
+//! otherwise, which asks a person.
 
 use std::cmp::Ordering;
 
@@ -73,7 +73,7 @@ fn mixed(a: &Value, b: &Value) -> Outcome<Option<(f64, f64)>> {
     })
 }
 
-/// The integer as a double, if a double holds it.
+/// The integer as a double, if that is exact.
 fn exact(integer: &Value) -> Outcome<f64> {
     let (double, number) = match integer {
         Value::Int(n) => (*n as f64, i128::from(*n)),

@@ -1,4 +1,4 @@
-//! What `#[tool]` writes calls; hidden, but for what `needs_approval_if` takes.
+//! Called by the expansion of `#[tool]`; hidden, except what `needs_approval_if` takes.
 
 use std::{fmt::Display, future::Future, sync::Arc, time::Duration};
 
@@ -27,7 +27,7 @@ where
     FunctionTool::with_context(name, description, function).entry()
 }
 
-/// The outcome of a function that does not fail.
+/// The outcome of an infallible function.
 ///
 /// # Errors
 /// None.
@@ -35,10 +35,10 @@ pub fn done<R: Serialize>(result: R) -> Result<R, ToolError> {
     Ok(result)
 }
 
-/// The outcome of a function that may fail.
+/// The outcome of a fallible function.
 ///
 /// # Errors
-/// The function's, in its words.
+/// The function's own.
 pub fn failed<R: Serialize, E: Display>(result: Result<R, E>) -> Result<R, ToolError> {
     result.map_err(|error| ToolError::new(error.to_string()))
 }
@@ -49,12 +49,12 @@ pub fn read_only() -> Hints {
     Hints { read_only: true, destructive: false, ..Hints::default() }
 }
 
-/// What a rule says: whether a person is asked. An error asks too, and is shown as the reason.
+/// The outcome of a rule: whether a person is asked. An error asks too, and is shown as the reason.
 pub trait Need: Send {
     /// Whether a person is asked.
     ///
     /// # Errors
-    /// The rule failed, with these words.
+    /// The rule failed, with this text.
     fn outcome(self) -> Result<bool, String>;
 }
 
@@ -102,11 +102,11 @@ where
     })
 }
 
-/// A tool that is stopped after a time.
+/// A tool with a time limit.
 pub struct Limited {
     /// The tool.
     pub tool: Arc<dyn Tool>,
-    /// The time.
+    /// The time limit.
     pub limit: Duration,
 }
 

@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
-/// Events as a provider that makes mistakes sends them: any of them, in any order, with any places.
+/// Events as a faulty provider may send them: any of them, in any order, with any index.
 fn event() -> impl Strategy<Value = Value> {
     let block = prop_oneof![
         Just(json!({"type": "text", "text": "a"})),
@@ -23,9 +23,9 @@ fn event() -> impl Strategy<Value = Value> {
 }
 
 proptest! {
-    /// Whatever the events are: nothing panics, one block is open at a time, and what is kept fits the blocks.
+    /// Whatever the events are: nothing panics, one block is open at a time, and what is kept matches the blocks.
     #[test]
-    fn m1_any_events_give_blocks_to_which_what_is_kept_fits(events in prop::collection::vec(event(), 0..16)) {
+    fn m1_any_events_give_blocks_that_match_what_is_kept(events in prop::collection::vec(event(), 0..16)) {
         let mut answer = Assembler::new("m");
         let mut ready = VecDeque::new();
         for event in events {
@@ -64,7 +64,7 @@ proptest! {
     }
 
     #[test]
-    fn m1_any_bytes_are_an_error_and_nothing_worse(data in "\\PC{0,60}") {
+    fn m1_any_bytes_are_at_worst_an_error(data in "\\PC{0,60}") {
         let mut ready = VecDeque::new();
         let _ = Assembler::new("m").take_whole(&data, &mut ready);
         let event = SseEvent { event: "error".into(), data };

@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
-/// Events as a provider that makes mistakes sends them: any of them, in any order, with any places.
+/// Events as a faulty provider may send them: any of them, in any order, with any index.
 fn event() -> impl Strategy<Value = Value> {
     let kind = prop_oneof![
         Just("message"),
@@ -40,7 +40,7 @@ fn event() -> impl Strategy<Value = Value> {
     ]
 }
 
-/// What came out: the blocks as the runner would have them, joined where neighbours are of one kind.
+/// The blocks as the runner would assemble them, with neighbours of one kind joined.
 fn blocks(events: &VecDeque<ModelEvent>) -> (String, usize) {
     let (mut text, mut calls, mut in_call) = (String::new(), 0, false);
     for event in events {
@@ -56,9 +56,9 @@ fn blocks(events: &VecDeque<ModelEvent>) -> (String, usize) {
 }
 
 proptest! {
-    /// Whatever the events are: nothing panics, one block is open at a time, and what is kept fits the blocks.
+    /// Whatever the events are: nothing panics, one block is open at a time, and what is kept matches the blocks.
     #[test]
-    fn m1_any_events_give_blocks_to_which_what_is_kept_fits(events in prop::collection::vec(event(), 0..14)) {
+    fn m1_any_events_give_blocks_that_match_what_is_kept(events in prop::collection::vec(event(), 0..14)) {
         let mut answer = Assembler::new("m", HashMap::new());
         let mut ready = VecDeque::new();
         for event in events {
@@ -87,7 +87,7 @@ proptest! {
     }
 
     #[test]
-    fn m1_any_bytes_are_an_error_and_nothing_worse(data in "\\PC{0,60}") {
+    fn m1_any_bytes_are_at_worst_an_error(data in "\\PC{0,60}") {
         let mut ready = VecDeque::new();
         let _ = Assembler::new("m", HashMap::new()).take_whole(&data, &mut ready);
         let event = SseEvent { event: "error".into(), data };

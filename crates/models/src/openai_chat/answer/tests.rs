@@ -3,7 +3,7 @@ use serde_json::json;
 
 use super::*;
 
-/// What one call of the model's answer is.
+/// One call of the model's answer.
 #[derive(Clone, Debug)]
 struct Sent {
     args: String,
@@ -57,7 +57,7 @@ fn chunk(call: &serde_json::Value) -> String {
 }
 
 proptest! {
-    /// Calls whose fragments come in any order, all beginnings first, keep their exact argument text.
+    /// Calls whose fragments come in any order, after all their beginnings, keep their exact argument text.
     #[test]
     fn m1_interleaved_fragments_are_put_together_exactly(
         sent in prop::collection::vec(sent(), 1..5),
@@ -73,14 +73,14 @@ proptest! {
         }
         let mut turns = turns.into_iter();
         while rest.iter().any(|rest| !rest.is_empty()) {
-            // When the given turns are used up, what is left comes call by call.
+            // When the given turns are used up, the rest comes call by call.
             let at = turns.next().unwrap_or_else(|| rest.iter().position(|rest| !rest.is_empty()).unwrap());
             if let Some(part) = rest.get_mut(at).and_then(Vec::pop) {
                 chunks.push(chunk(&json!({"index": at, "function": {"arguments": part}})));
             }
         }
-        // What may stand after a whole value is white space, and it may be lost once the call is over; any
-        // other text of a call that looked whole is refused, and cannot come from these.
+        // Only white space may follow a complete value, and it may be lost once the call is over; any other text after
+        // one is refused, and cannot come from these.
         let whole = |args: &str| {
             let mut scan = Scan::default();
             scan.feed(args.as_bytes());
@@ -131,7 +131,7 @@ proptest! {
 }
 
 #[test]
-fn m1_arguments_that_go_on_after_they_were_whole_are_refused_and_not_lost() {
+fn m1_arguments_continued_after_their_end_are_refused_and_not_lost() {
     let mut answer = Assembler::new("m");
     let mut ready = VecDeque::new();
     for call in [
@@ -146,7 +146,7 @@ fn m1_arguments_that_go_on_after_they_were_whole_are_refused_and_not_lost() {
 }
 
 #[test]
-fn x_what_stands_in_the_wrong_place_is_not_repeated() {
+fn x_text_in_the_wrong_place_is_not_repeated() {
     let mut answer = Assembler::new("m");
     for (chunk, kind) in [
         (r#"{"choices":"a \"secret\", expected nowhere"}"#, "invalid type: string, expected a sequence"),

@@ -1,4 +1,4 @@
-//! What is done to a computer.
+//! The actions of a computer.
 
 use std::{fmt, time::Duration};
 
@@ -10,7 +10,7 @@ use countersign_engine::tool::ToolError;
 
 /// Longest wait, in milliseconds.
 const WAIT_MS: u64 = 30_000;
-/// A wait that does not say how long.
+/// The default wait.
 const WAIT_DEFAULT_MS: u64 = 1_000;
 /// Most points of a path.
 const POINTS: usize = 1_000;
@@ -108,7 +108,7 @@ pub enum Button {
 }
 
 impl ComputerAction {
-    /// Whether it can be done on a screen of this width and height.
+    /// Whether it is possible on a screen of this width and height.
     pub(super) fn check(&self, screen: (u32, u32)) -> Result<(), String> {
         let (width, height) = screen;
         let on = |x: u32, y: u32| {
@@ -151,7 +151,7 @@ impl ComputerAction {
 }
 
 impl fmt::Display for ComputerAction {
-    /// In words for a reviewer.
+    /// Described for a reviewer.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             ComputerAction::Click { x, y, button: Button::Left } => write!(f, "click at ({x}, {y})"),
@@ -169,7 +169,7 @@ impl fmt::Display for ComputerAction {
                 write!(f, "scroll by ({scroll_x}, {scroll_y}) at ({x}, {y})")
             }
             ComputerAction::Type { text } => {
-                // A line is an action: a text cannot pretend to be another.
+                // A line is an action: a text cannot imitate another.
                 write!(f, "type {}", serde_json::to_string(text).map_err(|_| fmt::Error)?)
             }
             ComputerAction::Keypress { keys } => {

@@ -21,13 +21,13 @@ use countersign_engine::{process::PASSED_ENV, tool::ToolError};
 
 /// How long the browser may take to start.
 const START: Duration = Duration::from_secs(60);
-/// Width and height of the page, unless it is said otherwise.
+/// Default width and height of the page.
 const SCREEN: (u32, u32) = (1024, 768);
-/// The page it begins with, unless it is said otherwise.
+/// The default start page.
 const BLANK: &str = "about:blank";
 /// Largest width and height.
 const SCREEN_MOST: u32 = 4096;
-/// How large pictures are drawn, until one is small enough.
+/// Scales of pictures, tried until one is small enough.
 const SCALES: [f64; 5] = [1.0, 0.75, 0.5, 0.35, 0.25];
 
 /// How a Chromium is started; see [`ChromiumComputer`].
@@ -41,7 +41,7 @@ pub struct Chromium {
 }
 
 impl Chromium {
-    /// The browser of this path, such as `/usr/bin/chromium`. One without a `/` is looked for in `PATH`.
+    /// The browser at this path, such as `/usr/bin/chromium`. A name without a `/` is searched for in `PATH`.
     pub fn new(program: impl Into<PathBuf>) -> Chromium {
         let start_page = BLANK.to_owned();
         Chromium { program: program.into(), screen: SCREEN, sandbox: true, start_page, hosts: None }
@@ -54,24 +54,24 @@ impl Chromium {
         self
     }
 
-    /// The page it begins with.
+    /// The start page.
     #[must_use]
     pub fn start_page(mut self, url: impl Into<String>) -> Chromium {
         self.start_page = url.into();
         self
     }
 
-    /// It reaches these hosts, on any port, and no others: neither pages nor what is in them, by name or by address. All
-    /// there are, unless this is said. It is no firewall: a name is trusted wherever it leads to, and a page that breaks out
-    /// of the browser reaches what the machine does.
+    /// Restricts it to these hosts, on any port, for pages and their resources, by name or by address. By default all
+    /// hosts are allowed. It is not a firewall: a name is trusted whatever it resolves to, and a page that breaks out
+    /// of the browser reaches whatever the machine reaches.
     #[must_use]
     pub fn hosts(mut self, hosts: Hosts) -> Chromium {
         self.hosts = Some(hosts);
         self
     }
 
-    /// Without the browser's own sandbox, which does not work for `root` and in some containers. A page that breaks out of
-    /// the browser then is the user whom this program runs as: only where something else confines it.
+    /// Disables the browser's own sandbox, which does not work for `root` and in some containers. A page that breaks
+    /// out of the browser then has the rights of this program's user: use it only where something else confines it.
     #[must_use]
     pub fn without_sandbox(mut self) -> Chromium {
         self.sandbox = false;
@@ -83,7 +83,7 @@ impl Chromium {
         self.screen
     }
 
-    /// The address of the page it begins with, as a browser writes it.
+    /// The address of the start page, as a browser normalises it.
     pub(super) fn begins_at(&self) -> String {
         reqwest::Url::parse(&self.start_page).map_or_else(|_| self.start_page.clone(), Into::into)
     }
@@ -91,8 +91,8 @@ impl Chromium {
     /// Starts it, with a profile of its own that is removed at the end.
     ///
     /// # Errors
-    /// It cannot be started, or does not answer, with the end of what it wrote to standard error; or the page it begins with is
-    /// of no host that it may reach.
+    /// It cannot be started, or does not answer, with the end of its standard error; or the start page is not on an
+    /// allowed host.
     pub async fn start(self) -> Result<ChromiumComputer, ToolError> {
         let only = self.hosts.as_ref().map(|hosts| format!("only these hosts: {}", hosts.as_slice().join(", ")));
         if let (Some(hosts), Some(only)) = (&self.hosts, &only)
@@ -127,7 +127,7 @@ impl Chromium {
         }
         if let Some(hosts) = &self.hosts {
             command.arg(format!("--host-resolver-rules={}", hosts.rules()));
-            // What pages send to each other is not looked up by name. Older ones know the switch by its second name only.
+            // WebRTC peers are not resolved by name. Older versions know the switch only by its second name.
             for switch in ["webrtc-ip-handling-policy", "force-webrtc-ip-handling-policy"] {
                 command.arg(format!("--{switch}=disable_non_proxied_udp"));
             }
@@ -141,7 +141,7 @@ impl Chromium {
         let (Some(to), Some(from), Some(stderr)) = (stdin.take(), stdout.take(), stderr.take()) else {
             return Err(failed("it has no standard streams".to_owned()));
         };
-        // All of it is read: it must not stop because nobody does.
+        // It is read to its end: a full pipe would block the browser.
         let told = tokio::spawn(last_lines(stderr));
         let mut tools = DevTools::new(to, from);
         if let Err(error) = opened(&mut tools, self.screen).await {
@@ -151,7 +151,7 @@ impl Chromium {
         }
         let computer = ChromiumComputer { tools: Mutex::new(tools), screen: self.screen, _browser: browser };
         if self.start_page != BLANK {
-            // A host that is not listed looks like one that does not exist, and a redirect may have led there.
+            // A host that is not listed fails like one that does not exist, and a redirect may have led there.
             computer.go_to(&self.start_page).await.map_err(|error| match only {
                 Some(only) => {
                     ToolError::new(format!("{}; the browser may reach {only}, also by redirects", error.message))
@@ -163,7 +163,7 @@ impl Chromium {
     }
 }
 
-/// Makes a page of this size, to which it talks from then on.
+/// Opens a page of this size and attaches to it.
 async fn opened(tools: &mut DevTools, (width, height): (u32, u32)) -> Result<(), String> {
     let target = tools.ask_within(START, "Target.createTarget", json!({ "url": BLANK })).await?;
     let attach = json!({ "targetId": target["targetId"], "flatten": true });
@@ -174,10 +174,10 @@ async fn opened(tools: &mut DevTools, (width, height): (u32, u32)) -> Result<(),
     tools.ask("Emulation.setDeviceMetricsOverride", metrics).await.map(drop)
 }
 
-/// A headless Chromium that is driven over the DevTools protocol (spec S14). It ends with this value.
+/// A headless Chromium controlled over the DevTools protocol (spec S14). It ends with this value.
 ///
-/// It reaches what the machine reaches, unless it was given [hosts](Chromium::hosts): ask a person about what it does. No
-/// program of another user can tell it what to do: there is no port that leads into it.
+/// It reaches whatever the machine reaches, unless [hosts](Chromium::hosts) restrict it: ask a person about what it
+/// does. No program of another user can control it: it listens on no port.
 pub struct ChromiumComputer {
     tools: Mutex<DevTools>,
     screen: (u32, u32),
@@ -185,7 +185,7 @@ pub struct ChromiumComputer {
 }
 
 impl ChromiumComputer {
-    /// Goes to a page, and waits until it is loaded.
+    /// Navigates to a page, and waits until it is loaded.
     ///
     /// # Errors
     /// It cannot be reached, or takes too long.
@@ -232,7 +232,7 @@ async fn dispatch(tools: &mut DevTools, down: bool, key: &keys::Key, modifiers: 
         "windowsVirtualKeyCode": key.number,
         "modifiers": modifiers,
     });
-    // A key that is pressed with Control or Alt types nothing.
+    // A key pressed with Control or Alt types nothing.
     if let Some(text) = key.text.as_ref().filter(|_| down && modifiers & 7 == 0) {
         params["text"] = json!(text);
     }

@@ -1,8 +1,8 @@
-//! The DevTools protocol of a browser, over two pipes, which no program of another user can reach: one request at a time.
+//! The DevTools protocol of a browser, over two pipes that no program of another user can reach: one request at a time.
 //! Each message is JSON and ends with a zero byte.
 //!
 //! The pipes are the browser's file descriptors 3 and 4. A WebSocket would need a debugging port, which has no
-//! password: any program of the machine could tell the browser what to do.
+//! password: any program on the machine could control the browser.
 
 use std::{io, time::Duration};
 
@@ -21,10 +21,10 @@ const MESSAGE_BYTES: usize = 64 * 1024 * 1024;
 /// A connection to a browser, and to one page of it once it is attached.
 pub(super) struct DevTools<W = ChildStdin, R = ChildStdout> {
     to: W,
-    /// What is still to be written. Whoever gives a request up leaves no half of it behind.
+    /// Unsent bytes: a cancelled request must not leave half a message behind.
     unsent: Vec<u8>,
     from: BufReader<R>,
-    /// The begin of the next message.
+    /// The beginning of the next message.
     begun: Vec<u8>,
     session: Option<String>,
     next: u64,
@@ -43,15 +43,15 @@ impl<W: AsyncWrite + Unpin + Send, R: AsyncRead + Unpin + Send> DevTools<W, R> {
         self.session = Some(session);
     }
 
-    /// Asks for something and waits for the answer.
+    /// Sends a request and waits for the answer.
     ///
     /// # Errors
-    /// The browser refuses it, in its words; it does not answer in time; it is gone.
+    /// The browser refuses it, with its message; it does not answer in time; it has ended.
     pub(super) async fn ask(&mut self, method: &str, params: Value) -> Result<Value, String> {
         self.ask_within(ANSWER, method, params).await
     }
 
-    /// The same, with another time for the answer.
+    /// The same, with another timeout.
     pub(super) async fn ask_within(&mut self, most: Duration, method: &str, params: Value) -> Result<Value, String> {
         let answered = timeout(most, async {
             let id = self.send(method, params).await?;
@@ -68,7 +68,7 @@ impl<W: AsyncWrite + Unpin + Send, R: AsyncRead + Unpin + Send> DevTools<W, R> {
         answered.await.map_err(|_| late(most, method))?
     }
 
-    /// Goes to a page, and waits until it is there.
+    /// Navigates to a page, and waits until it is loaded.
     pub(super) async fn go_to(&mut self, url: &str) -> Result<(), String> {
         let before = self.loads;
         let gone = self.ask("Page.navigate", json!({ "url": url })).await?;
@@ -98,7 +98,7 @@ impl<W: AsyncWrite + Unpin + Send, R: AsyncRead + Unpin + Send> DevTools<W, R> {
         Ok(self.next)
     }
 
-    /// The next message. What the browser asks for on its own is dealt with.
+    /// The next message. The browser's own requests are handled.
     async fn read(&mut self) -> Result<Value, String> {
         loop {
             let more = self.from.fill_buf().await.map_err(|error| ended(&error))?;
@@ -120,7 +120,7 @@ impl<W: AsyncWrite + Unpin + Send, R: AsyncRead + Unpin + Send> DevTools<W, R> {
         let message: Value = serde_json::from_slice(&text).map_err(|error| error.to_string())?;
         match message["method"].as_str() {
             Some("Page.loadEventFired") => self.loads += 1,
-            // It would stop the page, and nobody sees it in a picture.
+            // A dialog would block the page, and no picture shows it.
             Some("Page.javascriptDialogOpening") => {
                 self.send("Page.handleJavaScriptDialog", json!({ "accept": false })).await?;
             }
@@ -148,7 +148,7 @@ mod tests {
 
     use super::*;
 
-    /// Pipes that take next to nothing, and what arrives at the other end of the first.
+    /// Pipes with a tiny buffer, and what arrives at the other end of the first.
     fn pipes() -> (DevTools<DuplexStream, DuplexStream>, mpsc::UnboundedReceiver<Value>, DuplexStream) {
         let (to, asked) = duplex(16);
         let (answers, from) = duplex(16);
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn s14_a_request_that_is_given_up_while_it_is_written_leaves_no_half_of_it() {
+    async fn s14_a_request_cancelled_while_it_is_written_leaves_no_half_message() {
         let (mut tools, mut hears, mut answers) = pipes();
         let long = json!({ "text": "x".repeat(100) });
         assert!(tools.ask("Page.first", long.clone()).now_or_never().is_none());
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn s14_a_request_that_is_given_up_while_its_answer_comes_leaves_no_half_of_that() {
+    async fn s14_a_request_cancelled_while_its_answer_comes_leaves_no_half_message() {
         let (mut tools, mut hears, mut answers) = pipes();
         let (half, mut is_there) = mpsc::unbounded_channel();
         let browser = tokio::spawn(async move {

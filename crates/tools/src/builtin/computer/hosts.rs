@@ -2,17 +2,17 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Names and addresses of hosts; the browser reaches no others, whatever a page asks for (spec S14, X).
+/// Names and addresses of hosts; the browser reaches no others, whatever a page requests (spec S14, X).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Hosts(Vec<String>);
 
 impl Hosts {
-    /// Each is a name (`shop.example`), all names below one (`*.shop.example`, which is not `shop.example` itself) or an IP
-    /// address. A name that is not ASCII is its punycode from then on, as browsers have it. A name is trusted wherever it
-    /// leads to.
+    /// Each is a name (`shop.example`), all names below one (`*.shop.example`, which does not include `shop.example`
+    /// itself) or an IP address. A name that is not ASCII is converted to punycode, as in browsers. A name is trusted
+    /// whatever it resolves to.
     ///
     /// # Errors
-    /// The first that is none of these, and what would be.
+    /// The first that is none of these, and what is allowed.
     pub fn new<T: AsRef<str>>(hosts: impl IntoIterator<Item = T>) -> Result<Hosts, String> {
         let mut all = Hosts::default();
         for host in hosts {
@@ -22,16 +22,16 @@ impl Hosts {
         Ok(all)
     }
 
-    /// One more of them.
+    /// Adds a host.
     ///
     /// # Errors
-    /// What it is instead ("no host"), and what would be right.
+    /// What it is instead ("no host"), and what is allowed.
     pub fn add(&mut self, host: &str) -> Result<(), String> {
         self.0.push(parsed(host)?);
         Ok(())
     }
 
-    /// Whether this host is one of them. A name is compared as browsers write it.
+    /// Whether this host is one of them. A name is compared as browsers normalise it.
     #[must_use]
     pub fn has(&self, host: &str) -> bool {
         let host = host.trim_start_matches('[').trim_end_matches(']');
@@ -41,7 +41,8 @@ impl Hosts {
         })
     }
 
-    /// Whether the page of this address is of one of them, as is one without a host, such as `about:blank`.
+    /// Whether the page at this address is on one of them; an address without a host, such as `about:blank`, is allowed
+    /// too.
     ///
     /// # Errors
     /// The host of the page, which is none of them.
@@ -53,24 +54,24 @@ impl Hosts {
         }
     }
 
-    /// The first of them that is this machine whatever any name server says.
+    /// The first of them that is this machine whatever a name server says.
     #[must_use]
     pub fn of_this_machine(&self) -> Option<&str> {
         let is_local = |host: &&String| match host.parse::<IpAddr>() {
-            // What connects to no address at all reaches this machine.
+            // Connecting to the unspecified address reaches this machine.
             Ok(address) => address.to_canonical().is_loopback() || address.to_canonical().is_unspecified(),
             Err(_) => host.as_str() == "localhost" || host.ends_with(".localhost"),
         };
         self.0.iter().find(is_local).map(String::as_str)
     }
 
-    /// The hosts, as they are compared.
+    /// The hosts, in the form in which they are compared.
     #[must_use]
     pub fn as_slice(&self) -> &[String] {
         &self.0
     }
 
-    /// What Chromium takes as `--host-resolver-rules`: no other host is found, addresses neither.
+    /// The value of Chromium's `--host-resolver-rules`: other hosts do not resolve, nor do addresses.
     #[cfg(feature = "computer")]
     pub(super) fn rules(&self) -> String {
         self.0.iter().fold("MAP * ~NOTFOUND".to_owned(), |rules, host| rules + ", EXCLUDE " + host)
@@ -92,10 +93,10 @@ fn parsed(host: &str) -> Result<String, String> {
     let url = reqwest::Url::parse(&text).map_err(|_| wrong())?;
     let found = url.host_str().unwrap_or_default();
     let is_ip = found.starts_with('[') || found.parse::<Ipv4Addr>().is_ok();
-    // Nothing but a host came of it, and nothing that is more than one rule.
+    // It is exactly a host, and cannot be more than one rule.
     let whole = url.as_str() == format!("http://{found}/")
         && !name.contains(|c: char| "/?#@:\\".contains(c) || c.is_ascii_control());
-    // A page writes the name without the dot that names may end with.
+    // A page writes the name without the trailing dot that names may have.
     let whole = whole && !found.ends_with('.');
     let plain = found.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._:[]".contains(&byte));
     if !(whole || address) || !plain || (is_ip && !wildcard.is_empty()) {

@@ -1,17 +1,17 @@
-//! Names of keys, as models write them, and as the DevTools protocol does.
+//! Names of keys, as models write them, and in the DevTools protocol.
 
-/// A key as the protocol has it.
+/// A key in the protocol.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Key {
     /// Its value, as pages see it.
     pub(super) key: String,
-    /// Its place on the keyboard.
+    /// Its position on the keyboard.
     pub(super) code: String,
-    /// The number it has on Windows, which shortcuts go by.
+    /// Its Windows key code, which shortcuts use.
     pub(super) number: u32,
-    /// The text it types, if it does.
+    /// The text it types, if any.
     pub(super) text: Option<String>,
-    /// What it is as a modifier: 1 Alt, 2 Control, 4 Meta, 8 Shift.
+    /// Its modifier bit: 1 Alt, 2 Control, 4 Meta, 8 Shift.
     pub(super) modifier: u32,
 }
 

@@ -1,7 +1,7 @@
-//! The process of a browser, and its folder. Both end with this process, however that ends.
+//! The process of a browser, and its folder. Both end with this process, whichever way it ends.
 //!
-//! No destructor runs when a process is killed, so a named pipe tells: only this process has it open for writing, the
-//! system closes it, and a watcher in the browser's process group, which reads it, ends the group and removes its
+//! No destructor runs when a process is killed, so a named pipe signals it: only this process has it open for writing,
+//! the system closes it, and a watcher in the browser's process group, which reads it, ends the group and removes its
 //! folder.
 
 use std::{
@@ -19,20 +19,20 @@ use tokio::{
     process::{Child, ChildStderr},
 };
 
-/// Runs a program whose group ends when nobody has its first argument's `alive` open for writing any more: that is when this
-/// process ends, however it does. The folder, its first argument, is removed then. The program is told what to do by its file
-/// descriptor 3, and answers by its file descriptor 4.
+/// Runs a program whose group ends once the pipe `alive` in its first argument, a folder, is no longer open for
+/// writing: that is when this process ends, whichever way. The folder is then removed. The program reads commands from
+/// file descriptor 3, and answers on file descriptor 4.
 ///
-/// The pipe is opened for both first, which waits for nobody: if this process has ended by then, its end is read at once.
-/// `$$` is the program, which takes the shell's place: it must not write any more where the folder is removed. Its number is
-/// nobody else's for as long as its group has a process, which the watcher is.
+/// The pipe is opened for reading and writing first, which never blocks: if this process has ended by then, its end is
+/// read at once. `$$` is the program, which replaces the shell: it must stop writing before the folder is removed. Its
+/// number is not reused as long as its group has a process, such as the watcher.
 pub(super) const WITH_US: &str = "folder=$1; shift; \
     exec 3<&0 4>&1 5<>\"$folder/alive\" 6<\"$folder/alive\" 5>&- </dev/null >/dev/null; \
     (exec 3<&- 4>&-; trap '' TERM; cat <&6; kill -TERM 0; sleep 1; kill -9 $$; \
     tries=0; until rm -rf -- \"$folder\" || [ $tries -ge 20 ]; do tries=$((tries + 1)); sleep 0.1; done; \
     kill -9 0) 2>/dev/null & \
     exec \"$@\" 6<&-";
-/// Lines, and bytes, that are kept of what the browser writes to standard error.
+/// Lines and bytes kept of the browser's standard error.
 const KEPT: (usize, usize) = (5, 1000);
 
 /// The last lines of what a program writes to standard error.
@@ -63,7 +63,7 @@ impl Browser {
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        // The number is the group's as long as its leader was not waited for, which nobody has done.
+        // The number identifies the group as long as its leader was not waited for, which nothing else does.
         let leader = self.child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
         if let Some(leader) = leader {
             let _ = kill_process_group(leader, Signal::KILL);
@@ -71,10 +71,10 @@ impl Drop for Browser {
     }
 }
 
-/// A folder of our own, which only this user can read, removed at the end.
+/// A folder readable only by this user, removed at the end.
 pub(super) struct Profile {
     pub(super) path: PathBuf,
-    /// A pipe that is open as long as this process runs; see [`WITH_US`].
+    /// A pipe that stays open as long as this process runs; see [`WITH_US`].
     _alive: File,
 }
 
@@ -86,7 +86,7 @@ impl Profile {
         let pipe = path.join("alive");
         let opened = mkfifoat(CWD, &pipe, Mode::RUSR | Mode::WUSR)
             .map_err(Into::into)
-            // For both: then it does not wait for the other end.
+            // For reading and writing, so that opening does not wait for the other end.
             .and_then(|()| File::options().read(true).write(true).open(&pipe));
         match opened {
             Ok(alive) => Ok(Profile { path, _alive: alive }),
@@ -104,7 +104,7 @@ impl Drop for Profile {
     }
 }
 
-/// Processes that were just killed may still write for a moment.
+/// Killed processes may still write for a moment.
 fn remove(folder: &Path) {
     for _ in 0..50 {
         match std::fs::remove_dir_all(folder) {
@@ -126,7 +126,7 @@ mod tests {
 
     const DEADLINE: Duration = Duration::from_secs(30);
 
-    /// As [`Profile`] makes it, but nobody has its pipe open.
+    /// Like [`Profile`], but its pipe is open nowhere.
     fn abandoned() -> PathBuf {
         let path = std::env::temp_dir().join(format!("countersign-browser-{}", uuid::Uuid::now_v7()));
         std::fs::create_dir(&path).expect("folder");
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn s14_a_browser_ends_whose_program_ended_before_it_began() {
+    async fn s14_a_browser_ends_if_its_program_ended_first() {
         let folder = abandoned();
         let mut child = started(&folder, "exec sleep 600");
         let ended = timeout(DEADLINE, child.wait()).await.expect("it ends").expect("status");
@@ -162,7 +162,7 @@ mod tests {
     async fn s14_a_browser_that_does_not_want_to_end_leaves_no_folder() {
         let folder = abandoned();
         let alive = File::options().read(true).write(true).open(folder.join("alive")).expect("pipe");
-        // It writes for as long as it runs, and ends by itself where it cannot.
+        // It writes as long as it runs, and ends by itself once it cannot.
         let writes = "trap '' TERM; i=0; while : >\"$1/$i\"; do i=$(((i + 1) % 1000)); done";
         let mut child = started(&folder, writes);
         let begun = async {
@@ -171,7 +171,7 @@ mod tests {
             }
         };
         timeout(DEADLINE, begun).await.expect("it begins");
-        assert!(child.try_wait().expect("status").is_none(), "it goes on for as long as this process does");
+        assert!(child.try_wait().expect("status").is_none(), "it runs as long as this process does");
         // As if this process had ended.
         drop(alive);
         let ended = timeout(DEADLINE, child.wait()).await.expect("it ends").expect("status");

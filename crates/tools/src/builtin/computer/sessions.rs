@@ -1,4 +1,4 @@
-//! A browser for each session, for servers: what one session does, no other one sees.
+//! A browser for each session, for servers: sessions are isolated from each other.
 
 use std::{
     sync::{Arc, Mutex, PoisonError, Weak},
@@ -12,23 +12,23 @@ use tokio::sync::{Mutex as AsyncMutex, OnceCell};
 use super::{Chromium, ChromiumComputer, Environment, actions, named, perform};
 use countersign_engine::tool::{CallFacts, Previewer, Tool, ToolEntry, ToolError};
 
-/// A browser that was not used for so long ends.
+/// How long a browser may be unused before it ends.
 const IDLE: Duration = Duration::from_secs(15 * 60);
 /// How much of a page's address is shown.
 const PAGE_BYTES: usize = 2000;
-/// Begins what a reviewer was shown.
+/// The prefix of a preview's base.
 const BASE: &str = "browser";
-/// Stands for the browser where there was none yet.
+/// Stands for the browser if there was none yet.
 const NONE_YET: &str = "none-yet";
 
 /// The tool `computer`, or `computer_use_preview`, with a Chromium for each session (spec S14).
 ///
-/// A session's browser is started by its first call, goes on from call to call, and ends when it was not used for a quarter
-/// of an hour, when others need the room, and with this process. What a person approves is done only on the page that it was
-/// asked about, in the browser that showed it: where there is another browser by then, such as after a restart, or it shows
-/// another page, nothing is done, and the model is told. A batch that a person has changed is for the page that person was
-/// shown. Where there was no browser yet that is the page it begins with: one that leads elsewhere by itself is looked at
-/// before anything is done there. With its session a browser ends.
+/// A session's browser is started by its first call, is kept between calls, and ends when it was unused for a quarter
+/// of an hour, when others need its slot, when its session ends, and with this process. An approved batch is done only
+/// on the page that was shown, in the browser that showed it: if there is another browser by then, such as after a
+/// restart, or it shows another page, nothing is done, and the model is told. An edited batch applies to the page its
+/// reviewer was shown. If there was no browser yet that is the start page: if it redirects by itself, it must be looked
+/// at before anything is done there.
 #[derive(Clone)]
 pub struct ChromiumSessions(Arc<Browsers>);
 
@@ -41,26 +41,26 @@ struct Browsers {
 /// A session's browser.
 struct Open {
     session_id: Arc<str>,
-    /// Calls of one session follow each other.
+    /// Calls of one session run one after another.
     turn: AsyncMutex<()>,
     browser: OnceCell<Begun>,
     used: Mutex<Instant>,
 }
 
-/// A browser that runs.
+/// A running browser.
 struct Begun {
     computer: ChromiumComputer,
-    /// No other browser has it.
+    /// Unique to this browser.
     id: String,
-    /// The page it has begun with, as it is shown.
+    /// The page it started with, as it is shown.
     at: String,
 }
 
-/// A page in a browser, as it is kept with what a reviewer was shown.
+/// A page in a browser, as stored with the preview.
 struct Seen {
     /// The browser's id, or [`NONE_YET`].
     browser: String,
-    /// Of the whole address.
+    /// Of the full address.
     digest: String,
     /// The address as it is shown.
     page: String,
@@ -77,7 +77,7 @@ impl Seen {
         format!("{BASE} {browser} {digest} {page}")
     }
 
-    /// None of another tool's.
+    /// `None` for a preview of another tool.
     fn of(preview: Option<&Preview>) -> Option<Seen> {
         let mut parts = preview?.base.as_deref()?.splitn(4, ' ');
         let (BASE, browser, digest, page) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?) else {
@@ -86,7 +86,7 @@ impl Seen {
         Some(Seen { browser: browser.to_owned(), digest: digest.to_owned(), page: page.to_owned() })
     }
 
-    /// Whether it is this page in this browser. Where there was none yet, any browser of the session is the right one.
+    /// Whether it is this page in this browser. If there was none yet, any browser of the session matches.
     fn is(&self, now: &Seen) -> bool {
         self.digest == now.digest && (self.browser == now.browser || self.browser == NONE_YET)
     }
@@ -101,7 +101,7 @@ impl Seen {
     }
 }
 
-/// Of a long address the beginning.
+/// The beginning of a long address.
 fn shortened(page: &str) -> String {
     if page.len() <= PAGE_BYTES {
         return page.to_owned();
@@ -110,14 +110,14 @@ fn shortened(page: &str) -> String {
 }
 
 impl ChromiumSessions {
-    /// Browsers that are started so, at most this many at one time.
+    /// Starts such browsers, at most this many at a time.
     #[must_use]
     pub fn new(chromium: Chromium, most: usize) -> ChromiumSessions {
         ChromiumSessions(Arc::new(Browsers { chromium, most: most.max(1), open: Mutex::default() }))
     }
 
-    /// The tool under this name: [`super::COMPUTER`] or [`super::COMPUTER_USE_PREVIEW`], and found under the other one, too.
-    /// A person is asked about each call, and is shown its actions and the page they are for.
+    /// The tool under this name, [`super::COMPUTER`] or [`super::COMPUTER_USE_PREVIEW`]; the other one is its alias. A
+    /// person is asked about each call, and is shown its actions and the page they are for.
     #[must_use]
     pub fn entry(&self, name: &str) -> ToolEntry {
         let tool = Arc::new(SessionTool(self.0.clone()));
@@ -138,7 +138,7 @@ impl Browsers {
         self.all().retain(|open| !Arc::ptr_eq(open, gone));
     }
 
-    /// The session is no more: what has its id next begins with a browser of its own.
+    /// The session has ended: a later session with its id gets a browser of its own.
     fn forget_session(&self, session_id: &str) {
         let mut all = self.all();
         let gone = all.iter().position(|open| *open.session_id == *session_id).map(|at| all.remove(at));
@@ -146,16 +146,16 @@ impl Browsers {
         drop(gone);
     }
 
-    /// The session's place among the browsers; the one that was used least lately makes room.
+    /// The session's slot among the browsers; the least recently used one makes room.
     fn place(self: &Arc<Self>, session_id: &str) -> Result<Arc<Open>, ToolError> {
-        // It ends after others can have the list again.
+        // Dropped after the lock is released.
         let _gone;
         let mut all = self.all();
         if let Some(open) = all.iter().find(|open| *open.session_id == *session_id) {
             return Ok(open.clone());
         }
         if all.len() >= self.most {
-            // Whoever holds it besides the list uses it.
+            // A second reference means that it is in use.
             let idle = all.iter().enumerate().filter(|(_, open)| Arc::strong_count(open) == 1);
             let Some((oldest, _)) = idle.min_by_key(|(_, open)| open.last_used()) else {
                 let what = format!("all {} browsers of this server are in use; try again later", self.most);
@@ -174,20 +174,20 @@ impl Browsers {
         Ok(open)
     }
 
-    /// What a session's browser shows; none if there is no browser, or one that does not answer.
+    /// The page that a session's browser shows; `None` if there is no browser, or one that does not answer.
     async fn seen(&self, session_id: &str) -> Option<Seen> {
         let open = self.find(session_id)?;
         open.browser.get()?.seen().await.ok()
     }
 
-    /// Does what a call says.
+    /// Runs a call.
     async fn run(self: Arc<Self>, permit: Permit) -> Result<String, ToolError> {
         let actions = actions(permit.args())?;
         let mut open = self.place(permit.session_id())?;
         if let Some(begun) = open.browser.get()
             && begun.computer.page().await.is_err()
         {
-            // It has ended by itself: there is another one from here on.
+            // It has ended by itself; another one is started.
             self.forget(&open);
             open = self.place(permit.session_id())?;
         }
@@ -235,7 +235,7 @@ impl Begun {
 }
 
 impl Drop for Open {
-    /// Its folder is removed, which may take a moment, and nobody waits for that.
+    /// Removing its folder may take a moment, and nothing waits for that.
     fn drop(&mut self) {
         let Some(begun) = self.browser.take() else { return };
         match tokio::runtime::Handle::try_current() {
@@ -255,14 +255,14 @@ impl Open {
     }
 }
 
-/// Ends a browser that nobody uses any more.
+/// Ends a browser that is no longer used.
 async fn end_when_idle(browsers: Weak<Browsers>, open: Weak<Open>) {
     loop {
         let Some(last) = open.upgrade().map(|open| open.last_used()) else { return };
         let left = IDLE.saturating_sub(last.elapsed());
         if left.is_zero() {
             let (Some(browsers), Some(open)) = (browsers.upgrade(), open.upgrade()) else { return };
-            // One that is in use has its turn.
+            // One that is in use holds its turn.
             if open.turn.try_lock().is_ok() {
                 browsers.forget(&open);
                 return;
@@ -285,12 +285,12 @@ impl Tool for SessionTool {
 }
 
 impl Previewer for SessionTool {
-    /// The page, and what would be done there, an action a line.
+    /// The page, and the actions, one a line.
     fn preview<'a>(&'a self, call: &'a CallFacts<'a>) -> BoxFuture<'a, Result<Preview, String>> {
         self.edited(call, None)
     }
 
-    /// What is changed is done on the page that was shown.
+    /// An edited batch is done on the page that was shown.
     fn edited<'a>(
         &'a self,
         call: &'a CallFacts<'a>,

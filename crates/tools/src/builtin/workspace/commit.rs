@@ -1,4 +1,4 @@
-//! Changes of files, all of them or none.
+//! Changes of files, atomically.
 
 use std::{
     fs::File,
@@ -17,19 +17,19 @@ use super::{
 };
 use countersign_engine::tool::ToolError;
 
-/// Of a file's mode, what a new one gets: never another user's rights by setuid.
+/// The mode bits that a new file gets: never another user's rights by setuid.
 const PERMISSIONS: u32 = 0o777;
 
-/// What becomes of one file.
+/// A change of one file.
 #[derive(Clone, Debug)]
 pub(in super::super) struct Change {
     /// Which.
     pub(in super::super) place: Place,
-    /// As it was when the change was made up. If it is not so any more, nothing is written.
+    /// Its state when the change was computed. If it differs by now, nothing is written.
     pub(in super::super) before: There,
-    /// Its text from now on; `None`: it is removed.
+    /// Its new text; `None`: it is removed.
     pub(in super::super) after: Option<String>,
-    /// The mode that a new file takes over from another, which it was moved from.
+    /// The file that was moved, whose mode a new file takes over.
     pub(in super::super) like: Option<Stamp>,
 }
 
@@ -56,11 +56,11 @@ impl There {
 }
 
 impl Workspace {
-    /// Makes up changes and makes them, with nothing else that does so on this workspace in between: what one call of an
-    /// answer has changed, the next one changes further.
+    /// Computes and makes changes without any other change of this workspace in between: a later call of an answer
+    /// builds on the earlier one's changes.
     ///
     /// # Errors
-    /// What `make` says, and see [`Workspace::commit`].
+    /// Errors of `make`, and see [`Workspace::commit`].
     pub(in super::super) fn change<T>(
         &self,
         going: &Going,
@@ -73,11 +73,11 @@ impl Workspace {
     }
 
     /// Makes all changes, or none: everything is checked and written beside the files before the first of them changes.
-    /// Each file changes at once; who reads it sees the text before or the text after.
+    /// Each file is replaced atomically; readers see the text before or the text after.
     ///
     /// # Errors
-    /// Something is not as it was, or cannot be written. Then all files are as they were; should putting one back fail
-    /// too, the error says which.
+    /// Something has changed meanwhile, or cannot be written. All files are then restored; should restoring one fail
+    /// too, the error names it.
     pub(super) fn commit(&self, changes: Vec<Change>, going: &Going) -> Result<(), ToolError> {
         for change in &changes {
             if let Some(text) = change.after.as_ref().filter(|text| text.len() > FILE_BYTES) {
@@ -109,20 +109,20 @@ impl Workspace {
     }
 }
 
-/// A change on its way: its folder is open, its text is written beside it.
+/// A change in progress: its folder is open, its text is written beside it.
 struct Step {
     change: Change,
     folder: OwnedFd,
-    /// A name of our own in the same folder: of the text to come, or of what was removed.
+    /// A unique name in the same folder: of the new text, or of what was removed.
     aside: String,
     applied: bool,
-    /// What was moved aside could not be put back, and must not be lost.
+    /// What was moved aside could not be restored, and must not be lost.
     kept: bool,
 }
 
 struct Commit {
     steps: Vec<Step>,
-    /// Folders that were made on the way, each with the folder it is in.
+    /// New folders, each with its parent.
     made: Vec<(OwnedFd, String)>,
 }
 
@@ -146,7 +146,7 @@ impl Commit {
         Ok(step)
     }
 
-    /// Opens the folder of a new file, with those on the way that are not there yet.
+    /// Opens the folder of a new file, creating missing ones.
     fn make_way(&mut self, workspace: &Workspace, place: &Place) -> Result<OwnedFd, ToolError> {
         let mut folder = workspace.folder(&[])?;
         for (i, part) in place.folders().iter().enumerate() {
@@ -170,7 +170,7 @@ impl Commit {
         Ok(folder)
     }
 
-    /// Takes back the changes before `failed`; says which could not be.
+    /// Undoes the changes before `failed`; returns those that could not be undone.
     fn undo(&mut self, failed: usize) -> Vec<String> {
         let mut lost = Vec::new();
         for step in self.steps[..failed].iter_mut().rev() {
@@ -183,13 +183,13 @@ impl Commit {
 }
 
 impl Drop for Commit {
-    /// Nothing of ours is left behind, whatever happened.
+    /// No temporary file is left behind, whatever happened.
     fn drop(&mut self) {
         for step in self.steps.iter().filter(|step| !step.kept) {
             let _ = unlinkat(&step.folder, step.aside.as_str(), AtFlags::empty());
         }
         for (above, name) in self.made.iter().rev() {
-            // One that others have put something in meanwhile stays.
+            // A new folder stays if others have put something in it meanwhile.
             let _ = unlinkat(above, name.as_str(), AtFlags::REMOVEDIR);
         }
     }
@@ -200,7 +200,7 @@ impl Step {
         self.change.place.name()
     }
 
-    /// Whether the file still is as it was.
+    /// Checks that the file has not changed.
     fn check(&self) -> Result<(), ToolError> {
         let place = &self.change.place;
         let now = match statat(&self.folder, self.name(), AtFlags::SYMLINK_NOFOLLOW) {
@@ -222,7 +222,7 @@ impl Step {
     fn write_aside(&self, bytes: &[u8]) -> Result<(), ToolError> {
         let place = &self.change.place;
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        // The system takes away what a new file's mode may not have.
+        // The umask applies to a new file's mode.
         let new = Mode::from_raw_mode(0o666);
         let file = openat(&self.folder, self.aside.as_str(), flags, new).map_err(|error| failed(place, error))?;
         let written = || -> io::Result<()> {
@@ -242,7 +242,7 @@ impl Step {
     fn apply(&mut self) -> Result<(), ToolError> {
         self.check()?;
         let done = match (&self.change.after, &self.change.before) {
-            // Moved aside, so that it can be put back.
+            // Moved aside, so that it can be restored.
             (None, _) => renameat(&self.folder, self.name(), &self.folder, self.aside.as_str()),
             (Some(_), There::Nothing) => self.place_new(),
             (Some(_), _) => renameat(&self.folder, self.aside.as_str(), &self.folder, self.name()),
@@ -255,7 +255,7 @@ impl Step {
         Ok(())
     }
 
-    /// Gives a new file its name, if nothing else has it.
+    /// Gives a new file its name, unless it is taken.
     fn place_new(&self) -> Result<(), Errno> {
         match linkat(&self.folder, self.aside.as_str(), &self.folder, self.name(), AtFlags::empty()) {
             Ok(()) => {
@@ -263,7 +263,7 @@ impl Step {
                 Ok(())
             }
             Err(Errno::EXIST) => Err(Errno::EXIST),
-            // Not every file system has links; that the name is free was looked at a moment ago.
+            // Not every file system has hard links; that the name is free was checked a moment ago.
             Err(_) => renameat(&self.folder, self.aside.as_str(), &self.folder, self.name()),
         }
     }
@@ -279,7 +279,7 @@ impl Step {
                 self.write_aside(before.text.as_bytes()).is_ok()
                     && renameat(&self.folder, self.aside.as_str(), &self.folder, self.name()).is_ok()
             }
-            // What is no text is only written over by a call that changes nothing else.
+            // A file that is not text is only overwritten by a call that changes nothing else.
             (Some(_), There::Other(..)) => false,
         };
         self.applied = !done;

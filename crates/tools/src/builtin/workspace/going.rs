@@ -1,4 +1,4 @@
-//! Work on files, away from the threads that must not block, given up when the call is.
+//! File work, off the threads that must not block, cancelled with its call.
 
 use std::sync::{
     Arc,
@@ -10,16 +10,16 @@ use tokio::sync::Semaphore;
 
 use countersign_engine::tool::ToolError;
 
-/// Places for work on files: more at one time would take memory, and time from everything else, without being faster.
+/// Slots for file work: more at a time would take memory, and time from everything else, without being faster.
 static PLACES: Semaphore = Semaphore::const_new(limits::FILE_WORK);
 
-/// Whether a call goes on: once it was given up, nothing is written any more.
+/// Whether a call is still wanted: once it is cancelled, nothing more is written.
 #[derive(Clone, Debug, Default)]
 pub(in super::super) struct Going(Arc<AtomicBool>);
 
 impl Going {
     /// # Errors
-    /// The call was given up.
+    /// The call was cancelled.
     pub(in super::super) fn check(&self) -> Result<(), ToolError> {
         if self.0.load(Ordering::SeqCst) { Err(ToolError::new("the call was cancelled")) } else { Ok(()) }
     }
@@ -33,8 +33,7 @@ impl Drop for GiveUp {
     }
 }
 
-/// Does work that blocks, when there is a [place](PLACES) for it. Dropping the future leaves the work to find out that it was
-/// given up.
+/// Does blocking work once there is a [slot](PLACES) for it. Dropping the future cancels the work cooperatively.
 pub(in super::super) async fn blocking<T: Send + 'static>(
     work: impl FnOnce(&Going) -> Result<T, ToolError> + Send + 'static,
 ) -> Result<T, ToolError> {
@@ -43,13 +42,13 @@ pub(in super::super) async fn blocking<T: Send + 'static>(
     // It is never closed.
     let place = PLACES.acquire().await.ok();
     let work = move || {
-        // Until the work ends, also where nobody waits for it any more.
+        // Held until the work ends, even if its caller is gone.
         let _place = place;
         work(&going)
     };
     tokio::task::spawn_blocking(work)
         .await
-        .unwrap_or_else(|_| Err(ToolError::new("the work on the file broke off; it may have done a part")))
+        .unwrap_or_else(|_| Err(ToolError::new("the work on the file was aborted; it may be partly done")))
 }
 
 #[cfg(test)]
@@ -58,7 +57,7 @@ mod tests {
 
     use super::*;
 
-    /// The rest waits without a thread: whatever else the process does goes on meanwhile.
+    /// The rest waits without a thread, and does not hold up the rest of the process.
     #[tokio::test]
     async fn r9_work_on_files_has_a_bounded_number_of_threads_and_holds_up_nothing_else() {
         let (now, most, go) =

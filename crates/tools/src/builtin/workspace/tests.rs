@@ -69,7 +69,7 @@ fn s12_no_link_is_followed_wherever_it_points() {
 }
 
 #[test]
-fn s12_what_is_no_regular_file_is_refused() {
+fn s12_only_regular_files_are_accepted() {
     let (_folder, workspace) = workspace();
     let at = |name: &str| workspace.path().join(name);
     fs::create_dir(at("folder")).expect("folder");
@@ -87,7 +87,7 @@ fn s12_what_is_no_regular_file_is_refused() {
 }
 
 #[test]
-fn s12_huge_and_binary_files_are_told_and_not_read() {
+fn s12_huge_and_binary_files_are_refused_unread() {
     let (_folder, workspace) = workspace();
     let at = |name: &str| workspace.path().join(name);
     fs::File::create(at("huge")).expect("file").set_len(1 << 40).expect("length");
@@ -105,7 +105,7 @@ fn s12_huge_and_binary_files_are_told_and_not_read() {
 }
 
 #[test]
-fn s12_a_change_of_something_that_is_different_now_is_refused() {
+fn s12_a_change_of_a_file_that_changed_meanwhile_is_refused() {
     let (_folder, workspace) = workspace();
     write(&workspace, "a", "one").expect("a");
     let seen = workspace.look(&place("a")).expect("look");
@@ -121,18 +121,18 @@ fn s12_a_change_of_something_that_is_different_now_is_refused() {
         assert!(error.contains(told), "{error}");
         assert_eq!(fs::read_to_string(workspace.path().join(path)).expect("read"), "theirs");
     }
-    // Nor is anything left behind.
+    // Nothing is left behind either.
     assert_eq!(names(&workspace), ["a", "b"]);
 }
 
 #[test]
-fn s12_changes_that_fail_half_way_are_taken_back() {
+fn s12_changes_that_fail_half_way_are_undone() {
     let (_folder, workspace) = workspace();
     for name in ["a", "b", "c"] {
         write(&workspace, name, name).expect(name);
     }
     let found = |name: &str| workspace.text(&place(name)).expect("found");
-    // The last one cannot be: its folder has become a file by then.
+    // The last one fails: its folder has become a file by then.
     let changes = vec![
         Change::write(place("a"), There::Text(found("a")), "new".to_owned()),
         Change::remove(place("b"), found("b")),
@@ -148,7 +148,7 @@ fn s12_changes_that_fail_half_way_are_taken_back() {
 }
 
 #[tokio::test]
-async fn a_call_that_was_given_up_writes_nothing() {
+async fn a_cancelled_call_writes_nothing() {
     let (_folder, workspace) = workspace();
     let (begun, has_begun) = std::sync::mpsc::channel();
     let (go_on, goes_on) = std::sync::mpsc::channel::<()>();
@@ -171,7 +171,7 @@ async fn a_call_that_was_given_up_writes_nothing() {
     assert!(names(&workspace).is_empty());
 }
 
-/// While the folder and the file are changed for links to outside and back, thousands of times.
+/// While the folder and the file are replaced by links to outside and back, thousands of times.
 #[test]
 fn s12_links_that_come_and_go_never_lead_outside() {
     use std::sync::atomic::{AtomicBool, Ordering};
@@ -218,7 +218,7 @@ fn s12_links_that_come_and_go_never_lead_outside() {
         stop.store(true, Ordering::Relaxed);
     });
     assert_eq!(shown_outside, 0);
-    // Nobody else writes there: what was changed once stays changed.
+    // Nothing else writes there: what was changed once stays changed.
     assert_eq!(fs::read_to_string(outside.join("file")).expect("read"), "outside");
     assert_eq!(fs::read_dir(&outside).expect("read").count(), 1);
     assert!(written > 0 && refused > 0, "{written} written, {refused} refused: both sides must have had their turn");
