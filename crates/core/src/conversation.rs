@@ -433,13 +433,13 @@ impl Conversation {
                 self.active = false;
                 // A later answer must not take blocks of an answer that never came.
                 self.shown.clear();
-                self.broken_off = ended.partial.as_ref().and_then(said).or(self.broken_off.take());
+                self.broken_off = ended.partial.as_ref().and_then(said).or_else(|| self.broken_off.take());
                 self.keep_broken_off();
             }
             Record::TurnFailed(failed) => {
                 self.active = false;
                 self.shown.clear();
-                self.broken_off = failed.partial.as_ref().and_then(said).or(self.broken_off.take());
+                self.broken_off = failed.partial.as_ref().and_then(said).or_else(|| self.broken_off.take());
             }
             Record::Retried(_) if self.run == 0 => self.active = true,
             Record::Compressed(compressed) => self.compress(compressed),

@@ -8,7 +8,7 @@ use countersign_core::{
         draft::{Draft, Transition},
         failure::Turn,
         record::{Block, Compressed, ModelResponded, ToolUse},
-        state::{State, Status},
+        state::State,
     },
     refusal::{Code, Refusal},
 };

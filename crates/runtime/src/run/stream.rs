@@ -16,7 +16,7 @@ use std::{collections::BTreeSet, sync::Arc, task::Poll};
 use countersign_core::{
     conversation::{Answer, Message},
     journal::{
-        draft::{Catalog as _, Draft},
+        draft::Draft,
         failure::Turn,
         record::{Block, Cut, ModelResponded, ToolUse, Usage},
         state::{Call, Phase, State},

@@ -14,7 +14,7 @@ use countersign_core::{
     journal::{
         record::{Action, Interrupted, Kind, Record, records},
         run::Raw,
-        state::{Open, Phase},
+        state::Open,
     },
     refusal::Refusal,
 };

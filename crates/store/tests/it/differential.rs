@@ -327,7 +327,7 @@ fn transition(driven: &Driven, op: Op, now: Millis, subject: Option<&str>) -> Op
             let outcome = if well { Ok("done".to_owned()) } else { Err("broken".to_owned()) };
             driven.draft(now).call_finished(call, 1, outcome, &Anything)
         }
-        Op::Recover => driven.draft(now).recover(&Anything),
+        Op::Recover => driven.draft(now).recover(&std::collections::BTreeSet::new(), &Anything),
         Op::Fail => running.then(|| driven.draft(now).fail("model_error", "broken".to_owned(), None, &Anything)),
         Op::StaleAppend => {
             let mut stale = Driven::new(&driven.id);
