@@ -178,25 +178,30 @@ impl Write {
         if self.told.is_empty() {
             return Ok(());
         }
-        let newest = "SELECT n, hash FROM audit ORDER BY n DESC LIMIT 1";
-        let last: Option<(i64, Vec<u8>)> = find(conn, newest, [], |r| Ok((r.get(0)?, r.get(1)?)))?;
-        let mut last = match last {
-            Some((n, hash)) => {
+        let newest = "SELECT n, hash, tenants_since FROM audit ORDER BY n DESC LIMIT 1";
+        let last: Option<(i64, Vec<u8>, Option<i64>)> =
+            find(conn, newest, [], |r| Ok((r.get(0)?, r.get(1)?, r.get(2)?)))?;
+        let (mut last, since) = match last {
+            Some((n, hash, since)) => {
                 let n = u64::try_from(n).map_err(|_| StoreError::Corrupt(format!("audit record {n} has no number")))?;
-                Anchor { n, hash: audit::hex(&rows::audit_hash(values, n, hash)) }
+                (Anchor { n, hash: audit::hex(&rows::audit_hash(values, n, hash)) }, since)
             }
-            None => Anchor::start(),
+            None => (Anchor::start(), None),
         };
+        let tenant = &self.summary.tenant;
+        let since = since.or_else(|| tenant.as_ref().map(|_| audit_key(last.n + 1)));
         for body in &self.told {
             let n = last.n + 1;
             let hash = audit::hash(&last.hash, n, body);
             let stored = params![
-                i64::try_from(n).unwrap_or(i64::MAX),
+                audit_key(n),
                 values.bytes(Place::AuditHash { n }, hash.as_bytes())?,
                 values.text(Place::Audit { n }, body.clone())?,
-                self.summary.tenant,
+                tenant,
+                since,
             ];
-            run(conn, "INSERT INTO audit (n, hash, body, tenant) VALUES (?1, ?2, ?3, ?4)", stored)?;
+            let sql = "INSERT INTO audit (n, hash, body, tenant, tenants_since) VALUES (?1, ?2, ?3, ?4, ?5)";
+            run(conn, sql, stored)?;
             last = Anchor { n, hash: hash.to_string() };
         }
         Ok(())
@@ -279,6 +284,11 @@ impl Indexed {
         }
         Ok(())
     }
+}
+
+/// The key of an audit record.
+fn audit_key(n: u64) -> i64 {
+    i64::try_from(n).unwrap_or(i64::MAX)
 }
 
 /// Whether there may be a new session of this id.

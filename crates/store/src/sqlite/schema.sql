@@ -116,14 +116,16 @@ CREATE INDEX rules_role ON rules (tenant, role, made_at) WHERE role IS NOT NULL;
 
 -- What people were asked and decided, chained by hashes. Unlike the other tables it is not read from the journal
 -- again: it stays when a session is deleted, and nothing in it is ever changed. The body of a record says the tenant
--- too: the column only finds it.
+-- too: the column only finds it. `tenants_since` is the number of the first record that has a tenant, in that one and all
+-- after it: those before are nobody's but of who has none, and are in no index, so a store without tenants writes none.
 CREATE TABLE audit (
-    n      INTEGER PRIMARY KEY,
-    hash   BLOB NOT NULL,
-    body   ANY NOT NULL,
-    tenant TEXT
+    n             INTEGER PRIMARY KEY,
+    hash          BLOB NOT NULL,
+    body          ANY NOT NULL,
+    tenant        TEXT,
+    tenants_since INTEGER
 ) STRICT;
-CREATE INDEX audit_tenant ON audit (tenant);
+CREATE INDEX audit_tenant ON audit (tenant) WHERE tenants_since IS NOT NULL;
 
 -- What a sealed store is sealed with; both tables are empty in a plain one. `name` is the store's own random name, to
 -- which every sealed value is bound. `mixed` is there while plain values are being sealed, or sealed ones opened.
