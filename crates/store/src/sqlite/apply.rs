@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use countersign_core::{
     audit::{self, Anchor},
-    journal::{checkpoint::FOLD_VERSION, record::Millis},
+    journal::{checkpoint::FOLD_VERSION, record::Millis, state::Status},
 };
 use rusqlite::{Connection, params, types::Value};
 
@@ -14,7 +14,7 @@ use super::{
         index::{self, Change, Claim, Claimant},
         seal::Place,
     },
-    rows, rules,
+    rows, rules, running,
     schema::key,
     sealing::{Ending, Values},
     statement::{find, resolution_name, run},
@@ -113,7 +113,7 @@ impl Write {
     pub(super) fn apply(&self, conn: &Connection, values: &Values) -> Result<(), StoreError> {
         let session = self.check(conn)?;
         let Summary { agent, subject, tenant, status, created_at, updated_at, .. } = &self.summary;
-        let (last, status, title) = (self.last()?, status.name(), &self.title);
+        let (last, title) = (self.last()?, &self.title);
         let session = match session {
             Some(known) => {
                 self.update(conn, &known)?;
@@ -127,8 +127,22 @@ impl Write {
                     Some(number) if unfinished::end(conn, number)? => number,
                     Some(_) => return Err(StoreError::Failed("the copied past is not there".to_owned())),
                 };
-                let values =
-                    params![row, id, last, agent, subject, tenant, title, status, created_at, updated_at, pending];
+                let values = params![
+                    row,
+                    id,
+                    last,
+                    agent,
+                    subject,
+                    tenant,
+                    title,
+                    status.name(),
+                    created_at,
+                    updated_at,
+                    pending
+                ];
+                if *status == Status::Running {
+                    running::mark(conn, row)?;
+                }
                 run(
                     conn,
                     "INSERT INTO sessions
@@ -162,6 +176,9 @@ impl Write {
         run(conn, "UPDATE sessions SET pos = ?2, agent = ?3, title = ?4, pending = ?5 WHERE row = ?1", values)?;
         if known.status != status.name() {
             run(conn, "UPDATE sessions SET status = ?2 WHERE row = ?1", params![known.row, status.name()])?;
+            if *status == Status::Running {
+                running::mark(conn, known.row)?;
+            }
         }
         if known.updated_at != *updated_at {
             run(conn, "UPDATE sessions SET updated_at = ?2 WHERE row = ?1", params![known.row, updated_at])?;
@@ -320,6 +337,7 @@ pub(super) fn delete(conn: &Connection, session_id: &str) -> Result<Option<i64>,
         "DELETE FROM snapshots WHERE session = ?1",
         "DELETE FROM requests WHERE session = ?1",
         "DELETE FROM reviewers WHERE session = ?1",
+        "DELETE FROM running WHERE session = ?1",
     ] {
         run(conn, sql, [session])?;
     }

@@ -188,13 +188,6 @@ pub(super) fn due(conn: &Connection, now: Millis, limit: usize) -> Result<Vec<Du
     Ok(earliest)
 }
 
-/// See [`super::super::Store::running`].
-pub(super) fn running(conn: &Connection) -> Result<Vec<Arc<str>>, StoreError> {
-    all(conn, "SELECT id FROM sessions INDEXED BY sessions_running WHERE status = 'running' ORDER BY id", [], |r| {
-        r.get(0)
-    })
-}
-
 /// See [`super::super::Store::audit`]. What is no record, or not what was sealed, is given as one whose hash cannot be
 /// right: naming it is the reader's.
 pub(super) fn audit(

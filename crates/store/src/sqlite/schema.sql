@@ -18,7 +18,9 @@ CREATE TABLE sessions (
 ) STRICT;
 CREATE INDEX sessions_used ON sessions (updated_at);
 CREATE INDEX sessions_subject ON sessions (tenant, subject, updated_at) WHERE subject IS NOT NULL;
-CREATE INDEX sessions_running ON sessions (row) WHERE status = 'running';
+
+-- The sessions that are running, and some that were: those are forgotten when the log is written back.
+CREATE TABLE running (session INTEGER PRIMARY KEY) STRICT;
 
 -- The last number that was given to a session or a copy. None is given twice: what is still to be done about one that is
 -- gone must never meet another.

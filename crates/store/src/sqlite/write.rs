@@ -25,7 +25,7 @@ use super::{
     super::{Durability, StoreError},
     apply::{self, Write},
     copy::Piece,
-    log,
+    log, running,
     schema::error,
     sealing::Values,
     statement::run,
@@ -251,6 +251,12 @@ fn write(conn: Connection, values: &Values, waiting: &mpsc::Receiver<Job>, broke
             tracing::warn!("it is not known what is left of deleted sessions and of copies that have not ended: {e}")
         }
     }
+    // A process that writes little never writes the log back.
+    match thread.forget() {
+        Ok(()) => {}
+        Err(StoreError::Closed(why)) => broken.close(&thread.conn, why),
+        Err(e) => tracing::warn!("sessions that are not running any more could not be forgotten: {e}"),
+    }
     let mut group = Vec::new();
     loop {
         let due = thread.unsynced.map(|since| since + UNSYNCED);
@@ -380,7 +386,8 @@ impl<'w> Thread<'w> {
             } else {
                 Ok(())
             };
-            match looks.and_then(|()| log::write_back(&self.conn, self.most)) {
+            let forgotten = looks.and_then(|()| if log::is_long(self.most) { self.forget() } else { Ok(()) });
+            match forgotten.and_then(|()| log::write_back(&self.conn, self.most)) {
                 Ok(()) => {}
                 Err(StoreError::Closed(why)) => {
                     self.broken.close(&self.conn, format!("the log could not be written back: {why}"))
@@ -389,6 +396,12 @@ impl<'w> Thread<'w> {
             }
         }
         self.groups = self.groups.wrapping_add(1);
+    }
+
+    /// Forgets which sessions were running. A crash that takes it back only has it done again.
+    fn forget(&mut self) -> Result<(), StoreError> {
+        wait_for_disk(&self.conn, &mut self.waits_for_disk, false)?;
+        running::forget(&self.conn)
     }
 
     /// Removes some of what is left if that was long ago: under a load that never ends there is no time for it.
