@@ -1,5 +1,6 @@
 //! `cargo xtask`: tasks for the whole repository, one file a command.
 
+mod apt;
 mod bench;
 mod built;
 mod chromium;
@@ -14,6 +15,7 @@ mod python;
 mod security;
 mod stamp;
 mod test;
+mod valgrind;
 mod web;
 
 use std::{

@@ -13,7 +13,7 @@ use crate::{
     failures::Failures,
     npm,
     process::{self, cargo, program, say},
-    python, web,
+    python, valgrind, web,
 };
 
 /// The steps so far.
@@ -87,6 +87,7 @@ const ENVIRONMENTS: [&str; 4] = ["clients", "mcp", "mcp-sdk-1", "sdks"];
 const LARGE: &str = "litellm";
 const PROXY: &str = "a proxy before models, from PyPI";
 const BROWSER: &str = "a browser";
+const COUNTER: &str = "what counts instructions";
 /// What other crates of a user's program may enable in serde_json beyond what genai does.
 const SERDE_JSON: &str = "serde_json/arbitrary_precision,serde_json/unbounded_depth";
 
@@ -108,7 +109,8 @@ pub(crate) fn run(places: &Places, all: bool) -> Outcome {
         let fetched = scope.spawn(|| {
             let others = timed(OTHERS, || npm::install(places, "tests/third-party"));
             let python = timed(PYTHON, || ENVIRONMENTS.iter().try_for_each(|name| python::install(places, name)));
-            (others, python, timed(BROWSER, || chromium::ensure(places).map(|found| browser = Some(found))))
+            let found = timed(BROWSER, || chromium::ensure(places).map(|found| browser = Some(found)));
+            (others, python, found, timed(COUNTER, || valgrind::ensure(places)))
         });
         let rust = steps.step_after(&[(console, CONSOLE)], RUST, || {
             // The same command as the tests below, so that nothing is built twice: it includes the programs that they
@@ -116,8 +118,12 @@ pub(crate) fn run(places: &Places, all: bool) -> Outcome {
             process::run(cargo(&places.root).args(["test", "--no-run", "--workspace", "--features", FEATURES]))
         });
         match fetched.join() {
-            Ok((others, python, browser)) => {
-                (rust, steps.take(OTHERS, others), steps.take(PYTHON, python), steps.take(BROWSER, browser))
+            Ok((others, python, browser, counter)) => {
+                let (others, python) = (steps.take(OTHERS, others), steps.take(PYTHON, python));
+                let browser = steps.take(BROWSER, browser);
+                // Without it the benchmarks' own test counts nothing.
+                steps.take(COUNTER, counter);
+                (rust, others, python, browser)
             }
             Err(panic) => std::panic::resume_unwind(panic),
         }

@@ -119,7 +119,8 @@ impl Entries {
             if self.records.is_empty() {
                 return Err("nothing happens in it");
             }
-            let (pos, at, records) = (self.next(), self.at, std::mem::take(&mut self.records));
+            // Most entries have one record: a list that grows makes room for four, each of them large.
+            let (pos, at, records) = (self.next(), self.at, self.records.drain(..).collect());
             self.list.push(Arc::new(Entry { pos, at, cursor: Cursor::default(), records }));
         }
         Ok(())

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use countersign_core::{
     audit::{self, Anchor},
-    journal::{checkpoint::FOLD_VERSION, record::Millis},
+    journal::{checkpoint::FOLD_VERSION, record::Millis, state::Status},
 };
 use rusqlite::{Connection, params, types::Value};
 
@@ -14,7 +14,7 @@ use super::{
         index::{self, Change, Claim, Claimant},
         seal::Place,
     },
-    rows, rules,
+    rows, rules, running,
     schema::key,
     sealing::{Ending, Values},
     statement::{find, resolution_name, run},
@@ -113,7 +113,7 @@ impl Write {
     pub(super) fn apply(&self, conn: &Connection, values: &Values) -> Result<(), StoreError> {
         let session = self.check(conn)?;
         let Summary { agent, subject, tenant, status, created_at, updated_at, .. } = &self.summary;
-        let (last, status, title) = (self.last()?, status.name(), &self.title);
+        let (last, title) = (self.last()?, &self.title);
         let session = match session {
             Some(known) => {
                 self.update(conn, &known)?;
@@ -127,8 +127,22 @@ impl Write {
                     Some(number) if unfinished::end(conn, number)? => number,
                     Some(_) => return Err(StoreError::Failed("the copied past is not there".to_owned())),
                 };
-                let values =
-                    params![row, id, last, agent, subject, tenant, title, status, created_at, updated_at, pending];
+                let values = params![
+                    row,
+                    id,
+                    last,
+                    agent,
+                    subject,
+                    tenant,
+                    title,
+                    status.name(),
+                    created_at,
+                    updated_at,
+                    pending
+                ];
+                if *status == Status::Running {
+                    running::mark(conn, row)?;
+                }
                 run(
                     conn,
                     "INSERT INTO sessions
@@ -162,6 +176,9 @@ impl Write {
         run(conn, "UPDATE sessions SET pos = ?2, agent = ?3, title = ?4, pending = ?5 WHERE row = ?1", values)?;
         if known.status != status.name() {
             run(conn, "UPDATE sessions SET status = ?2 WHERE row = ?1", params![known.row, status.name()])?;
+            if *status == Status::Running {
+                running::mark(conn, known.row)?;
+            }
         }
         if known.updated_at != *updated_at {
             run(conn, "UPDATE sessions SET updated_at = ?2 WHERE row = ?1", params![known.row, updated_at])?;
@@ -178,25 +195,30 @@ impl Write {
         if self.told.is_empty() {
             return Ok(());
         }
-        let newest = "SELECT n, hash FROM audit ORDER BY n DESC LIMIT 1";
-        let last: Option<(i64, Vec<u8>)> = find(conn, newest, [], |r| Ok((r.get(0)?, r.get(1)?)))?;
-        let mut last = match last {
-            Some((n, hash)) => {
+        let newest = "SELECT n, hash, tenants_since FROM audit ORDER BY n DESC LIMIT 1";
+        let last: Option<(i64, Vec<u8>, Option<i64>)> =
+            find(conn, newest, [], |r| Ok((r.get(0)?, r.get(1)?, r.get(2)?)))?;
+        let (mut last, since) = match last {
+            Some((n, hash, since)) => {
                 let n = u64::try_from(n).map_err(|_| StoreError::Corrupt(format!("audit record {n} has no number")))?;
-                Anchor { n, hash: audit::hex(&rows::audit_hash(values, n, hash)) }
+                (Anchor { n, hash: audit::hex(&rows::audit_hash(values, n, hash)) }, since)
             }
-            None => Anchor::start(),
+            None => (Anchor::start(), None),
         };
+        let tenant = &self.summary.tenant;
+        let since = since.or_else(|| tenant.as_ref().map(|_| audit_key(last.n + 1)));
         for body in &self.told {
             let n = last.n + 1;
             let hash = audit::hash(&last.hash, n, body);
             let stored = params![
-                i64::try_from(n).unwrap_or(i64::MAX),
+                audit_key(n),
                 values.bytes(Place::AuditHash { n }, hash.as_bytes())?,
                 values.text(Place::Audit { n }, body.clone())?,
-                self.summary.tenant,
+                tenant,
+                since,
             ];
-            run(conn, "INSERT INTO audit (n, hash, body, tenant) VALUES (?1, ?2, ?3, ?4)", stored)?;
+            let sql = "INSERT INTO audit (n, hash, body, tenant, tenants_since) VALUES (?1, ?2, ?3, ?4, ?5)";
+            run(conn, sql, stored)?;
             last = Anchor { n, hash: hash.to_string() };
         }
         Ok(())
@@ -281,6 +303,11 @@ impl Indexed {
     }
 }
 
+/// The key of an audit record.
+fn audit_key(n: u64) -> i64 {
+    i64::try_from(n).unwrap_or(i64::MAX)
+}
+
 /// Whether the id is free for a new session.
 pub(super) fn check_free(conn: &Connection, session_id: &str) -> Result<(), StoreError> {
     rows::check_not_deleted(conn, session_id)?;
@@ -310,6 +337,7 @@ pub(super) fn delete(conn: &Connection, session_id: &str) -> Result<Option<i64>,
         "DELETE FROM snapshots WHERE session = ?1",
         "DELETE FROM requests WHERE session = ?1",
         "DELETE FROM reviewers WHERE session = ?1",
+        "DELETE FROM running WHERE session = ?1",
     ] {
         run(conn, sql, [session])?;
     }

@@ -313,21 +313,27 @@ fn unreadable(column: usize, what: String) -> rusqlite::Error {
 #[cfg(test)]
 mod tests {
     use super::{
-        super::{SqliteOptions, schema},
+        super::{SqliteOptions, rows, schema},
         *,
     };
+
+    /// How SQLite goes about a query, with its parameters left open.
+    fn plan(conn: &Connection, sql: &str) -> Vec<String> {
+        let mut query = conn.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).expect(sql);
+        let mut steps = query.raw_query();
+        let mut plan = Vec::new();
+        while let Some(step) = steps.next().expect("a step") {
+            plan.push(step.get::<_, String>(3).expect("a text"));
+        }
+        plan
+    }
 
     impl Query {
         /// Fails unless SQLite searches by index, in the list's order; `walks` is the scan it may use for those who may
         /// see all rows.
         pub(in super::super) fn check_plan(&self, conn: &Connection, order: &str, walks: Option<&str>) {
             let sql = self.sql(order);
-            let mut query = conn.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).expect(&sql);
-            let mut steps = query.raw_query();
-            let mut plan = Vec::new();
-            while let Some(step) = steps.next().expect("a step") {
-                plan.push(step.get::<_, String>(3).expect("a text"));
-            }
+            let plan = plan(conn, &sql);
             let harmless = |step: &String| {
                 // Scans of JSON lists: a person's roles, a row's tools.
                 step.starts_with("SEARCH ") || step.ends_with("VIRTUAL TABLE INDEX 1:") || !step.starts_with("SCAN ")
@@ -413,8 +419,10 @@ mod tests {
     #[test]
     fn r9_a_tenants_audit_log_is_found_by_its_index() {
         let (_dir, conn) = conn();
-        let sql = format!("EXPLAIN QUERY PLAN {}", super::super::rows::AUDIT_OF);
-        let plan: String = conn.query_row(&sql, [9, 9, 9], |row| row.get(3)).expect("a plan");
-        assert_eq!(plan, "SEARCH audit USING INDEX audit_tenant (tenant=? AND rowid>?)");
+        assert_eq!(plan(&conn, rows::AUDIT_OF), ["SEARCH audit USING INDEX audit_tenant (tenant=? AND rowid>?)"]);
+        // What is before the first record of a tenant is in no index; the scan ends with the newest record.
+        let before =
+            ["SEARCH audit USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)", "SCALAR SUBQUERY 1", "SCAN audit"];
+        assert_eq!(plan(&conn, rows::AUDIT_BEFORE_TENANTS), before);
     }
 }

@@ -57,9 +57,14 @@ pub(super) fn bound(conn: &Connection) -> Result<i64, StoreError> {
     Ok(most)
 }
 
+/// Whether this thread's last commit has left the log with at least `most` pages.
+pub(super) fn is_long(most: i64) -> bool {
+    LENGTH.get() >= most
+}
+
 /// Checkpoints if the log has at least `most` pages, as far as readers allow.
 pub(super) fn write_back(conn: &Connection, most: i64) -> Result<(), StoreError> {
-    if LENGTH.get() < most {
+    if !is_long(most) {
         return Ok(());
     }
     conn.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(())).map_err(|e| error(&e))

@@ -13,6 +13,7 @@ mod read;
 mod rekey;
 mod rows;
 mod rules;
+mod running;
 mod schema;
 mod sealing;
 mod statement;
@@ -291,7 +292,7 @@ impl Store for SqliteStore {
     }
 
     fn running(&self) -> BoxFuture<'_, Result<Vec<Arc<str>>, StoreError>> {
-        async move { self.lanes()?.lists.read(move |conn| rows::running(conn)).await }.boxed()
+        async move { self.lanes()?.lists.read(move |conn| running::list(conn)).await }.boxed()
     }
 
     fn audit(&self, after: u64, limit: usize) -> BoxFuture<'_, Result<Vec<AuditRecord>, StoreError>> {

@@ -11,7 +11,7 @@ use countersign_core::{
         state::State,
     },
 };
-use rusqlite::{Connection, TransactionBehavior, params, types::Value};
+use rusqlite::{Connection, Row, TransactionBehavior, params, types::Value};
 use serde_json::value::RawValue;
 
 use super::{
@@ -188,13 +188,6 @@ pub(super) fn due(conn: &Connection, now: Millis, limit: usize) -> Result<Vec<Du
     Ok(earliest)
 }
 
-/// See [`super::super::Store::running`].
-pub(super) fn running(conn: &Connection) -> Result<Vec<Arc<str>>, StoreError> {
-    all(conn, "SELECT id FROM sessions INDEXED BY sessions_running WHERE status = 'running' ORDER BY id", [], |r| {
-        r.get(0)
-    })
-}
-
 /// See [`super::super::Store::audit`]. What is not a record, or not what was sealed, is returned with a hash that
 /// cannot verify: it is up to the reader to name it.
 pub(super) fn audit(
@@ -219,9 +212,13 @@ pub(super) fn audit(
     Ok(records)
 }
 
-/// The records of a tenant, by their index.
+/// The records before the first that has a tenant.
+pub(super) const AUDIT_BEFORE_TENANTS: &str = "SELECT n, hash, body FROM audit
+ WHERE n > ?1 AND n < ifnull((SELECT tenants_since FROM audit ORDER BY n DESC LIMIT 1), 9223372036854775807)
+ ORDER BY n LIMIT ?2";
+/// The records of a tenant since then, by their index.
 pub(super) const AUDIT_OF: &str = "SELECT n, hash, body FROM audit INDEXED BY audit_tenant
- WHERE tenant IS ?3 AND n > ?1 ORDER BY n LIMIT ?2";
+ WHERE tenant IS ?3 AND tenants_since IS NOT NULL AND n > ?1 ORDER BY n LIMIT ?2";
 
 /// See [`super::super::Store::audit_of`].
 pub(super) fn audit_of(
@@ -232,8 +229,15 @@ pub(super) fn audit_of(
     limit: usize,
 ) -> Result<Vec<AuditRecord>, StoreError> {
     let (after, limit) = bounds(after, limit);
-    let rows: Vec<(i64, Vec<u8>, Value)> =
-        all(conn, AUDIT_OF, params![after, limit, tenant], |r| Ok((r.get(0)?, r.get(1)?, column(r, 2)?)))?;
+    let row = |r: &Row<'_>| Ok((r.get(0)?, r.get(1)?, column(r, 2)?));
+    let mut rows: Vec<(i64, Vec<u8>, Value)> = match tenant {
+        None => all(conn, AUDIT_BEFORE_TENANTS, params![after, limit], row)?,
+        Some(_) => Vec::new(),
+    };
+    let left = limit.saturating_sub(i64::try_from(rows.len()).unwrap_or(i64::MAX));
+    if left > 0 {
+        rows.extend(all(conn, AUDIT_OF, params![after, left, tenant], row)?);
+    }
     let read = |(n, hash, stored)| record(values, number(n)?, hash_before(conn, values, n)?, hash, stored);
     rows.into_iter().map(read).collect()
 }

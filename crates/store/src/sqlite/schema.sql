@@ -18,7 +18,9 @@ CREATE TABLE sessions (
 ) STRICT;
 CREATE INDEX sessions_used ON sessions (updated_at);
 CREATE INDEX sessions_subject ON sessions (tenant, subject, updated_at) WHERE subject IS NOT NULL;
-CREATE INDEX sessions_running ON sessions (row) WHERE status = 'running';
+
+-- The sessions that are running, and some that were: those are forgotten when the log is written back.
+CREATE TABLE running (session INTEGER PRIMARY KEY) STRICT;
 
 -- The last number that was given to a session or a copy. None is given twice: pending work on one that is gone must
 -- never touch another.
@@ -116,14 +118,16 @@ CREATE INDEX rules_role ON rules (tenant, role, made_at) WHERE role IS NOT NULL;
 
 -- What people were asked and decided, chained by hashes. Unlike the other tables it is never rebuilt from the journal:
 -- it stays when a session is deleted, and is append-only. The body of a record has the tenant too: the column is for
--- searching.
+-- searching. `tenants_since` is the number of the first record that has a tenant, in that one and all after it: earlier
+-- ones belong to no tenant and are in no index, so a store without tenants writes none.
 CREATE TABLE audit (
-    n      INTEGER PRIMARY KEY,
-    hash   BLOB NOT NULL,
-    body   ANY NOT NULL,
-    tenant TEXT
+    n             INTEGER PRIMARY KEY,
+    hash          BLOB NOT NULL,
+    body          ANY NOT NULL,
+    tenant        TEXT,
+    tenants_since INTEGER
 ) STRICT;
-CREATE INDEX audit_tenant ON audit (tenant);
+CREATE INDEX audit_tenant ON audit (tenant) WHERE tenants_since IS NOT NULL;
 
 -- The key state of a sealed store; both tables are empty in a plain one. `name` is the store's own random name, to
 -- which every sealed value is bound. `mixed` is set while plain values are being sealed, or sealed ones opened.

@@ -25,7 +25,7 @@ use super::{
     super::{Durability, StoreError},
     apply::{self, Write},
     copy::Piece,
-    log,
+    log, running,
     schema::error,
     sealing::Values,
     statement::run,
@@ -252,6 +252,12 @@ fn write(conn: Connection, values: &Values, waiting: &mpsc::Receiver<Job>, broke
             tracing::warn!("leftovers of deleted sessions and of unfinished copies could not be listed: {e}")
         }
     }
+    // A process that writes little never writes the log back.
+    match thread.forget() {
+        Ok(()) => {}
+        Err(StoreError::Closed(why)) => broken.close(&thread.conn, why),
+        Err(e) => tracing::warn!("sessions that are not running any more could not be forgotten: {e}"),
+    }
     let mut group = Vec::new();
     loop {
         let due = thread.unsynced.map(|since| since + UNSYNCED);
@@ -381,7 +387,8 @@ impl<'w> Thread<'w> {
             } else {
                 Ok(())
             };
-            match looks.and_then(|()| log::write_back(&self.conn, self.most)) {
+            let forgotten = looks.and_then(|()| if log::is_long(self.most) { self.forget() } else { Ok(()) });
+            match forgotten.and_then(|()| log::write_back(&self.conn, self.most)) {
                 Ok(()) => {}
                 Err(StoreError::Closed(why)) => {
                     self.broken.close(&self.conn, format!("the log could not be written back: {why}"))
@@ -390,6 +397,12 @@ impl<'w> Thread<'w> {
             }
         }
         self.groups = self.groups.wrapping_add(1);
+    }
+
+    /// Forgets which sessions were running. A crash that takes it back only has it done again.
+    fn forget(&mut self) -> Result<(), StoreError> {
+        wait_for_disk(&self.conn, &mut self.waits_for_disk, false)?;
+        running::forget(&self.conn)
     }
 
     /// Removes some leftovers if that was long ago: under a load that never ends there is no idle time for it.

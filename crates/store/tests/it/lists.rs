@@ -253,7 +253,18 @@ async fn x_nothing_of_another_tenant_is_listed(store: Tested) {
     assert_eq!(tenants, [of("north"), None, of("south"), of("north")]);
 }
 
+/// The numbers of a page of a tenant's audit log.
+async fn numbers(store: &Tested, tenant: Option<&str>, after: u64, limit: usize) -> Vec<u64> {
+    let page = store.audit_of(tenant, after, limit).await.expect("audit");
+    page.iter().map(|record| record.n).collect()
+}
+
 async fn x_the_audit_log_of_a_tenant_is_its_own_and_is_paged(store: Tested) {
+    // Before there is any tenant.
+    for early in ["e1", "e2"] {
+        waiting_in(&store, None, early, 0, "ann").await;
+    }
+    assert_eq!(numbers(&store, None, 0, 99).await, [1, 2]);
     // Few of many records are one tenant's.
     for i in 0..30 {
         let tenant = if i % 10 == 7 { Some("north") } else { Some("south") };
@@ -261,24 +272,26 @@ async fn x_the_audit_log_of_a_tenant_is_its_own_and_is_paged(store: Tested) {
     }
     waiting_in(&store, None, "none", 40, "ann").await;
     let whole = store.audit(0, 99).await.expect("audit");
-    assert_eq!(whole.len(), 31);
+    assert_eq!(whole.len(), 33);
     let north = store.audit_of(Some("north"), 0, 99).await.expect("audit");
-    assert_eq!(north.iter().map(|record| record.n).collect::<Vec<_>>(), [8, 18, 28]);
+    assert_eq!(north.iter().map(|record| record.n).collect::<Vec<_>>(), [10, 20, 30]);
     for record in &north {
         let at = usize::try_from(record.n).expect("small") - 1;
         assert_eq!((&record.hash, &record.prev), (&whole[at].hash, &whole[at].prev), "as in the whole log");
         assert!(record.body.get().contains("\"tenant\":\"north\""), "{}", record.body);
     }
-    let (mut paged, mut after) = (Vec::new(), 0);
-    loop {
-        let page = store.audit_of(Some("north"), after, 1).await.expect("page");
-        let Some(last) = page.last() else { break };
-        after = last.n;
-        paged.extend(page.iter().map(|record| record.n));
+    for (tenant, wanted) in [(Some("north"), [10, 20, 30]), (None, [1, 2, 33])] {
+        let (mut paged, mut after) = (Vec::new(), 0);
+        while let [n] = numbers(&store, tenant, after, 1).await[..] {
+            after = n;
+            paged.push(n);
+        }
+        assert_eq!(paged, wanted);
+        assert_eq!(numbers(&store, tenant, 0, 2).await, wanted[..2], "{tenant:?}");
+        assert_eq!(numbers(&store, tenant, wanted[0], 2).await, wanted[1..], "{tenant:?}");
+        assert_eq!(numbers(&store, tenant, 0, 99).await, wanted, "{tenant:?}");
     }
-    assert_eq!(paged, [8, 18, 28]);
-    let none = store.audit_of(None, 0, 99).await.expect("audit");
-    assert_eq!(none.iter().map(|record| record.n).collect::<Vec<_>>(), [31]);
+    let none = store.audit_of(None, 2, 99).await.expect("audit");
     assert!(!none[0].body.get().contains("tenant"), "{}", none[0].body);
     assert!(store.audit_of(Some("east"), 0, 99).await.expect("audit").is_empty());
     assert_eq!(store.audit_of(Some("south"), 3, 2).await.expect("page").len(), 2);

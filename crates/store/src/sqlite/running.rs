@@ -1,0 +1,66 @@
+//! Which sessions are running, to be found when a store is opened after a crash.
+//!
+//! A session that pauses or ends mostly goes on soon. So it stays marked until the log is written back: its next turn writes
+//! nothing of this then, and whoever asks looks at how the marked ones stand.
+
+use std::sync::Arc;
+
+use rusqlite::Connection;
+
+use super::{
+    super::StoreError,
+    schema::error,
+    statement::{all, run},
+    write::uncommitted,
+};
+
+/// Marks a session that is running from now on.
+pub(super) fn mark(conn: &Connection, session: i64) -> Result<(), StoreError> {
+    run(conn, "INSERT OR IGNORE INTO running (session) VALUES (?1)", [session]).map(drop)
+}
+
+/// See [`super::super::Store::running`].
+pub(super) fn list(conn: &Connection) -> Result<Vec<Arc<str>>, StoreError> {
+    let sql = "SELECT s.id FROM running r CROSS JOIN sessions s ON s.row = r.session
+               WHERE s.status = 'running' ORDER BY s.id";
+    all(conn, sql, [], |r| r.get(0))
+}
+
+/// Forgets those that are not running any more, in a transaction.
+pub(super) fn forget(conn: &Connection) -> Result<(), StoreError> {
+    let tx = conn.unchecked_transaction().map_err(|e| error(&e))?;
+    let stopped = "DELETE FROM running
+                   WHERE NOT EXISTS (SELECT 1 FROM sessions s WHERE s.row = session AND s.status = 'running')";
+    run(&tx, stopped, [])?;
+    tx.commit().map_err(|e| uncommitted(&e))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        super::{SqliteOptions, schema},
+        *,
+    };
+
+    #[test]
+    fn r4_a_session_that_has_stopped_is_not_listed_and_is_forgotten() {
+        let dir = tempfile::tempdir().expect("directory");
+        let (conn, _) = schema::writer(&dir.path().join("s.db"), &SqliteOptions::default()).expect("open");
+        for (row, status) in [(1, "running"), (2, "running"), (3, "completed")] {
+            let sql = "INSERT INTO sessions (row, id, pos, agent, status, created_at, updated_at, pending)
+                       VALUES (?1, 's' || ?1, 1, 'a', ?2, 1, 1, '[]')";
+            conn.execute(sql, rusqlite::params![row, status]).expect("a session");
+            mark(&conn, row).expect("marked");
+            mark(&conn, row).expect("marked before");
+        }
+        // Its row has gone.
+        mark(&conn, 4).expect("marked");
+        let marked = || all(&conn, "SELECT session FROM running", [], |r| r.get::<_, i64>(0)).expect("marked");
+        let listed = || list(&conn).expect("list").iter().map(ToString::to_string).collect::<Vec<_>>();
+        assert_eq!((listed(), marked()), (vec!["s1".to_owned(), "s2".to_owned()], vec![1, 2, 3, 4]));
+        conn.execute("UPDATE sessions SET status = 'completed' WHERE row = 2", []).expect("ended");
+        assert_eq!(listed(), ["s1"]);
+        forget(&conn).expect("forgotten");
+        assert_eq!((listed(), marked()), (vec!["s1".to_owned()], vec![1]));
+    }
+}
