@@ -19,6 +19,7 @@ mod decisions;
 mod demo;
 mod disk;
 mod edges;
+mod failed;
 mod files;
 mod forks;
 mod golden;

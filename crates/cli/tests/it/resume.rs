@@ -70,8 +70,7 @@ on_both_stores! {
         server.post("/v1/graphs/essay/runs", &json!({})).await.problem(400, "invalid_message");
         let edit = server.post("/v1/sessions/s/state", &json!({ "update": {} })).await;
         assert!(edit.problem(400, "invalid_message")["detail"].as_str().unwrap().contains("runs no graph"));
-        let retry = server.post("/v1/sessions/s/retry", &json!({})).await;
-        assert!(retry.problem(400, "invalid_message")["detail"].as_str().unwrap().contains("runs no graph"));
+        server.post("/v1/sessions/s/retry", &json!({})).await.problem(409, "nothing_to_retry");
         assert!(server.get("/v1/sessions/s/state").await.ok().get("values").is_none());
     }
 }

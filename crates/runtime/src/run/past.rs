@@ -33,7 +33,7 @@ pub struct CheckpointView {
     pub at: String,
     /// What brought it there: `created`, `message`, `queued`, `answer` (the model's), `asked`, `decision` (a person's, also answers
     /// to questions), `timeout`, `note`, `rule`, `start`, `handoff`, `result`, `input`, `lost` and `tool_changed` (of calls),
-    /// `approval_sent`, `end` (of a turn), `reopen`, `restart`, `status`, `fork`, `compression`; of graphs `run`, `graph`, `node`,
+    /// `approval_sent`, `end` (of a turn), `restart`, `status`, `fork`, `compression`; of graphs `run`, `graph`, `node`,
     /// `pause`, `step`, `resume`, `failure`, `retry`, `edit`.
     pub after: String,
     /// The session's status there.
