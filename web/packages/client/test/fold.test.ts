@@ -131,15 +131,16 @@ describe("fold", () => {
     expect(fold(run(waiting), cancelled as never).approvals["s1_1"]?.resolution).toBe("cancelled");
   });
 
-  it("keeps a request of a failed turn pending, and takes its decisions when the turn is tried again", () => {
+  it("keeps a request of a failed turn pending, and knows what was decided before the turn is tried again", () => {
+    const decisions = [{ type: "approve" }];
     const more: Loose[] = [
       { type: "message_stop", message_id: "m1", stop_reason: "error" },
       { type: "run_status", status: "failed", pending: ["s1_1"], error: { code: "model_error", message: "down" } },
-      { type: "approval_resolved", approval_key: "s1_1", resolution: "decided", by: "alice" },
+      { type: "approval_resolved", approval_key: "s1_1", resolution: "decided", by: "alice", decisions },
       { type: "run_status", status: "running" },
       { type: "message_start", message_id: "m2", role: "assistant" },
       start(0, { type: "approval_result", approval_key: "s1_1" }, "m2"),
-      delta(0, { decisions: [{ type: "approve" }] }, "m2"),
+      delta(0, { decisions }, "m2"),
       stop(0, "m2"),
     ];
     const waiting = upTo("run_status", 2);
@@ -147,10 +148,9 @@ describe("fold", () => {
     const after = (n: number) => run(events.slice(0, waiting.length + n));
     expect(pendingApprovals(after(2)).map((a) => a.approvalKey)).toEqual(["s1_1"]);
     expect(after(2)).toMatchObject({ status: "failed", error: { code: "model_error" } });
-    expect(after(3).approvals["s1_1"]).toMatchObject({ resolution: "decided", by: "alice" });
-    expect(after(3).approvals["s1_1"]?.decisions).toBeUndefined();
+    expect(after(3).approvals["s1_1"]).toMatchObject({ resolution: "decided", by: "alice", decisions });
     expect(after(4).error).toBeUndefined();
-    expect(after(8).approvals["s1_1"]).toMatchObject({ by: "alice", decisions: [{ type: "approve" }] });
+    expect(after(8).approvals["s1_1"]).toMatchObject({ by: "alice", decisions });
   });
 
   const updated = (update: object) => ({ type: "approval_updated", approval_key: "s1_1", ...update });
