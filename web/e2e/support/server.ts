@@ -47,7 +47,7 @@ export interface ServerOptions {
   mcp?: string[];
   /** Which of its tools are asked about. */
   mcpAsks?: "never" | "always";
-  /** What `lookup` finds is not let through, which fails the turn. */
+  /** `lookup` waits for approval, and what it finds is not let through, which fails the turn. */
   stopsLookup?: boolean;
   /** Most model calls in a turn of the agent. */
   maxTurns?: number;
@@ -156,7 +156,8 @@ export function listening(child: ChildProcess): Promise<[string, string, string]
   });
 }
 
-const STOPS_LOOKUP = `output_guardrails = ["leak"]
+const STOPS_LOOKUP = `approval = { timeout = 0 }
+output_guardrails = ["leak"]
 [guardrails.leak]
 command = ["/bin/echo", '{"trip": true}']
 `;

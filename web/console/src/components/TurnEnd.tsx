@@ -68,12 +68,13 @@ function Stopped({ view, agent, tone, spent, children }: StoppedProps) {
   const { t } = useI18n();
   const id = useId();
   const { busy, error, run } = useRequest();
-  const most = agent?.max_turns ?? Number.MAX_SAFE_INTEGER;
-  const [more, setMore] = useState(String(Math.min(MORE_CALLS, most)));
+  const most = agent?.max_turns;
+  const [entered, enter] = useState<string>();
+  const more = entered ?? String(Math.min(MORE_CALLS, most ?? MORE_CALLS));
   // A turn can fail otherwise in the last call that it may make.
   const asks = spent || error?.code === "budget_spent";
   const moreCalls = Number(more);
-  const valid = !asks || (Number.isInteger(moreCalls) && moreCalls >= 1 && moreCalls <= most);
+  const valid = !asks || (Number.isInteger(moreCalls) && moreCalls >= 1 && moreCalls <= (most ?? moreCalls));
   const left = isLeft(view);
   return (
     <div className={`turn-end ${tone}`}>
@@ -100,7 +101,7 @@ function Stopped({ view, agent, tone, spent, children }: StoppedProps) {
                 max={most}
                 aria-invalid={!valid || undefined}
                 value={more}
-                onChange={(e) => setMore(e.target.value)}
+                onChange={(e) => enter(e.target.value)}
               />
             </>
           )}

@@ -101,7 +101,7 @@ export const en = {
   "composer.waitingQuestion": "Answer the question above to go on.",
   "composer.goTo": "Go to the request",
   "composer.running": "The agent is working. You can write already and send when it is done.",
-  "composer.givesUp": "A message gives the failed turn up, with all that still waits in it.",
+  "composer.givesUp": "A message gives the failed turn up.",
   "composer.hint": "Enter sends, Shift+Enter starts a new line.",
 
   "image.attach": "Attach images",

@@ -103,7 +103,7 @@ export const vi: Catalogue = {
   "composer.waitingQuestion": "Hãy trả lời câu hỏi ở trên để tiếp tục.",
   "composer.goTo": "Tới yêu cầu",
   "composer.running": "Agent đang làm việc. Bạn có thể viết trước và gửi khi xong.",
-  "composer.givesUp": "Gửi tin nhắn sẽ bỏ lượt đã thất bại cùng mọi yêu cầu còn chờ.",
+  "composer.givesUp": "Gửi tin nhắn sẽ bỏ lượt đã thất bại.",
   "composer.hint": "Enter để gửi, Shift+Enter để xuống dòng.",
 
   "image.attach": "Đính kèm hình ảnh",

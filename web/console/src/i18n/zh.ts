@@ -103,7 +103,7 @@ export const zh: Catalogue = {
   "composer.waitingQuestion": "请先回答上面的问题。",
   "composer.goTo": "前往请求",
   "composer.running": "智能体正在工作。您可以先写好，等它完成后发送。",
-  "composer.givesUp": "发送消息将放弃失败的这一轮及其中仍在等待的请求。",
+  "composer.givesUp": "发送消息将放弃失败的这一轮。",
   "composer.hint": "按 Enter 发送，Shift+Enter 换行。",
 
   "image.attach": "添加图片",

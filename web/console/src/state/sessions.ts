@@ -4,12 +4,11 @@ import {
   emptySession,
   foldAll,
   randomId,
-  type ApprovalView,
   type SessionEvent,
   type SessionView,
 } from "@countersign/client";
 import { contentOf, type InlineImage } from "../lib/images.js";
-import { client, http } from "./connection.js";
+import { client } from "./connection.js";
 import { Store } from "./store.js";
 
 /** A message on its way: shown until the server's own events bring it. */
@@ -92,37 +91,7 @@ function flush(): void {
   const bySession = Map.groupBy(events, (e) => e.session_id);
   for (const [id, list] of bySession) {
     opened.get(id)?.set((s) => ({ ...s, missing: false, view: foldAll(s.view, list) }));
-    askDecisions(id);
   }
-}
-
-/** What was decided about a failed turn is in no event before the turn is tried again. */
-function askDecisions(id: string): void {
-  const store = opened.get(id);
-  const view = store?.get().view;
-  if (!store || view?.status !== "failed") return;
-  for (const approval of Object.values(view.approvals)) {
-    const { approvalKey: key } = approval;
-    if (!isUntold(approval) || asked.has(key)) continue;
-    asked.add(key);
-    http.approval(key).then(
-      ({ decisions, resume }) => store.set((s) => ({ ...s, view: withReply(s.view, key, { decisions, resume }) })),
-      () => undefined, // It is shown as decided.
-    );
-  }
-}
-
-const asked = new Set<string>();
-
-/** It is known to be decided, but not how. A question's answers are told with the news. */
-const isUntold = ({ kind, resolution, decisions, resume }: ApprovalView): boolean =>
-  kind !== "question" && resolution === "decided" && decisions === undefined && resume === undefined;
-
-function withReply(view: SessionView, key: string, { decisions, resume }: Pick<Partial<ApprovalView>, "decisions" | "resume">): SessionView {
-  const approval = view.approvals[key];
-  if (!approval || !isUntold(approval)) return view;
-  const told = { ...approval, ...(decisions && { decisions }), ...(resume === undefined ? {} : { resume }) };
-  return { ...view, approvals: { ...view.approvals, [key]: told } };
 }
 
 client.on("error", (event) => {
