@@ -1,4 +1,4 @@
-/** How the newest turn stands that nothing more comes of by itself, and what can be done about it. */
+/** How the newest turn stands if nothing more comes of it by itself, and what can be done about it. */
 import { useId, useState, type ReactNode } from "react";
 import { isCut, type AgentSummary, type SessionView } from "@countersign/client";
 import { useI18n } from "../i18n/index.js";
@@ -31,9 +31,10 @@ export function TurnEnd({ view, agent }: Props) {
   }
   if (isHeld(view)) {
     return (
-      <Stopped view={view} tone="cut" spent={false} agent={agent}>
+      <p className="turn-end cut" role="alert">
+        <Icon name="warning" />
         {t("chat.held")}
-      </Stopped>
+      </p>
     );
   }
   if (view.status !== "failed") return null;
@@ -41,14 +42,14 @@ export function TurnEnd({ view, agent }: Props) {
   const text = typeof error === "string" ? error : error?.message;
   const spent = typeof error === "object" && error.code === "max_turns";
   return (
-    <Stopped view={view} tone="failed" spent={spent} agent={agent}>
+    <Failed view={view} spent={spent} agent={agent}>
       {t(spent ? "chat.maxTurns" : "chat.failed")}
       {text && (
         <span className="detail">
           <Visible text={text} />
         </span>
       )}
-    </Stopped>
+    </Failed>
   );
 }
 
@@ -56,15 +57,14 @@ export function TurnEnd({ view, agent }: Props) {
 export const isHeld = ({ status, error }: SessionView): boolean =>
   status === "running" && (error as { code?: string } | undefined)?.code === "session_held";
 
-interface StoppedProps extends Props {
-  tone: "failed" | "cut";
+interface FailedProps extends Props {
   /** It has used up its model calls. */
   spent: boolean;
   /** Why. */
   children: ReactNode;
 }
 
-function Stopped({ view, agent, tone, spent, children }: StoppedProps) {
+function Failed({ view, agent, spent, children }: FailedProps) {
   const { t } = useI18n();
   const id = useId();
   const { busy, error, run } = useRequest();
@@ -77,7 +77,7 @@ function Stopped({ view, agent, tone, spent, children }: StoppedProps) {
   const valid = !asks || (Number.isInteger(moreCalls) && moreCalls >= 1 && moreCalls <= (most ?? moreCalls));
   const left = isLeft(view);
   return (
-    <div className={`turn-end ${tone}`}>
+    <div className="turn-end failed">
       <Icon name="warning" />
       <div className="turn-end-text">
         <p role="alert">{children}</p>

@@ -63,7 +63,7 @@ export const en = {
   "chat.left": "It stands where it stopped. What is decided meanwhile takes effect when it is tried again.",
   "chat.moreCalls": "More model calls",
   "chat.giveUp": "Give up",
-  "chat.held": "The server ended each time it worked on this turn, so the turn is on hold. Try it again, send a message, decide what is waiting, or stop it.",
+  "chat.held": "The server ended each time it worked on this turn, so the turn is on hold. Send a message, decide what is waiting, or stop it.",
   "chat.replaced": "This answer broke off. The new one is below.",
   "chat.cut.max_tokens": "This answer is incomplete: it reached its length limit.",
   "chat.cut.refusal": "The model refused to answer.",

@@ -65,7 +65,7 @@ export const vi: Catalogue = {
   "chat.left": "Lượt dừng lại tại đây. Quyết định đưa ra lúc này có hiệu lực khi lượt được thử lại.",
   "chat.moreCalls": "Số lần gọi mô hình thêm",
   "chat.giveUp": "Bỏ lượt này",
-  "chat.held": "Máy chủ đã ngừng đột ngột mỗi lần xử lý lượt này, nên lượt đang được tạm giữ. Hãy thử lại, gửi tin nhắn, quyết định yêu cầu đang chờ, hoặc dừng lượt.",
+  "chat.held": "Máy chủ đã ngừng đột ngột mỗi lần xử lý lượt này, nên lượt đang được tạm giữ. Hãy gửi tin nhắn, quyết định yêu cầu đang chờ, hoặc dừng lượt.",
   "chat.replaced": "Câu trả lời này bị gián đoạn; câu trả lời mới ở bên dưới.",
   "chat.cut.max_tokens": "Câu trả lời này chưa đầy đủ: đã đạt giới hạn độ dài.",
   "chat.cut.refusal": "Mô hình đã từ chối trả lời.",

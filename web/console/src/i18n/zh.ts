@@ -65,7 +65,7 @@ export const zh: Catalogue = {
   "chat.left": "本轮停在此处。此时作出的决定将在重试后生效。",
   "chat.moreCalls": "追加模型调用次数",
   "chat.giveUp": "放弃本轮",
-  "chat.held": "服务器每次处理本轮时都意外终止，因此本轮已被挂起。请重试、发送消息、处理等待中的请求，或停止本轮。",
+  "chat.held": "服务器每次处理本轮时都意外终止，因此本轮已被挂起。请发送消息、处理等待中的请求，或停止本轮。",
   "chat.replaced": "此回答中途中断；新的回答见下方。",
   "chat.cut.max_tokens": "此回答不完整：已达到长度上限。",
   "chat.cut.refusal": "模型拒绝回答。",
