@@ -105,3 +105,18 @@ test("after a time-out and after a stop", async ({ serve }) => {
   await post(server, "sessions/s1/cancel", {});
   await same(server);
 });
+
+test("w2: while a turn has failed, and after it was tried again", async ({ serve }) => {
+  const lookup = { name: "lookup", args: "{}" };
+  const answer: Turn = { text: "Both.", calls: [...call(order).calls!, lookup] };
+  const server = await serve({ turns: [answer, { text: "Done." }], approval: 'levels = ["admin"]', stopsLookup: true });
+  await post(server, "sessions/s1/messages", { content: "Start" });
+  await post(server, "approvals/s1_2?wait=true", { decisions: [{ type: "approve" }] });
+  expect(await read(server, "state")).toMatchObject({ status: "failed", pending: ["s1_1"] });
+  await same(server);
+  await post(server, "approvals/s1_1", { decisions: [{ type: "approve" }], user_edit_content: "Be quick" });
+  await same(server);
+  await new CountersignHttp({ baseUrl: server.url }).retry("s1");
+  await expect.poll(async () => (await read<{ status: string }>(server, "state")).status).toBe("completed");
+  await same(server);
+});

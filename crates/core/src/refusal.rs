@@ -145,8 +145,12 @@ pub const FAILURES: &[(&str, &str, &str)] = &[
         "The model could not be asked, or its answer broke off.",
         "Look at the message and the log; send a message or retry.",
     ),
-    ("max_turns", "The turn used up its model calls.", "Raise the agent's `max_turns`, or send a message to go on."),
-    ("budget", "The run used up its tokens or its money.", "Raise the budget; the run goes on from its state."),
+    (
+        "max_turns",
+        "The turn used up its model calls.",
+        "Retry with `more_calls`, raise the agent's `max_turns`, or send a message.",
+    ),
+    ("budget", "The run used up its tokens or its money.", "Raise the budget, and retry."),
     (
         "session_full",
         "The session is as large as sessions may grow.",

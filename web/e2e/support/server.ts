@@ -18,6 +18,8 @@ export interface Turn {
   thinking?: string;
   text?: string;
   calls?: ToolCall[];
+  /** Its call fails for good, with this text. */
+  error?: string;
   delay_ms?: number;
 }
 
@@ -45,6 +47,10 @@ export interface ServerOptions {
   mcp?: string[];
   /** Which of its tools are asked about. */
   mcpAsks?: "never" | "always";
+  /** `lookup` waits for approval, and what it finds is not let through, which fails the turn. */
+  stopsLookup?: boolean;
+  /** Most model calls in a turn of the agent. */
+  maxTurns?: number;
   /** Whether the model takes images; it does. */
   images?: boolean;
   /** Listen here, not where the system likes. */
@@ -150,6 +156,12 @@ export function listening(child: ChildProcess): Promise<[string, string, string]
   });
 }
 
+const STOPS_LOOKUP = `approval = { timeout = 0 }
+output_guardrails = ["leak"]
+[guardrails.leak]
+command = ["/bin/echo", '{"trip": true}']
+`;
+
 const HELPER = `
 [models.helper]
 provider = "scripted"
@@ -201,6 +213,7 @@ images = "${(more.images ?? true) ? "all" : "none"}"
 [agents.trader]
 model = "demo"
 instructions = "You trade for the user."
+${more.maxTurns === undefined ? "" : `max_turns = ${more.maxTurns}`}
 tools = ["execute_trade", "lookup", "price", "chart", "ask_user_question", "write_todos", "share_thought"${onFolder}]
 ${mcp ? `mcp = ["shop"]\n[mcp.shop]\ncommand = ${JSON.stringify(mcp)}\nrequire_approval = "${mcpAsks}"` : ""}
 ${files ? '[workspace]\npath = "."' : ""}
@@ -223,6 +236,7 @@ note = { type = "string" }
 description = "Look up a price."
 command = ["/bin/cat"]
 parameters = { type = "object", properties = { symbol = { type = "string" } } }
+${more.stopsLookup ? STOPS_LOOKUP : ""}
 [tools.price]
 description = "The price of a share."
 command = ["/bin/cat"]

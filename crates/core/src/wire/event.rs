@@ -127,9 +127,14 @@ pub enum Event {
         /// What was answered, if it was questions that were answered.
         #[serde(skip_serializing_if = "Option::is_none")]
         answers: Option<Answers>,
-        /// The reject that declined it, if it was questions that were declined; what was decided while the turn had failed.
+        /// The reject that declined it, if it was questions that were declined. While the turn has failed: what was decided,
+        /// since the block of that comes with the retry.
         #[serde(skip_serializing_if = "Option::is_none")]
         decisions: Option<Vec<Decision>>,
+        /// While the turn has failed: the value that a graph, or a tool that asked, was answered.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        #[schemars(with = "Value")]
+        resume: Option<Raw>,
     },
     /// Something was said or changed about an interruption that goes on waiting.
     #[schemars(title = "ApprovalUpdatedEvent")]

@@ -168,6 +168,15 @@ struct Out<'a> {
     sink: Option<(&'a Arc<str>, &'a mut Vec<SessionEvent>)>,
 }
 
+/// What people said to a request, as far as no block says it: to a question (spec Q2), or while no message is open since
+/// the turn has failed.
+#[derive(Clone, Copy, Default)]
+struct Reply<'a> {
+    answers: Option<&'a Answers>,
+    decisions: Option<&'a [Decision]>,
+    resume: Option<&'a Raw>,
+}
+
 impl Out<'_> {
     /// An event with the next `seq`.
     fn event(&mut self, make: impl FnOnce(&str) -> Event) {
@@ -260,24 +269,17 @@ impl Out<'_> {
     }
 
     fn resolved(&mut self, n: u32, resolution: Resolution, by: Option<&Arc<str>>) {
-        self.resolved_by(n, resolution, by, None, None);
+        self.resolved_with(n, resolution, by, Reply::default());
     }
 
-    /// What is said to a question has no block of its own (spec Q2), so it stands here.
-    fn resolved_by(
-        &mut self,
-        n: u32,
-        resolution: Resolution,
-        by: Option<&Arc<str>>,
-        answers: Option<&Answers>,
-        decisions: Option<&[Decision]>,
-    ) {
+    fn resolved_with(&mut self, n: u32, resolution: Resolution, by: Option<&Arc<str>>, reply: Reply<'_>) {
         self.event(|session| Event::ApprovalResolved {
             approval_key: approval_key(session, n),
             resolution,
             by: by.cloned(),
-            answers: answers.cloned(),
-            decisions: decisions.map(<[Decision]>::to_vec),
+            answers: reply.answers.cloned(),
+            decisions: reply.decisions.map(<[Decision]>::to_vec),
+            resume: reply.resume.cloned(),
         });
     }
 
@@ -375,21 +377,22 @@ impl Out<'_> {
                 );
             }
             Record::Decided(decided) if decided.question => {
-                let (by, decisions) = (decided.by.as_ref(), Some(&*decided.decisions));
-                self.resolved_by(decided.n, Resolution::Decided, by, None, decisions);
+                let reply = Reply { decisions: Some(&decided.decisions), ..Reply::default() };
+                self.resolved_with(decided.n, Resolution::Decided, decided.by.as_ref(), reply);
             }
             Record::Decided(decided) if decided.last => {
-                // Without an open message its block comes with the retry, so it stands here.
-                let decisions = Some(&*decided.decisions).filter(|_| self.cursor.open == 0);
-                self.resolved_by(decided.n, Resolution::Decided, decided.by.as_ref(), None, decisions);
+                let decisions = (self.cursor.open == 0).then_some(&*decided.decisions);
+                let reply = Reply { decisions, ..Reply::default() };
+                self.resolved_with(decided.n, Resolution::Decided, decided.by.as_ref(), reply);
                 self.decided(decided.n, &decided.decisions);
             }
             Record::Answered(answered) => {
-                let (by, answers) = (answered.by.as_ref(), Some(&answered.answers));
-                self.resolved_by(answered.n, Resolution::Decided, by, answers, None);
+                let reply = Reply { answers: Some(&answered.answers), ..Reply::default() };
+                self.resolved_with(answered.n, Resolution::Decided, answered.by.as_ref(), reply);
             }
             Record::Resumed(resumed) => {
-                self.resolved(resumed.n, Resolution::Decided, resumed.by.as_ref());
+                let reply = Reply { resume: (self.cursor.open == 0).then_some(&resumed.value), ..Reply::default() };
+                self.resolved_with(resumed.n, Resolution::Decided, resumed.by.as_ref(), reply);
                 self.resumed(resumed.n, &resumed.value);
             }
             Record::RunStarted(started) => self.user_message(&beginning(started.state.get()).into()),

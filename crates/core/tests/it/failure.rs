@@ -107,6 +107,16 @@ fn w2_a_failed_turn_names_what_stays_pending_and_a_decision_counts_when_it_is_re
     let from = world.journal.len();
     world.apply(&Op::Decide(0, vec![0], false, 4, 0)).expect("decided");
     assert_eq!(told(&world, from), ["approval_resolved"], "its block needs an open message");
+    let said =
+        world.journal[from..].iter().flat_map(|entry| expand(&"s".into(), entry)).find_map(|event| match event.event {
+            Event::ApprovalResolved { decisions, .. } => decisions,
+            _ => None,
+        });
+    assert_eq!(
+        serde_json::to_value(said).expect("JSON"),
+        serde_json::json!([{"type": "approve"}]),
+        "as the history says it"
+    );
     assert_eq!((world.state.calls[0].phase.clone(), graph::next(&world.state).start), (Phase::Permitted, vec![]));
 
     let from = world.journal.len();

@@ -1,9 +1,11 @@
-import { useEffect, useRef, useState } from "react";
-import { isCut, pendingApprovals, timeline, type ApprovalView, type CountersignError, type SessionView } from "@countersign/client";
+import { useEffect, useMemo, useRef, useState } from "react";
+import { pendingApprovals, timeline, type ApprovalView, type CountersignError, type SessionView } from "@countersign/client";
 import { useI18n } from "../i18n/index.js";
 import { announce } from "../lib/announce.js";
 import type { InlineImage } from "../lib/images.js";
 import { statusText } from "../lib/status.js";
+import { TurnFailed } from "../lib/turnFailed.js";
+import { isLeft, longTurns } from "../lib/turns.js";
 import { useStickToEnd } from "../lib/useStickToEnd.js";
 import { client, connectionState } from "../state/connection.js";
 import { agents, sessionList } from "../state/lists.js";
@@ -21,6 +23,7 @@ import { MessageItem, Said } from "./message/MessageItem.js";
 import { TodoDock } from "./message/TodoDock.js";
 import { shortId } from "./Sidebar.js";
 import { TopBar } from "./TopBar.js";
+import { isHeld, TurnEnd } from "./TurnEnd.js";
 
 interface Props {
   sessionId: string;
@@ -37,7 +40,8 @@ export function ChatPage({ sessionId, onMenu, onInbox }: Props) {
   const [error, setError] = useState<CountersignError>();
   const [graphShown, showGraph] = useGraphShown();
   const { view, outgoing } = session;
-  const takesImages = list?.find((a) => a.name === row?.agent)?.takes_images;
+  const agent = list?.find((a) => a.name === row?.agent);
+  const turns = useMemo(() => longTurns(view.messages), [view.messages]);
 
   useEffect(() => followSession(sessionId), [sessionId]);
   useAnnounceRequests(view);
@@ -45,6 +49,7 @@ export function ChatPage({ sessionId, onMenu, onInbox }: Props) {
   const pending = pendingApprovals(view);
   const scroll = useStickToEnd([view, outgoing], pending[0] && cardId(pending[0].approvalKey));
   const busy = (view.status === "running" && !isHeld(view)) || view.status === "awaiting_input" || outgoing.length > 0;
+  const failed = view.status === "failed";
   const working = view.messages.findLast((m) => m.role === "assistant" && m.open);
   // A session in which nothing has happened has no events, so what it is doing is known from the list alone.
   const status = view.status ?? (row?.status === "idle" ? row.status : undefined);
@@ -96,11 +101,13 @@ export function ChatPage({ sessionId, onMenu, onInbox }: Props) {
           {view.lastSeq === 0 && !session.missing && !session.fresh && outgoing.length === 0 && (
             <p className="muted center">{t(status === "idle" ? "chat.empty" : "chat.loading")}</p>
           )}
-          {timeline(view).map(({ key, message, blocks }) => (
-            <Boundary key={key}>
-              <MessageItem message={message} blocks={blocks} approvals={view.approvals} />
-            </Boundary>
-          ))}
+          <TurnFailed value={failed}>
+            {timeline(view).map(({ key, message, blocks }) => (
+              <Boundary key={key}>
+                <MessageItem message={message} turn={turns.get(message.id)} blocks={blocks} approvals={view.approvals} />
+              </Boundary>
+            ))}
+          </TurnFailed>
           {outgoing.map((message) => (
             <div key={message.id} className="message user sending">
               <Said text={message.text} images={message.images} />
@@ -113,7 +120,7 @@ export function ChatPage({ sessionId, onMenu, onInbox }: Props) {
               {t("chat.working")}
             </p>
           )}
-          <TurnEnd view={view} />
+          <TurnEnd view={view} agent={agent} />
         </div>
       </div>
       <div className="composer-dock">
@@ -132,10 +139,10 @@ export function ChatPage({ sessionId, onMenu, onInbox }: Props) {
         <Composer
           draftKey={`draft:${sessionId}`}
           onSend={send}
-          takesImages={takesImages}
+          takesImages={agent?.takes_images}
           onStop={view.status === "running" || view.status === "awaiting_input" ? stop : undefined}
           blocked={
-            pending.length > 0 ? (
+            pending.length > 0 && !failed ? (
               <>
                 <Icon name="clock" />
                 <span className="composer-waits">{t(isAnswered(pending[0]!) ? "composer.waitingQuestion" : "composer.waiting")}</span>
@@ -147,6 +154,7 @@ export function ChatPage({ sessionId, onMenu, onInbox }: Props) {
               t("composer.running")
             ) : undefined
           }
+          hint={isLeft(view) ? t("composer.givesUp") : undefined}
         />
       </div>
       {graphShown && (
@@ -155,45 +163,6 @@ export function ChatPage({ sessionId, onMenu, onInbox }: Props) {
         </Boundary>
       )}
     </>
-  );
-}
-
-/** The server has ended each time that it worked on the turn, so it continues only when somebody says so. */
-const isHeld = ({ status, error }: SessionView) =>
-  status === "running" && (error as { code?: string } | undefined)?.code === "session_held";
-
-function TurnEnd({ view }: { view: SessionView }) {
-  const { t } = useI18n();
-  if (view.status === "cancelled") return <p className="turn-end">{t("chat.stopped")}</p>;
-  const reason = view.messages.findLast((m) => m.role === "assistant")?.stopReason;
-  if (view.status === "completed" && isCut(reason)) {
-    return (
-      <p className="turn-end cut" role="status">
-        <Icon name="warning" />
-        {t(`chat.cut.${reason}`)}
-      </p>
-    );
-  }
-  if (isHeld(view)) {
-    return (
-      <p className="turn-end cut" role="alert">
-        <Icon name="warning" />
-        {t("chat.held")}
-      </p>
-    );
-  }
-  if (view.status !== "failed") return null;
-  const error = view.error as { code?: string; message?: string } | string | undefined;
-  const text = typeof error === "string" ? error : error?.message;
-  const limit = view.messages.at(-1)?.stopReason === "max_turns";
-  return (
-    <div className="turn-end failed" role="alert">
-      <Icon name="warning" />
-      <p>
-        {t(limit ? "chat.maxTurns" : "chat.failed")}
-        {text && <span className="detail">{text}</span>}
-      </p>
-    </div>
   );
 }
 

@@ -11,6 +11,8 @@ interface Props {
   draftKey: string;
   /** Why nothing can be sent now. Writing is always possible; the text is kept. */
   blocked?: ReactNode;
+  /** What becomes of a message, where that is not plain. */
+  hint?: string | undefined;
   onSend: (text: string, images: InlineImage[]) => Promise<void>;
   /** Images can be attached: the model that reads the message takes them. */
   takesImages?: boolean | undefined;
@@ -19,7 +21,7 @@ interface Props {
   autoFocus?: boolean;
 }
 
-export function Composer({ draftKey, blocked, onSend, takesImages, onStop, autoFocus }: Props) {
+export function Composer({ draftKey, blocked, hint, onSend, takesImages, onStop, autoFocus }: Props) {
   const { t } = useI18n();
   const [text, setText] = useTabState(draftKey, () => "");
   const [stopping, setStopping] = useState(false);
@@ -163,7 +165,7 @@ export function Composer({ draftKey, blocked, onSend, takesImages, onStop, autoF
         </button>
       </div>
       <div id={`${draftKey}-hint`} className="composer-hint">
-        {blocked ?? t("composer.hint")}
+        {blocked ?? hint ?? t("composer.hint")}
       </div>
     </form>
   );

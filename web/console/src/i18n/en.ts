@@ -60,6 +60,9 @@ export const en = {
   "chat.stopped": "The turn was stopped.",
   "chat.failed": "The turn failed.",
   "chat.maxTurns": "The turn reached its limit of model calls.",
+  "chat.left": "It stands where it stopped. What is decided meanwhile takes effect when it is tried again.",
+  "chat.moreCalls": "More model calls",
+  "chat.giveUp": "Give up",
   "chat.held": "The server ended each time it worked on this turn, so the turn is on hold. Send a message, decide what is waiting, or stop it.",
   "chat.replaced": "This answer broke off. The new one is below.",
   "chat.cut.max_tokens": "This answer is incomplete: it reached its length limit.",
@@ -80,6 +83,7 @@ export const en = {
   "tool.status.error": "error",
   "tool.status.rejected": "rejected",
   "tool.status.stopped": "not run",
+  "tool.status.failed": "unfinished",
 
   "todo.heading": "To-do list",
   "todo.done": "{n} of {of} done",
@@ -97,6 +101,7 @@ export const en = {
   "composer.waitingQuestion": "Answer the question above to go on.",
   "composer.goTo": "Go to the request",
   "composer.running": "The agent is working. You can write already and send when it is done.",
+  "composer.givesUp": "A message gives the failed turn up.",
   "composer.hint": "Enter sends, Shift+Enter starts a new line.",
 
   "image.attach": "Attach images",
@@ -140,6 +145,8 @@ export const en = {
   "card.titleQuestionsOf": "“{agent}” has {n} questions",
   "card.inDoubtText":
     "The server stopped while this call was running. Nobody knows whether it took effect. Please check before you decide.",
+  "card.failed": "The turn has failed. Your decision takes effect when it is tried again.",
+  "card.failedQuestion": "The turn has failed. Your answer counts when it is tried again.",
   "card.agent": "Agent",
   "card.path": "Asked through",
   "card.tool": "Tool",
@@ -479,6 +486,7 @@ export const en = {
   "error.resume_required": "This request needs an answer.",
   "error.unknown_graph": "The server does not know this graph.",
   "error.nothing_to_retry": "There is nothing to try again.",
+  "error.budget_spent": "The turn has used up its model calls. Allow some more.",
   "error.nothing_to_cancel": "There is nothing to stop.",
   "error.invalid_message": "The server did not understand the request.",
   "error.unauthenticated": "Please sign in.",

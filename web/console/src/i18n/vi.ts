@@ -62,6 +62,9 @@ export const vi: Catalogue = {
   "chat.stopped": "Lượt này đã bị dừng.",
   "chat.failed": "Lượt này đã thất bại.",
   "chat.maxTurns": "Lượt này đã đạt giới hạn số lần gọi mô hình.",
+  "chat.left": "Lượt dừng lại tại đây. Quyết định đưa ra lúc này có hiệu lực khi lượt được thử lại.",
+  "chat.moreCalls": "Số lần gọi mô hình thêm",
+  "chat.giveUp": "Bỏ lượt này",
   "chat.held": "Máy chủ đã ngừng đột ngột mỗi lần xử lý lượt này, nên lượt đang được tạm giữ. Hãy gửi tin nhắn, quyết định yêu cầu đang chờ, hoặc dừng lượt.",
   "chat.replaced": "Câu trả lời này bị gián đoạn; câu trả lời mới ở bên dưới.",
   "chat.cut.max_tokens": "Câu trả lời này chưa đầy đủ: đã đạt giới hạn độ dài.",
@@ -82,6 +85,7 @@ export const vi: Catalogue = {
   "tool.status.error": "lỗi",
   "tool.status.rejected": "bị từ chối",
   "tool.status.stopped": "không chạy",
+  "tool.status.failed": "chưa xong",
 
   "todo.heading": "Danh sách việc",
   "todo.done": "Đã xong {n}/{of}",
@@ -99,6 +103,7 @@ export const vi: Catalogue = {
   "composer.waitingQuestion": "Hãy trả lời câu hỏi ở trên để tiếp tục.",
   "composer.goTo": "Tới yêu cầu",
   "composer.running": "Agent đang làm việc. Bạn có thể viết trước và gửi khi xong.",
+  "composer.givesUp": "Gửi tin nhắn sẽ bỏ lượt đã thất bại.",
   "composer.hint": "Enter để gửi, Shift+Enter để xuống dòng.",
 
   "image.attach": "Đính kèm hình ảnh",
@@ -142,6 +147,8 @@ export const vi: Catalogue = {
   "card.titleQuestionsOf": "“{agent}” có {n} câu hỏi",
   "card.inDoubtText":
     "Máy chủ đã dừng khi lệnh này đang chạy. Không ai biết nó đã có tác dụng hay chưa. Hãy kiểm tra trước khi quyết định.",
+  "card.failed": "Lượt này đã thất bại. Quyết định của bạn có hiệu lực khi lượt được thử lại.",
+  "card.failedQuestion": "Lượt này đã thất bại. Câu trả lời của bạn được dùng khi lượt được thử lại.",
   "card.agent": "Agent",
   "card.path": "Được gọi qua",
   "card.tool": "Công cụ",
@@ -481,6 +488,7 @@ export const vi: Catalogue = {
   "error.resume_required": "Yêu cầu này cần câu trả lời.",
   "error.unknown_graph": "Máy chủ không biết đồ thị này.",
   "error.nothing_to_retry": "Không có gì để thử lại.",
+  "error.budget_spent": "Lượt này đã dùng hết số lần gọi mô hình. Hãy cho phép thêm.",
   "error.nothing_to_cancel": "Không có gì để dừng.",
   "error.invalid_message": "Máy chủ không hiểu yêu cầu.",
   "error.unauthenticated": "Vui lòng đăng nhập.",

@@ -59,7 +59,9 @@ export function keptTodos(messages: readonly MessageView[]): Todo[] | undefined 
     for (let b = blocks.length - 1; b >= 0; b--) {
       const result = blocks[b]!;
       if (result.type !== "tool_result" || result.name !== "write_todos" || result.status !== "success") continue;
-      const call = blocks.slice(0, b).findLast((block) => block.type === "tool_use" && block.id === result.toolUseId);
+      // Of a turn that failed and was tried again, the call may stand in an earlier message than its result.
+      const before = [...messages.slice(0, m).flatMap((message) => message.blocks), ...blocks.slice(0, b)];
+      const call = before.findLast((block) => block.type === "tool_use" && block.id === result.toolUseId);
       return call?.type === "tool_use" ? todosOf(toolArgs(call)) : undefined;
     }
   }

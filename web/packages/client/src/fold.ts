@@ -86,6 +86,7 @@ export function fold(view: SessionView, event: SessionEvent): SessionView {
         by: event.by ?? a.by,
         answers: event.answers,
         decisions: event.decisions ?? a.decisions,
+        ...(event.resume === undefined ? {} : { resume: event.resume }),
       }));
     case "approval_updated":
       return withApproval(next, event.approval_key, (a) => ({ ...a, updates: [...a.updates, updateOf(event)] }));

@@ -1,4 +1,4 @@
-/** The few HTTP calls that a client needs beside the WebSocket: lists. */
+/** The HTTP calls that a client needs beside the WebSocket: lists, and what is done to sessions that stand. */
 import { CountersignError } from "./errors.js";
 import { parseJson, stringifyJson, type JsonObject, type JsonValue } from "./json.js";
 import { approvalFromBlock } from "./fold.js";
@@ -63,6 +63,8 @@ export interface AgentSummary {
   description?: string;
   /** Whether its model takes images: a message with one is refused if not. */
   takes_images?: boolean;
+  /** Most model calls in one turn. */
+  max_turns?: number;
   tools?: (string | { name: string; description?: string })[];
 }
 
@@ -82,6 +84,14 @@ export interface RunRequest {
   state: JsonValue;
   /** Makes it safe to send again. */
   request_id?: string;
+}
+
+/** How a failed turn continues. */
+export interface RetryOptions {
+  /** How many more model calls it may make: needed after `max_turns`, and at most the agent's `max_turns`. */
+  moreCalls?: number;
+  /** Makes it safe to send again. */
+  requestId?: string;
 }
 
 /** A decision that decides later calls too. */
@@ -231,9 +241,15 @@ export class CountersignHttp {
     return this.#ask("POST", `/v1/sessions/${encodeURIComponent(sessionId)}/state`, body);
   }
 
-  /** Take a failed run of a graph up again. */
-  async retry(sessionId: string, requestId?: string): Promise<SessionSummary> {
-    const body: JsonObject = requestId ? { request_id: requestId } : {};
+  /**
+   * Let a turn, or a run of a graph, continue that has failed: what failed is tried again, what is done stays done, and
+   * what was decided meanwhile takes effect. The same `requestId` again is done once.
+   */
+  async retry(sessionId: string, { moreCalls, requestId }: RetryOptions = {}): Promise<SessionSummary> {
+    const body: JsonObject = {
+      ...(moreCalls === undefined ? {} : { more_calls: moreCalls }),
+      ...(requestId ? { request_id: requestId } : {}),
+    };
     return this.#ask("POST", `/v1/sessions/${encodeURIComponent(sessionId)}/retry`, body);
   }
 

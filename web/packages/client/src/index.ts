@@ -11,6 +11,7 @@ export {
   type AgentSummary,
   type HistoryQuery,
   type HttpOptions,
+  type RetryOptions,
   type RuleQuery,
   type RunRequest,
   type SessionState,

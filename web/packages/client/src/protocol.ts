@@ -287,8 +287,10 @@ export interface ApprovalResolvedEvent extends NumberedEvent {
   by?: string | null;
   /** Of a question that was answered: all its answers. */
   answers?: Answers;
-  /** Of a question that was declined: the reject, with its message if there is one. */
+  /** Of a question that was declined: the reject, with its message if there is one. While the turn has failed: what was decided. */
   decisions?: Decision[];
+  /** While the turn has failed: what a node of a graph, or a tool that asked, was answered; `null` is an answer. */
+  resume?: JsonValue;
 }
 
 /** What can happen to a request that goes on waiting. */

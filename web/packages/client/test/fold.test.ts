@@ -10,7 +10,7 @@ import {
   timeline,
   toolArgs,
 } from "../src/index.js";
-import { delta, numbered, rest, run, S, start, stop } from "./events.js";
+import { delta, type Loose, numbered, rest, run, S, start, stop } from "./events.js";
 
 const turn = numbered([
   { type: "message_start", message_id: "u1", role: "user" },
@@ -129,6 +129,28 @@ describe("fold", () => {
       seq: last + 1,
     };
     expect(fold(run(waiting), cancelled as never).approvals["s1_1"]?.resolution).toBe("cancelled");
+  });
+
+  it("keeps a request of a failed turn pending, and knows what was decided before the turn is tried again", () => {
+    const decisions = [{ type: "approve" }];
+    const more: Loose[] = [
+      { type: "message_stop", message_id: "m1", stop_reason: "error" },
+      { type: "run_status", status: "failed", pending: ["s1_1"], error: { code: "model_error", message: "down" } },
+      { type: "approval_resolved", approval_key: "s1_1", resolution: "decided", by: "alice", decisions },
+      { type: "run_status", status: "running" },
+      { type: "message_start", message_id: "m2", role: "assistant" },
+      start(0, { type: "approval_result", approval_key: "s1_1" }, "m2"),
+      delta(0, { decisions }, "m2"),
+      stop(0, "m2"),
+    ];
+    const waiting = upTo("run_status", 2);
+    const events = [...waiting, ...numbered([...waiting, ...more] as Loose[]).slice(waiting.length)];
+    const after = (n: number) => run(events.slice(0, waiting.length + n));
+    expect(pendingApprovals(after(2)).map((a) => a.approvalKey)).toEqual(["s1_1"]);
+    expect(after(2)).toMatchObject({ status: "failed", error: { code: "model_error" } });
+    expect(after(3).approvals["s1_1"]).toMatchObject({ resolution: "decided", by: "alice", decisions });
+    expect(after(4).error).toBeUndefined();
+    expect(after(8).approvals["s1_1"]).toMatchObject({ by: "alice", decisions });
   });
 
   const updated = (update: object) => ({ type: "approval_updated", approval_key: "s1_1", ...update });

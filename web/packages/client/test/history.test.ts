@@ -331,6 +331,9 @@ describe("todos", () => {
     expect(kept(...first)).toEqual(["one"]);
     expect(kept(...first, ...use(2, "b", "write_todos", list("two")), ...failed(3, "b"))).toEqual(["one"]);
     expect(kept(...first, ...use(2, "b", "write_todos", list("two")), ...result(3, "b", "write_todos", "ok"))).toEqual(["two"]);
+    const again: Loose = { type: "message_start", message_id: "m2", role: "assistant" };
+    const late = result(0, "b", "write_todos", "ok").map((event) => ({ ...event, message_id: "m2" }));
+    expect(kept(...first, ...use(2, "b", "write_todos", list("two")), end("error"), again, ...late)).toEqual(["two"]);
   });
 
   it("has the images of what a person said, in their place", () => {

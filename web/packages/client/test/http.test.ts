@@ -75,6 +75,17 @@ describe("CountersignHttp", () => {
     expect(sent[0]?.headers).toMatchObject({ "content-type": "application/json" });
   });
 
+  it("retries what has failed, with more model calls where it is told to", async () => {
+    const { asked, sent, http } = answering({ session_id: "s.1", status: "running" });
+    expect(await http.retry("s.1")).toMatchObject({ status: "running" });
+    await http.retry("s.1", { moreCalls: 10, requestId: "r1" });
+    expect(asked).toEqual(["/v1/sessions/s.1/retry", "/v1/sessions/s.1/retry"]);
+    expect(sent.map((s) => [s.method, JSON.parse(String(s.body))])).toEqual([
+      ["POST", {}],
+      ["POST", { more_calls: 10, request_id: "r1" }],
+    ]);
+  });
+
   it("lists standing rules with every digit of their arguments, and revokes one", async () => {
     const fetch = (() =>
       Promise.resolve(new Response('{"rules":[{"id":"s_1.0","args":{"n":9007199254740993,"p":1.10}}],"next_cursor":"c"}'))) as never;

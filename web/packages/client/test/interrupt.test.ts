@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { approvalFromBlock, historyOf, parseJson, pendingApprovals, stringifyJson, type JsonValue } from "../src/index.js";
-import { delta, numbered, rest, run, start, stop } from "./events.js";
+import { delta, type Loose, numbered, rest, run, start, stop } from "./events.js";
 
 const interrupt = { node: "article", name: "review", payload: { text: "Green." }, schema: { type: "boolean" } };
 const answered = (resume: JsonValue) =>
@@ -33,6 +33,15 @@ describe("what a node of a graph asks", () => {
       }
       const [block] = historyOf(view)[0]!.content;
       expect(stringifyJson((block as { submittedResume?: JsonValue }).submittedResume)).toBe(text);
+    }
+  });
+
+  it("w2: knows the answer while the turn has failed, before its block comes", () => {
+    for (const resume of [null, false, "yes"]) {
+      const failed = { type: "run_status", status: "failed", pending: ["s1_1"], error: { code: "node_failed", message: "down" } };
+      const told = { type: "approval_resolved", approval_key: "s1_1", resolution: "decided", by: "alice", resume };
+      const view = run(numbered([...answered(true).slice(0, 4), failed, told] as Loose[]));
+      expect(view.approvals.s1_1).toMatchObject({ resolution: "decided", resume });
     }
   });
 

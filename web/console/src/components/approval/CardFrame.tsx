@@ -1,8 +1,9 @@
 /** What every waiting request has around it: its heading, its deadline, and how sending the reply goes. */
-import { useEffect, useId, useRef, type KeyboardEvent, type ReactNode } from "react";
+import { useContext, useEffect, useId, useRef, type KeyboardEvent, type ReactNode } from "react";
 import type { ApprovalView } from "@countersign/client";
 import { useI18n } from "../../i18n/index.js";
 import { elicitationOf } from "../../lib/elicitation.js";
+import { TurnFailed } from "../../lib/turnFailed.js";
 import { connectionState } from "../../state/connection.js";
 import { useStore } from "../../state/store.js";
 import { Icon } from "../Icon.js";
@@ -25,6 +26,7 @@ interface Props {
 export function CardFrame({ approval, submission, problems, onKeyDown, children }: Props) {
   const { t } = useI18n();
   const id = useId();
+  const failed = useContext(TurnFailed);
   const online = useStore(connectionState) === "open";
   const { state, error } = submission;
   const errorBox = useRef<HTMLDivElement>(null);
@@ -60,6 +62,7 @@ export function CardFrame({ approval, submission, problems, onKeyDown, children 
           subject={subjectOf(approval)}
         />
       )}
+      {failed && <p className="card-text hint">{t(question ? "card.failedQuestion" : "card.failed")}</p>}
       {children}
       {error && (
         <div ref={errorBox} className="card-error" role="alert">

@@ -1,5 +1,6 @@
 import type { BlockView, SessionView } from "@countersign/client";
 import { useI18n } from "../../i18n/index.js";
+import type { End } from "../../lib/turns.js";
 import { ApprovalCard } from "../approval/ApprovalCard.js";
 import { Icon } from "../Icon.js";
 import { Visible } from "../Visible.js";
@@ -9,12 +10,12 @@ import { ToolCall, type ToolResult, type ToolUse, type Waits } from "./ToolCall.
 /** What a block has to know about the rest of its message and session. */
 export interface MessageContext {
   approvals: SessionView["approvals"];
-  /** By the id of their call. */
+  /** Those of the turn, by the id of their call. */
   results: Map<string, ToolResult>;
   /** The call that wrote the to-do list as it is now. */
   newestTodos: string | undefined;
-  /** The message has ended, normally or cut off, so nothing more will come. */
-  end: "ended" | "cut" | undefined;
+  /** How the turn stands, if nothing more comes of it. */
+  end: End | undefined;
 }
 
 interface Props {

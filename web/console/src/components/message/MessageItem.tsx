@@ -1,7 +1,9 @@
-import { memo, useMemo } from "react";
+import { memo, useContext, useMemo } from "react";
 import { isCut, type BlockView, type ImageSource, type MessageView, type SessionView } from "@countersign/client";
 import { useI18n } from "../../i18n/index.js";
 import { layOut } from "../../lib/segments.js";
+import { TurnFailed } from "../../lib/turnFailed.js";
+import { hasFailed, type End } from "../../lib/turns.js";
 import { Icon } from "../Icon.js";
 import { Block, type MessageContext } from "./Block.js";
 import { Group } from "./Group.js";
@@ -9,12 +11,14 @@ import { MessageImage } from "./MessageImage.js";
 
 interface Props {
   message: MessageView;
+  /** All the agent's messages of its turn, where that has more than one. */
+  turn?: readonly MessageView[] | undefined;
   /** Those of this part of the message. */
   blocks: BlockView[];
   approvals: SessionView["approvals"];
 }
 
-export const MessageItem = memo(function MessageItem({ message, blocks, approvals }: Props) {
+export const MessageItem = memo(function MessageItem({ message, turn, blocks, approvals }: Props) {
   const { t } = useI18n();
   if (message.role === "user") {
     const text = message.blocks.flatMap((b) => (b.type === "text" ? [b.text] : [])).join("\n");
@@ -27,7 +31,7 @@ export const MessageItem = memo(function MessageItem({ message, blocks, approval
   }
   return (
     <article className="message assistant" aria-label={t("chat.agent")}>
-      <Segments message={message} blocks={blocks} approvals={approvals} />
+      <Segments message={message} turn={turn} blocks={blocks} approvals={approvals} />
     </article>
   );
 });
@@ -48,12 +52,12 @@ export function Said({ text, images }: { text: string; images: ImageSource[] }) 
   );
 }
 
-function Segments({ message, blocks, approvals }: Props) {
-  const { uses, ...calls } = useMemo(() => callsOf(message.blocks), [message.blocks]);
+function Segments({ message, turn, blocks, approvals }: Props) {
+  const failed = useContext(TurnFailed);
+  const all = useMemo(() => turn?.flatMap((m) => m.blocks) ?? message.blocks, [turn, message.blocks]);
+  const { uses, ...calls } = useMemo(() => callsOf(all), [all]);
   const segments = useMemo(() => layOut(blocks, message.groups, uses), [blocks, message.groups, uses]);
-  const whole = message.stopReason === "end_turn" || isCut(message.stopReason);
-  const end = message.open ? undefined : whole ? "ended" : "cut";
-  const context: MessageContext = { ...calls, approvals, end };
+  const context: MessageContext = { ...calls, approvals, end: endOf(turn?.at(-1) ?? message, failed) };
   return segments.map((segment) =>
     "replaced" in segment ? (
       <Replaced key={segment.key} blocks={segment.replaced} />
@@ -63,6 +67,12 @@ function Segments({ message, blocks, approvals }: Props) {
       <Block key={segment.key} block={segment.block} context={context} />
     ),
   );
+}
+
+function endOf(last: MessageView, failed: boolean): End | undefined {
+  if (last.open) return undefined;
+  if (last.stopReason === "end_turn" || isCut(last.stopReason)) return "ended";
+  return failed && hasFailed(last) ? "failed" : "cut";
 }
 
 /** What an answer that broke off had said: out of the way, and nothing in it goes on. */

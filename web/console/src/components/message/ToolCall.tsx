@@ -1,6 +1,7 @@
 import { useId, useMemo, useState } from "react";
 import { stringifyJson, todosOf, toolArgs, type BlockView } from "@countersign/client";
 import { useI18n } from "../../i18n/index.js";
+import type { End } from "../../lib/turns.js";
 import { prettyJson } from "../../lib/values.js";
 import { Icon } from "../Icon.js";
 import { Visible } from "../Visible.js";
@@ -16,8 +17,8 @@ interface Props {
   use?: ToolUse | undefined;
   result?: ToolResult | undefined;
   waits: Waits | undefined;
-  /** Its turn has ended, normally or cut off, so nothing more will come. */
-  end: "ended" | "cut" | undefined;
+  /** How its turn stands, if nothing more comes of it. */
+  end: End | undefined;
   /** It wrote the to-do list as it is now. */
   newestTodos?: boolean;
 }
@@ -27,8 +28,8 @@ export function ToolCall({ use, result, waits, end, newestTodos }: Props) {
   const { t } = useI18n();
   const id = useId();
   const name = use?.name ?? result?.name ?? "";
-  const status = statusOf({ use, result, waits, end });
   const args = useMemo(() => use && argsOf(use), [use]);
+  const status = statusOf({ use, result, waits, end }, args?.whole !== false);
   const [chosen, setOpen] = useState<boolean>();
   // While the agent works, its list is in sight elsewhere; afterwards it is here.
   const open = chosen ?? (newestTodos === true && end !== undefined && args?.todos !== undefined);
@@ -86,11 +87,13 @@ export function ToolCall({ use, result, waits, end, newestTodos }: Props) {
 }
 
 /** Nothing is said of a call whose result the server does not stream: it may well have run. */
-function statusOf({ use, result, waits, end }: Props) {
+function statusOf({ use, result, waits, end }: Props, whole: boolean) {
   if (result && !result.open) return result.status;
   if (waits) return waits;
-  if (end === "cut") return "stopped";
   if (end === "ended") return undefined;
+  // What the model had not said to its end when the turn failed is no call.
+  if (end === "cut" || (end === "failed" && !whole)) return "stopped";
+  if (end === "failed") return "failed";
   return use?.open ? "preparing" : "running";
 }
 
@@ -99,6 +102,7 @@ function argsOf(use: ToolUse) {
   const args = toolArgs(use);
   const json = args ? stringifyJson(args) : use.json;
   return {
+    whole: args !== undefined,
     line: json === "{}" ? "" : json.replace(/\s+/g, " ").slice(0, 200),
     pretty: prettyJson(json),
     todos: use.name === "write_todos" ? todosOf(args) : undefined,
