@@ -10,13 +10,14 @@ use std::{
 use clap::{Args, Subcommand};
 use countersign::{
     core::{
-        approval::{
+        approval::rule::{Rule, RuleId},
+        call::{
+            gate::{Ask, Gate, Verdict},
             reviewer::Reviewer,
-            rule::{Rule, RuleFacts, RuleId},
         },
-        call::gate::{Ask, Gate, Verdict},
         journal::{
             record::{Millis, Record},
+            standing::RuleFacts,
             state::{Call, Phase, State},
         },
     },

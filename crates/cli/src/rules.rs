@@ -1,7 +1,10 @@
 //! The policy of a configuration, as `check` prints it: its version, and each rule in one line.
 
 use countersign::{
-    core::{approval::reviewer::Reviewer, call::gate::Ask, journal::record::Kind},
+    core::{
+        call::{gate::Ask, reviewer::Reviewer},
+        journal::record::Kind,
+    },
     policy::Judge,
 };
 use countersign_server::config::{Config, ConfigRequire, ConfigRule, ConfigThen, HINTS};

@@ -14,11 +14,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::{
-    approval::{decision::Decision, question::Answers, resolve::rfc3339, reviewer::Reviewer},
+    approval::{decision::Decision, question::Answers},
     call::{
         args::{Args, Digest},
         gate::Verdict,
         json::Json,
+        reviewer::Reviewer,
         shown::Shown,
     },
     journal::{
@@ -28,6 +29,7 @@ use crate::{
         state::{Call, State},
     },
     limits,
+    time::rfc3339,
     wire::{event::ApprovalUpdate, expand},
 };
 

@@ -9,15 +9,17 @@
 pub mod approval;
 pub mod audit;
 pub mod call;
-pub mod compression;
 pub mod content;
 pub mod conversation;
+pub mod decide;
 pub mod drawing;
 pub mod journal;
 pub mod limits;
 pub mod locale;
+pub mod plain;
 pub mod refusal;
 mod shared;
+pub mod time;
 pub mod todo;
 pub mod tokens;
 pub mod wire;

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::call::plain::made_plain;
+use crate::plain::made_plain;
 
 /// The one table of codes. `docs/errors.md` is written from it, and a test fails when the two differ.
 macro_rules! codes {

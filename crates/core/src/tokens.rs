@@ -6,11 +6,7 @@
 //! have marks, comes to about two and a half letters a token. Real tokenizers differ by a third either way, so a
 //! provider's own count is taken where there is one; the estimate is for what came after it.
 
-use crate::{
-    content::{Content, Part},
-    conversation::Message,
-    journal::record::Block,
-};
+use crate::content::{Content, Part};
 
 /// What a message costs beside its text.
 pub const MESSAGE: u64 = 4;
@@ -46,16 +42,6 @@ pub fn of(text: &str) -> u64 {
     quarters.div_ceil(4)
 }
 
-/// The tokens of a block of a model's answer. Reasoning is hardly ever given back to a model, so it counts nothing.
-#[must_use]
-pub fn of_block(block: &Block) -> u64 {
-    match block {
-        Block::Text(text) => of(text),
-        Block::Thinking(_) => 0,
-        Block::ToolUse(call) => of(&call.name) + of(&call.input) + MESSAGE,
-    }
-}
-
 /// The tokens of what a person says.
 #[must_use]
 pub fn of_content(content: &Content) -> u64 {
@@ -64,17 +50,6 @@ pub fn of_content(content: &Content) -> u64 {
         Part::Image(_) => IMAGE,
     };
     content.parts().iter().map(of_part).sum()
-}
-
-/// The tokens of messages.
-#[must_use]
-pub fn of_messages(messages: &[Message]) -> u64 {
-    let of_message = |message: &Message| match message {
-        Message::User(content) => of_content(content),
-        Message::Assistant(answer) => answer.blocks.iter().map(of_block).sum(),
-        Message::ToolResult(result) => of(&result.text),
-    };
-    messages.iter().map(|message| of_message(message) + MESSAGE).sum()
 }
 
 #[cfg(test)]

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use countersign_core::{
-    call::plain::as_plain,
     journal::{input::InputQuestion, record::Schema, run::Raw},
+    plain::as_plain,
 };
 use rmcp::model::{ElicitRequestParams, ElicitResult, ElicitationAction};
 use serde_json::{

@@ -1,6 +1,6 @@
 //! Converts a server's result into text for the model.
 
-use countersign_core::call::plain::as_plain;
+use countersign_core::plain::as_plain;
 use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
 use serde_json::Value;
 

@@ -195,10 +195,13 @@ pub use agent::{Agent, OnCut};
 pub use countersign_core::{
     self as core,
     approval::principal::Principal,
-    call::{args::Args, gate::DecisionType, permit::Permit},
+    call::{args::Args, gate::DecisionType},
     content::{Content, Image, ImageError, MediaType, Part},
     conversation::Message,
-    journal::record::{Cut, Kind, Usage},
+    journal::{
+        permit::Permit,
+        record::{Cut, Kind, Usage},
+    },
 };
 #[cfg(feature = "http")]
 #[doc(hidden)]

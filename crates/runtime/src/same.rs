@@ -5,7 +5,7 @@
 
 use std::{any::Any, sync::Arc};
 
-use countersign_core::call::plain::as_plain;
+use countersign_core::plain::as_plain;
 use countersign_engine::{
     same::{all, shared},
     tool::{Require, TargetAgent, ToolEntry},

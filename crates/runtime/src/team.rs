@@ -6,8 +6,8 @@
 use std::{any::Any, collections::HashSet, sync::Arc};
 
 use countersign_core::{
-    call::{gate::Target, permit::Permit},
-    journal::agents::CallResult,
+    call::gate::Target,
+    journal::{agents::CallResult, permit::Permit},
 };
 use futures::future::BoxFuture;
 use serde_json::json;

@@ -4,7 +4,8 @@
 //! the key of the last row of its page. So rows that are added or removed between two pages never shift others.
 
 use countersign_core::{
-    approval::{reviewer::Reviewer, rule::RuleId},
+    approval::rule::RuleId,
+    call::reviewer::Reviewer,
     journal::{record::Millis, state::State},
 };
 

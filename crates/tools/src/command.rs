@@ -11,7 +11,7 @@ use std::{
 };
 
 use countersign_core::{
-    call::permit::Permit,
+    journal::permit::Permit,
     limits,
     locale::{Locale, Text},
 };

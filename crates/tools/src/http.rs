@@ -11,7 +11,8 @@ mod fill;
 use std::{sync::Arc, time::Duration};
 
 use countersign_core::{
-    call::{args::Digest, json::Json, permit::Permit, preview::Preview},
+    call::{args::Digest, json::Json, preview::Preview},
+    journal::permit::Permit,
     limits,
     locale::{Locale, Text},
 };

@@ -9,7 +9,7 @@ use super::{MAY_USE, files, read, root};
 
 /// Rooms with remaining cycles. None may be added.
 const CIRCLES: [(&str, &[&str]); 2] = [
-    ("countersign-core", &["approval", "call", "compression", "conversation", "journal", "refusal", "tokens", "wire"]),
+    ("countersign-core", &["journal", "wire"]),
     ("countersign", &["agent", "graph", "run", "run_state", "runner", "team"]),
 ];
 

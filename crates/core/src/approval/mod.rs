@@ -1,11 +1,7 @@
-//! Approvals: decisions and what they do to what waits.
+//! Decisions, and who makes them.
 
 pub mod decision;
-pub mod digest;
 pub mod key;
-pub mod note;
 pub mod principal;
 pub mod question;
-pub mod resolve;
-pub mod reviewer;
 pub mod rule;

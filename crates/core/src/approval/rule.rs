@@ -13,17 +13,10 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
-use super::{key::approval_key, resolve::rfc3339, reviewer::Reviewer};
+use super::key::approval_key;
 use crate::{
-    call::{
-        args::{Args, Digest},
-        gate::{Ask, DecisionType},
-    },
-    journal::{
-        record::{Action, Decided, Interrupted, Kind, Millis},
-        speakers::Speakers,
-        state::State,
-    },
+    call::{args::Args, reviewer::Reviewer},
+    time::{Millis, rfc3339},
 };
 
 /// How far a standing decision reaches: `true` and `{"scope": "session"}` are the same.
@@ -192,42 +185,6 @@ pub struct Rule {
 }
 
 impl Rule {
-    /// What a decision on an action of `state` makes a rule of; `None` if it makes none.
-    fn of(id: RuleId, state: &State, decided: &Decided, action: &Action) -> Option<Rule> {
-        let decision = decided.decisions.get(id.action as usize)?;
-        let always = Some(decision.reach()).filter(|always| **always != Always::No)?;
-        Some(Rule {
-            id,
-            agent: action.agent.clone(),
-            tool: action.name.clone(),
-            approve: decision.kind() == DecisionType::Approve,
-            message: decision.message().map(str::to_owned),
-            role: action.reviewer().clone(),
-            by: decided.by.clone(),
-            args: matches!(always, Always::Arguments { .. }).then(|| action.args.clone()),
-            until: always.until(),
-            everywhere: *always != Always::Session,
-            shown: state.signature_shown(action),
-        })
-    }
-
-    /// The rules that a decision makes on what waits in `state`, in the order of its actions. Of those for the same calls the
-    /// last one counts.
-    #[must_use]
-    pub fn made_in(state: &State, asked: &Interrupted, decided: &Decided) -> Vec<Rule> {
-        if asked.kind != Kind::Approval || !decided.last {
-            return Vec::new();
-        }
-        let mut rules: Vec<Rule> = Vec::new();
-        for (n, action) in (0..).zip(&asked.actions) {
-            if let Some(rule) = Rule::of(RuleId { n: asked.n, action: n }, state, decided, action) {
-                rules.retain(|before| !rule.replaces(before));
-                rules.push(rule);
-            }
-        }
-        rules
-    }
-
     /// Whether it is for the same calls as an older one of the same session or user, which ends with it.
     #[must_use]
     pub fn replaces(&self, older: &Rule) -> bool {
@@ -235,54 +192,6 @@ impl Rule {
             && self.tool == older.tool
             && self.everywhere == older.everywhere
             && self.args == older.args
-    }
-
-    /// Whether it speaks of this call, in the place of the person whom `ask` needs. A rule that rejects does so
-    /// whoever would be asked, and whatever the tool has become.
-    #[must_use]
-    pub fn applies(&self, call: &RuleFacts<'_>, ask: Option<&Ask>) -> bool {
-        let same = *self.agent == *call.agent
-            && *self.tool == *call.tool
-            && self.args.as_ref().is_none_or(|args| args.digest() == call.digest)
-            && self.until.is_none_or(|until| call.now < until);
-        if !same || !self.approve {
-            return same;
-        }
-        if call.shown.is_some_and(|shown| *self.shown != *shown) {
-            return false;
-        }
-        ask.is_some_and(|ask| {
-            // A rule from before the tool needed more people, or others, does not stand for them.
-            ask.is_one_person()
-                && *ask.reviewer(0) == self.role
-                && !(ask.not_self && self.by.as_deref().is_none_or(|by| call.is_asked_for_by(by)))
-        })
-    }
-}
-
-/// What a rule looks at.
-#[derive(Clone, Copy, Debug)]
-pub struct RuleFacts<'a> {
-    /// The agent that calls.
-    pub agent: &'a str,
-    /// The tool.
-    pub tool: &'a str,
-    /// The digest of the arguments.
-    pub digest: Digest,
-    /// The session's subject.
-    pub subject: Option<&'a str>,
-    /// Who has spoken before the call; `None`: that is not looked at.
-    pub speakers: Option<&'a Speakers>,
-    /// The [signature](crate::journal::outdated::signature) of the tool as it is now; `None`: as it was when the rule was made.
-    pub shown: Option<&'a str>,
-    /// Now.
-    pub now: Millis,
-}
-
-impl RuleFacts<'_> {
-    /// Whether this person has asked for it.
-    fn is_asked_for_by(&self, subject: &str) -> bool {
-        self.subject == Some(subject) || self.speakers.is_some_and(|speakers| speakers.include(subject))
     }
 }
 
@@ -323,20 +232,5 @@ mod tests {
         for wrong in ["a_1", "a_1.", "a_1.00", "a_1.+1", "a_01.1", "a.1", ""] {
             assert_eq!(RuleId::parse(wrong), None, "{wrong}");
         }
-    }
-
-    #[test]
-    fn s7_s13_a_rule_that_approves_is_for_the_tool_that_was_shown() {
-        let text = r#"{"id":{"n":1,"action":0},"agent":"a","tool":"pay","approve":true,"shown":"this"}"#;
-        let rule: Rule = serde_json::from_str(text).expect("a rule");
-        assert_eq!(serde_json::to_string(&rule).expect("text"), text);
-        let (ask, digest) = (Ask::default(), Args::parse("{}").expect("args").digest());
-        let applies = |rule: &Rule, shown| {
-            let facts = RuleFacts { agent: "a", tool: "pay", digest, subject: None, speakers: None, shown, now: 0 };
-            rule.applies(&facts, Some(&ask))
-        };
-        assert!(applies(&rule, Some("this")) && applies(&rule, None));
-        assert!(!applies(&rule, Some("other")));
-        assert!(applies(&Rule { approve: false, ..rule }, Some("other")), "what is rejected stays so");
     }
 }

@@ -9,11 +9,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 use sha2::{Digest as _, Sha256};
 
-use super::{
-    json::{Json, JsonError},
-    plain,
-};
-use crate::limits;
+use super::json::{Json, JsonError};
+use crate::{limits, plain};
 
 /// Canonical arguments (RFC 8785 order, numbers as written) with their SHA-256 (spec R1, W4).
 ///

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::gate::{Ask, DecisionType};
-use crate::{approval::reviewer::Reviewer, limits};
+use crate::{call::reviewer::Reviewer, limits};
 
 /// Most levels of one approval, roles of one list, and reminders.
 pub const LEVELS: usize = 16;

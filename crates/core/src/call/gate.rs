@@ -14,7 +14,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{preview::Preview, timeout::Timeout};
-use crate::approval::reviewer::Reviewer;
+use crate::call::reviewer::Reviewer;
 
 /// What a reviewer may do with a waiting call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]

@@ -7,7 +7,7 @@
 //!
 //! Where numbers must be exact, their text is carried as raw JSON (`RawValue`). serde_json's `arbitrary_precision`
 //! would do that too, but it changes how every number in the build is read, also in types of other libraries. Another
-//! crate may still turn it on; [`plain`](super::plain) makes that harmless.
+//! crate may still turn it on; [`plain`](crate::plain) makes that harmless.
 
 use std::{
     cmp::Ordering,

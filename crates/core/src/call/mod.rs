@@ -1,4 +1,4 @@
-//! A tool call: its strict arguments, the verdict on it, and the permit to run it.
+//! A tool call: its strict arguments, and the verdict on it.
 
 pub mod args;
 pub mod ask_check;
@@ -6,9 +6,8 @@ pub mod display;
 pub mod exact;
 pub mod gate;
 pub mod json;
-pub mod permit;
-pub mod plain;
 pub mod preview;
+pub mod reviewer;
 pub mod schema;
 pub mod shown;
 pub mod template;

@@ -7,7 +7,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{args::Args, plain::as_plain};
+use super::args::Args;
+use crate::plain::as_plain;
 
 /// Largest schema, as JSON text in bytes.
 pub const SCHEMA_BYTES: usize = 64 * 1024;

@@ -16,12 +16,12 @@ use super::{
     run::At,
 };
 use crate::{
-    approval::reviewer::Reviewer,
     call::{
         args::Args,
         gate::{Ask, DecisionType},
         json::{Json, same_json},
         preview::Preview,
+        reviewer::Reviewer,
         timeout::Timeout,
     },
     limits,
@@ -143,7 +143,7 @@ pub struct Action {
     /// What it would do, as it was when the call was made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preview: Option<Preview>,
-    /// What names this request about this call for ever, see [`crate::approval::digest`]. Given when people are asked.
+    /// What names this request about this call for ever, see [`crate::journal::digest`]. Given when people are asked.
     pub digest: Arc<str>,
 }
 

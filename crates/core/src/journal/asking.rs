@@ -9,11 +9,13 @@ use super::{
     state::{Call, Deadline, Phase},
 };
 use crate::{
-    approval::{digest, question::Questions, reviewer::Reviewer},
+    approval::question::Questions,
     call::{
         gate::{Ask, DecisionType},
+        reviewer::Reviewer,
         timeout::Timeout,
     },
+    journal::digest,
     locale::Text,
 };
 

@@ -21,9 +21,10 @@ use super::{
     state::{Call, Phase, State, Status},
 };
 use crate::{
-    approval::{decision::Decision, reviewer::Reviewer, rule::RuleId},
-    call::{gate::Gate, permit::Permit},
+    approval::{decision::Decision, rule::RuleId},
+    call::{gate::Gate, reviewer::Reviewer},
     content::Content,
+    journal::permit::Permit,
     limits,
     locale::{Locale, Text},
     refusal::{Code, Refusal},
@@ -264,7 +265,7 @@ impl Draft {
         Ok(self.settle(catalog))
     }
 
-    /// Takes a decision that [`crate::approval::resolve::decide`] has checked and filled in.
+    /// Takes a decision that [`crate::decide::resolve::decide`] has checked and filled in.
     pub(crate) fn decided(
         mut self,
         decided: Decided,
@@ -283,7 +284,7 @@ impl Draft {
         self.settle(catalog)
     }
 
-    /// Takes answers that [`crate::approval::resolve::decide`] has checked and filled in.
+    /// Takes answers that [`crate::decide::resolve::decide`] has checked and filled in.
     pub(crate) fn answered(
         mut self,
         answered: Answered,
@@ -389,7 +390,7 @@ impl Draft {
         Some(self.finish())
     }
 
-    /// Takes a note that [`crate::approval::note::note`] has checked.
+    /// Takes a note that [`crate::decide::note::note`] has checked.
     pub(crate) fn noted(mut self, noted: Noted) -> Transition {
         self.push(Record::Noted(noted));
         self.finish()

@@ -21,7 +21,8 @@ use super::{
     state::{Phase, State, Status},
 };
 use crate::{
-    approval::{decision::Decision, reviewer::Reviewer},
+    approval::decision::Decision,
+    call::reviewer::Reviewer,
     refusal::{Code, Refusal},
     wire::event::StopReason,
 };

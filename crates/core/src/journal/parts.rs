@@ -9,14 +9,12 @@ use super::{
     outdated::Shown,
     record::{Action, CallStatus, Interrupted, Kind, Millis, after, is_zero},
 };
-use crate::{
-    approval::reviewer::Reviewer,
-    call::{
-        args::Args,
-        display::Display,
-        gate::{Ask, StoodIn, Target},
-        preview::Preview,
-    },
+use crate::call::{
+    args::Args,
+    display::Display,
+    gate::{Ask, StoodIn, Target},
+    preview::Preview,
+    reviewer::Reviewer,
 };
 
 /// Where one call of the latest answer stands.

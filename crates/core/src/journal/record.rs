@@ -25,7 +25,6 @@ use crate::{
     approval::{
         decision::Decision,
         question::Answers,
-        reviewer::Reviewer,
         rule::{Rule, RuleId},
     },
     call::{
@@ -33,6 +32,7 @@ use crate::{
         display::{Display, MESSAGE_ARGUMENT},
         gate::{Ask, Gate, Target},
         preview::Preview,
+        reviewer::Reviewer,
     },
     content::Content,
     journal::run::{FrameBegan, FrameState, Raw, Resumed, RunStarted, StateEdited, TaskFailed, TasksDone},
@@ -42,8 +42,7 @@ use crate::{
     wire::cursor::Cursor,
 };
 
-/// Milliseconds since 1970-01-01T00:00:00Z.
-pub type Millis = i64;
+pub use crate::time::Millis;
 
 /// So many seconds later; the end of all time if that is before it.
 #[must_use]

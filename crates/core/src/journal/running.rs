@@ -14,14 +14,14 @@ use super::{
     state::{Call, Open, Phase, State, Status},
 };
 use crate::{
-    approval::{
-        decision::Choice, key::approval_key, principal::Principal, resolve::check_reviewer, reviewer::Reviewer,
-    },
+    approval::{decision::Choice, key::approval_key, principal::Principal},
     call::{
         args::{Args, ArgsError, Digest},
         gate::{Ask, DecisionType},
+        reviewer::Reviewer,
         timeout::Timeout,
     },
+    journal::permission::check_reviewer,
     limits,
     locale::Text,
     refusal::{Code, Refusal},
@@ -460,7 +460,7 @@ impl Draft {
         found
     }
 
-    /// Takes an answer that [`crate::approval::resolve::decide`] has checked.
+    /// Takes an answer that [`crate::decide::resolve::decide`] has checked.
     pub(crate) fn resumed(mut self, resumed: Resumed, catalog: &dyn Catalog) -> Transition {
         self.push(Record::Resumed(resumed));
         self.settle(catalog)

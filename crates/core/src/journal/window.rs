@@ -109,15 +109,15 @@ impl Window {
             Record::ModelResponded(answer) => {
                 let kept = shown.len().saturating_sub(answer.shown as usize);
                 let blocks = shown.iter().skip(kept).chain(&answer.blocks);
-                self.count(tokens::MESSAGE + blocks.map(tokens::of_block).sum::<u64>());
+                self.count(tokens::MESSAGE + blocks.map(of_block).sum::<u64>());
             }
             Record::CallFinished(finished) => self.count(tokens::MESSAGE + tokens::of(&finished.output)),
             Record::TurnEnded(ended) => {
-                self.count(ended.partial.as_ref().map_or(0, tokens::of_block));
+                self.count(ended.partial.as_ref().map_or(0, of_block));
                 self.due = None;
             }
             Record::TurnFailed(failed) => {
-                self.count(failed.partial.as_ref().map_or(0, tokens::of_block));
+                self.count(failed.partial.as_ref().map_or(0, of_block));
                 self.due = None;
             }
             Record::MakeRoom(room) => self.due = Some(*room),
@@ -176,5 +176,15 @@ impl Draft {
         self.state.window.due?;
         self.push(Record::Compressed(compressed));
         Some(self.finish())
+    }
+}
+
+/// The tokens of a block of a model's answer. Reasoning is hardly ever given back to a model, so it counts nothing.
+#[must_use]
+pub fn of_block(block: &Block) -> u64 {
+    match block {
+        Block::Text(text) => tokens::of(text),
+        Block::Thinking(_) => 0,
+        Block::ToolUse(call) => tokens::of(&call.name) + tokens::of(&call.input) + tokens::MESSAGE,
     }
 }

@@ -14,9 +14,10 @@ use super::{
     },
 };
 use crate::{
-    approval::{decision::Decision, key::approval_key, question::Answers, resolve::rfc3339, reviewer::Reviewer},
+    approval::{decision::Decision, key::approval_key, question::Answers},
     call::{
         preview::Preview,
+        reviewer::Reviewer,
         shown::{self, Shown},
     },
     content::{Content, Part},
@@ -27,6 +28,7 @@ use crate::{
         state::{Open, Status},
     },
     limits,
+    time::rfc3339,
 };
 
 /// The events of one append, in order.

@@ -4,8 +4,7 @@ use std::{collections::HashMap, sync::Arc};
 
 use countersign_core::{
     call::gate::{Ask, Gate, Verdict},
-    compression::Summary,
-    conversation::{Conversation, Message},
+    conversation::{Conversation, Message, compression::Summary},
     journal::{
         draft::{Catalog, Draft, MessageInput, OnPending, ToolFacts, Transition},
         graph::{self, Node},

@@ -3,21 +3,17 @@
 use std::sync::Arc;
 
 use countersign_core::{
-    approval::{
-        decision::Decision,
-        digest,
-        principal::Principal,
-        resolve::{self, DecideInput, Reply},
-        rule::Always,
-    },
+    approval::{decision::Decision, principal::Principal, rule::Always},
     call::{
         args::{Args, Digest},
         gate::{Ask, DecisionType, Gate, Verdict},
         preview::{Preview, PreviewKind},
     },
     conversation::{Conversation, Message},
+    decide::resolve::{self, DecideInput, Reply},
     journal::{
         agents::PathStep,
+        digest,
         draft::{Draft, MessageInput, OnPending},
         graph,
         record::{Block, Interrupted, Kind, ModelResponded, Record, Schema, ToolUse, Usage, records},

@@ -1,15 +1,12 @@
 //! What people say to a turn that has failed, and what becomes of its model calls (spec W2, W9, S24).
 
 use countersign_core::{
-    approval::{
-        decision::Decision,
-        principal::Principal,
-        resolve::{self, DecideInput, Reply},
-    },
+    approval::{decision::Decision, principal::Principal},
     call::{
         display::Display,
         gate::{Ask, Gate, Verdict},
     },
+    decide::resolve::{self, DecideInput, Reply},
     journal::{
         agents::CallResult,
         draft::{Catalog, Draft, MessageInput, OnPending, ToolFacts},

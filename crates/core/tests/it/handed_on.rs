@@ -3,12 +3,9 @@
 use std::sync::Arc;
 
 use countersign_core::{
-    approval::{
-        decision::Decision,
-        note::{self, NewNote, NoteInput},
-        principal::Principal,
-    },
+    approval::{decision::Decision, principal::Principal},
     call::gate::Ask,
+    decide::note::{self, NewNote, NoteInput},
     journal::record::Entry,
     wire::{
         cursor::Cursor,

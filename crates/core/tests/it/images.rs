@@ -3,9 +3,8 @@
 use std::sync::Arc;
 
 use countersign_core::{
-    compression::summary_message,
     content::{Content, Image, TakesImages},
-    conversation::{Conversation, Message},
+    conversation::{Conversation, Message, compression::summary_message},
     journal::{
         draft::{Catalog, Draft, MessageInput, OnPending, ToolFacts},
         record::{Entry, Record, SessionCreated},
@@ -110,7 +109,7 @@ fn x_an_image_is_no_title_and_is_counted_where_sizes_are() {
     bytes.resize(300_000, 7);
     let large = Image::new(&bytes).expect("large");
     assert!(after(large.clone().into()).bytes - after(here().into()).bytes > 390_000, "a session's size counts it");
-    let cost = |content: Content| tokens::of_messages(&[Message::User(content)]);
+    let cost = |content: Content| countersign_core::conversation::tokens_of(&[Message::User(content)]);
     assert_eq!(cost(large.into()), tokens::MESSAGE + tokens::IMAGE, "its bytes are no letters");
     assert_eq!(cost(Content::from(here()).with("abcd")), tokens::MESSAGE + tokens::IMAGE + 1);
 }

@@ -1,12 +1,9 @@
 //! Spec P1, R4: whose word counts when several people, or other people, must approve.
 
 use countersign_core::{
-    approval::{
-        decision::Decision,
-        note::{self, NewNote, NoteInput},
-        principal::Principal,
-    },
+    approval::{decision::Decision, principal::Principal},
     call::gate::{Ask, Verdict},
+    decide::note::{self, NewNote, NoteInput},
     journal::{
         draft::{Draft, MessageInput, OnPending},
         graph,

@@ -1,7 +1,7 @@
 //! The wire types' JSON Schema is checked in, and drift fails.
 
 use countersign_core::{
-    call::plain::as_plain,
+    plain::as_plain,
     refusal::{Code, FAILURES},
     wire::schema::wire_schema,
 };

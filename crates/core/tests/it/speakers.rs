@@ -1,18 +1,16 @@
 //! Spec P4: whoever has spoken in a turn has asked for every later call of it.
 
 use countersign_core::{
-    approval::{
-        decision::Decision,
-        resolve::{DecideInput, Reply},
-        rule::RuleFacts,
-    },
+    approval::decision::Decision,
     call::{
         args::Args,
         gate::{Ask, DecisionType, Gate, Verdict},
     },
+    decide::resolve::{DecideInput, Reply},
     journal::{
         draft::{Draft, MessageInput, OnPending},
         record::{Block, ModelResponded, ToolUse, Usage},
+        standing::RuleFacts,
         state::Phase,
     },
     refusal::Code,

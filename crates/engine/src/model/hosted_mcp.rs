@@ -13,11 +13,8 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use countersign_core::{
-    call::{
-        gate::{Ask, DecisionType},
-        permit::Permit,
-    },
-    journal::draft::ToolKind,
+    call::gate::{Ask, DecisionType},
+    journal::{draft::ToolKind, permit::Permit},
     locale::{Locale, Text},
 };
 use futures::{FutureExt as _, future::BoxFuture};

@@ -12,7 +12,7 @@ mod numbers;
 
 use std::{fmt, future::Future, panic::AssertUnwindSafe, sync::Arc};
 
-use countersign_core::call::{args::Args, permit::Permit};
+use countersign_core::{call::args::Args, journal::permit::Permit};
 use futures::{FutureExt as _, future::BoxFuture};
 use serde::de::DeserializeOwned;
 

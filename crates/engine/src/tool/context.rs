@@ -58,7 +58,7 @@ impl AppContext {
     /// There is none, or it does not fit the type.
     pub fn read<T: DeserializeOwned>(&self) -> Result<T, ContextError> {
         let json = self.json().ok_or(ContextError::None)?;
-        countersign_core::call::plain::read(json).map_err(|error| ContextError::Other(error.to_string()))
+        countersign_core::plain::read(json).map_err(|error| ContextError::Other(error.to_string()))
     }
 
     /// The data of the run whose tool is executing here.

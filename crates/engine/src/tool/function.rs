@@ -11,8 +11,10 @@ use std::{
 };
 
 use countersign_core::{
-    call::{args::Args, exact::lost_number, permit::Permit, plain, preview::Preview},
+    call::{args::Args, exact::lost_number, preview::Preview},
+    journal::permit::Permit,
     locale::{Locale, Text},
+    plain,
 };
 use futures::{FutureExt as _, future::BoxFuture};
 use schemars::JsonSchema;

@@ -12,18 +12,18 @@ pub mod source;
 use std::{any::Any, future::Future, sync::Arc};
 
 use countersign_core::{
-    approval::reviewer::Reviewer,
     call::{
         args::Args,
         display::{ContentMessage, Display, StreamRule},
         gate::{Ask, DecisionType, Target},
-        permit::Permit,
         preview::Preview,
+        reviewer::Reviewer,
         timeout::Timeout,
     },
     journal::{
         draft::ToolKind,
         input::{CallInput, InputQuestion},
+        permit::Permit,
     },
 };
 use futures::future::BoxFuture;

@@ -3,8 +3,10 @@
 use std::sync::Arc;
 
 use countersign_core::{
-    call::permit::Permit,
-    journal::input::{CallInput, InputQuestion},
+    journal::{
+        input::{CallInput, InputQuestion},
+        permit::Permit,
+    },
     locale::Text,
 };
 use rmcp::model::{

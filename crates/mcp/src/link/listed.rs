@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use countersign_core::{call::permit::Permit, journal::input::CallInput};
+use countersign_core::journal::{input::CallInput, permit::Permit};
 use futures::future::BoxFuture;
 use rmcp::model::Tool as ServerTool;
 use serde_json::Value;

@@ -10,11 +10,12 @@ use countersign_core::{
     call::{
         display::{ContentMessage, MESSAGE_ARGUMENT},
         gate::{Target, Verdict},
-        plain::as_plain,
         schema::ArgsSchema,
     },
     journal::{draft::ToolFacts, record::Schema},
-    limits, tokens,
+    limits,
+    plain::as_plain,
+    tokens,
 };
 
 use serde_json::{Value, json};

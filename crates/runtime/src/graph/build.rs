@@ -9,7 +9,7 @@ use std::{
     },
 };
 
-use countersign_core::{call::plain, journal::run::Raw, limits};
+use countersign_core::{journal::run::Raw, limits, plain};
 use futures::FutureExt as _;
 use serde::{Serialize, de::DeserializeOwned};
 

@@ -3,12 +3,12 @@
 use std::{collections::HashMap, fmt::Display, sync::Arc};
 
 use countersign_core::{
-    call::plain,
     drawing::{Drawing, NodeKind},
     journal::{
         graph::{AGENT, APPROVAL, COMPRESSION, TOOLS},
         run::Raw,
     },
+    plain,
 };
 use futures::future::BoxFuture;
 use serde::de::DeserializeOwned;

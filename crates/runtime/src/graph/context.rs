@@ -14,10 +14,9 @@ use std::{
 };
 
 use countersign_core::{
-    approval::reviewer::Reviewer,
     call::{
         gate::{Ask, DecisionType},
-        plain,
+        reviewer::Reviewer,
         schema::ArgsSchema,
         timeout::Timeout,
     },
@@ -26,7 +25,7 @@ use countersign_core::{
         run::{Raw, Step as Known},
         running::{NewQuestion, shown},
     },
-    limits,
+    limits, plain,
 };
 use futures::{FutureExt as _, future::BoxFuture};
 use schemars::JsonSchema;

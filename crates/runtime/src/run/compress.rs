@@ -6,8 +6,10 @@
 use std::sync::Arc;
 
 use countersign_core::{
-    compression::{Cut, Summary},
-    conversation::{Conversation, Message},
+    conversation::{
+        Conversation, Message,
+        compression::{Cut, Summary},
+    },
     journal::{
         record::{self, Compressed, Usage},
         state::State,

@@ -11,11 +11,11 @@ use std::{
 };
 
 use countersign_core::{
-    call::permit::Permit,
     journal::{
         draft::{Draft, Transition},
         failure::Turn,
         graph::{self, Effects},
+        permit::Permit,
         state::{State, Status},
     },
     refusal::Refusal,

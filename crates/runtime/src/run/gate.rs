@@ -3,11 +3,7 @@
 use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 use countersign_core::{
-    approval::{
-        decision::EditedAction,
-        question::Questions,
-        rule::{Rule, RuleFacts},
-    },
+    approval::{decision::EditedAction, question::Questions, rule::Rule},
     call::{
         args::Args,
         display::{ContentMessage, MESSAGE_ARGUMENT},
@@ -19,6 +15,7 @@ use countersign_core::{
         draft::ToolKind,
         outdated::{signature, words},
         record::{Action, Cut, ToolUse},
+        standing::RuleFacts,
         state::{Call, State},
     },
     limits::PREVIEW_SECONDS,
@@ -207,7 +204,7 @@ impl Inner {
     /// The verdict on an edited call, as if the agent had made it: standing rules do not decide about what a person
     /// has just written. The reasons for which nobody could approve it are [`decide`]'s to find.
     ///
-    /// [`decide`]: countersign_core::approval::resolve::decide
+    /// [`decide`]: countersign_core::decide::resolve::decide
     pub(super) async fn edited_verdict(
         &self,
         state: &State,

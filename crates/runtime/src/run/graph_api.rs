@@ -7,11 +7,8 @@
 use std::{marker::PhantomData, sync::Arc};
 
 use countersign_core::{
-    approval::{
-        key::approval_key,
-        principal::Principal,
-        resolve::{self, DecideInput, Reply},
-    },
+    approval::{key::approval_key, principal::Principal},
+    decide::resolve::{self, DecideInput, Reply},
     journal::{
         failure::Failure,
         record::Kind,

@@ -4,7 +4,8 @@
 use std::sync::Arc;
 
 use countersign_core::{
-    approval::{principal::Principal, reviewer::Reviewer},
+    approval::principal::Principal,
+    call::reviewer::Reviewer,
     drawing::Drawing,
     journal::{
         draft::Draft,

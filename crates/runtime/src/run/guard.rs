@@ -14,19 +14,19 @@ use std::{
 use countersign_core::{
     call::{
         gate::{Ask, Verdict},
-        permit::Permit,
-        plain,
         schema::ArgsSchema,
         timeout::Timeout,
     },
     journal::{
         agents,
         failure::Turn,
+        permit::Permit,
         record::{Block, ModelResponded, Record, Usage},
         state::State,
     },
     limits,
     locale::{Locale, Text},
+    plain,
 };
 use futures::{FutureExt as _, future::BoxFuture};
 use serde_json::Value;

@@ -14,9 +14,9 @@ use std::{
 };
 
 use countersign_core::{
-    call::permit::Permit,
     journal::{
         draft::Transition,
+        permit::Permit,
         record::{Block, Entry, Record, records},
         state::State,
     },

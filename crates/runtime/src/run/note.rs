@@ -3,10 +3,9 @@
 use std::sync::Arc;
 
 use countersign_core::{
-    approval::{
-        key::parse_approval_key,
+    approval::{key::parse_approval_key, principal::Principal},
+    decide::{
         note::{self, NoteInput},
-        principal::Principal,
         resolve,
     },
     journal::state::State,
@@ -16,7 +15,7 @@ use countersign_core::{
 
 use super::{Runtime, Stored, live::LiveRef, now, own_request_id};
 use crate::store::Durability;
-pub use countersign_core::approval::note::NewNote;
+pub use countersign_core::decide::note::NewNote;
 
 impl Runtime {
     /// Comments on what waits under a key, or hands it to somebody else. Any person who may see it may comment; who may

@@ -7,13 +7,14 @@
 use std::{collections::VecDeque, sync::Arc};
 
 use countersign_core::{
-    approval::{key::approval_key, principal::Principal, resolve::rfc3339},
+    approval::{key::approval_key, principal::Principal},
     journal::{
         checkpoint::{Checkpoint, is_checkpoint},
         record::Entry,
         state::{State, Status},
     },
     refusal::{Code, Refusal},
+    time::rfc3339,
 };
 use schemars::JsonSchema;
 use serde::Serialize;

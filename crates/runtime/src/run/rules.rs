@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use countersign_core::{
-    approval::{principal::Principal, resolve::rfc3339, rule::RuleId},
+    approval::{principal::Principal, rule::RuleId},
     call::args::Args,
     journal::draft::Draft,
     refusal::{Code, Refusal},
+    time::rfc3339,
     wire::client::check_session_id,
 };
 use schemars::JsonSchema;

@@ -5,12 +5,9 @@
 use std::sync::Arc;
 
 use countersign_core::{
-    approval::{
-        key::parse_approval_key,
-        principal::Principal,
-        resolve::{self, DecideInput, Reply},
-    },
+    approval::{key::parse_approval_key, principal::Principal},
     content::Content,
+    decide::resolve::{self, DecideInput, Reply},
     journal::{
         draft::{Draft, MessageInput, OnPending, Transition},
         failure::Retried,

@@ -26,9 +26,9 @@ use std::{
 };
 
 use countersign_core::{
-    call::permit::Permit,
-    compression::Summary,
+    conversation::compression::Summary,
     journal::{
+        permit::Permit,
         record::{Block, Compressed, Entry, ModelResponded, Record, records},
         run::{GraphRun, Task},
         state::State,

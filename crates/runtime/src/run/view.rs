@@ -8,11 +8,11 @@ use countersign_core::{
         key::{approval_key, parse_approval_key},
         principal::Principal,
         question::Answers,
-        resolve::{self, rfc3339},
-        reviewer::Reviewer,
     },
     audit::AuditRecord,
+    call::reviewer::Reviewer,
     content::TakesImages,
+    decide::resolve,
     journal::{
         graph,
         record::{Block, Entry, Interrupted, ModelResponded, Note, Record, Usage},
@@ -21,6 +21,7 @@ use countersign_core::{
     },
     locale::Locale,
     refusal::{Code, Refusal},
+    time::rfc3339,
     todo::Todo,
     wire::{
         client::check_session_id,

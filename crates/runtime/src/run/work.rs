@@ -6,8 +6,10 @@ use std::{
 };
 
 use countersign_core::{
-    call::permit::Permit,
-    journal::state::{Phase, State},
+    journal::{
+        permit::Permit,
+        state::{Phase, State},
+    },
     locale::Text,
 };
 use futures::{FutureExt as _, future::BoxFuture};

@@ -9,8 +9,9 @@
 //! (`RunState::answer`), with their schema checked at once.
 
 use countersign_core::{
-    approval::{decision::Decision, key::approval_key, resolve::check_answer, rule::Always},
+    approval::{decision::Decision, key::approval_key, rule::Always},
     call::{args::Args, gate::DecisionType, schema::ArgsSchema},
+    decide::resolve::check_answer,
     journal::{
         record::{Action, Interrupted, Kind, Record, records},
         run::Raw,

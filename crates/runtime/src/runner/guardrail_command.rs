@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use countersign_core::{call::plain, locale::Locale};
+use countersign_core::{locale::Locale, plain};
 use serde_json::{Value, json, value::RawValue};
 
 use super::{

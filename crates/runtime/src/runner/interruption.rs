@@ -3,7 +3,7 @@
 use std::{fmt, sync::Arc};
 
 use countersign_core::{
-    approval::{key::approval_key, resolve::rfc3339},
+    approval::key::approval_key,
     call::{gate::DecisionType, preview::Preview},
     journal::{
         agents::PathStep,
@@ -11,6 +11,7 @@ use countersign_core::{
         run::Raw,
         state::{Open, State},
     },
+    time::rfc3339,
 };
 use serde::{Serialize, de::DeserializeOwned};
 

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use countersign_core::{
-    call::plain,
     conversation::{Conversation, Message},
     journal::{
         record::{Cut, Usage},
         state::Status,
     },
+    plain,
 };
 use serde::de::DeserializeOwned;
 

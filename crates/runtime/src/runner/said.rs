@@ -1,11 +1,9 @@
 //! What was said on a state, as it goes on.
 
 use countersign_core::{
-    approval::{
-        key::{approval_key, parse_approval_key},
-        resolve::rfc3339,
-    },
+    approval::key::{approval_key, parse_approval_key},
     journal::record::Kind,
+    time::rfc3339,
 };
 
 use crate::{

@@ -6,8 +6,7 @@ use countersign::{
     agent::Agent,
     core::{
         approval::{decision::Decision, principal::Principal},
-        call::permit::Permit,
-        journal::{record::Kind, state::Status},
+        journal::{permit::Permit, record::Kind, state::Status},
     },
     model::scripted::Scripted,
     run::{NewDecision, NewMessage, Outcome, Runtime},

@@ -10,7 +10,7 @@ use axum::{
     serve::ListenerExt as _,
 };
 use countersign::{
-    core::{call::plain::made_plain, conversation::Message},
+    core::{conversation::Message, plain::made_plain},
     model::{
         ApiKey, Model, ModelError, ModelEvent, ModelRequest, ToolSpec, Transcript,
         openai_chat::{OpenAiChat, OpenAiChatConfig},

@@ -7,12 +7,14 @@ use countersign::{
     core::{
         approval::{
             decision::Decision,
-            note::NewNote,
             principal::{Principal, PrincipalKind},
-            reviewer::Reviewer,
             rule::Always,
         },
-        call::gate::{Ask, DecisionType},
+        call::{
+            gate::{Ask, DecisionType},
+            reviewer::Reviewer,
+        },
+        decide::note::NewNote,
         journal::state::Status,
         refusal::Code,
     },

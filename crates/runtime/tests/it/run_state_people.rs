@@ -5,8 +5,9 @@ use std::sync::Arc;
 use countersign::{
     agent::Agent,
     core::{
-        approval::{decision::Decision, note::NewNote, principal::Principal, rule::Always},
+        approval::{decision::Decision, principal::Principal, rule::Always},
         call::{display::ContentMessage, gate::Ask},
+        decide::note::NewNote,
         journal::state::Status,
         refusal::Code,
     },

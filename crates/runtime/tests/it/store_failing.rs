@@ -12,8 +12,8 @@ use countersign::{
     agent::Agent,
     core::{
         approval::{decision::Decision, principal::Principal},
-        call::permit::Permit,
         journal::{
+            permit::Permit,
             record::{Record, records},
             state::Status,
         },

@@ -6,8 +6,10 @@ use countersign::{
     agent::Agent,
     core::{
         approval::{decision::Decision, principal::Principal},
-        call::permit::Permit,
-        journal::record::{CallStatus, Record, records},
+        journal::{
+            permit::Permit,
+            record::{CallStatus, Record, records},
+        },
         refusal::Refusal,
     },
     model::{ToolSpec, scripted::Scripted},

@@ -5,7 +5,7 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering},
 };
 
-use countersign::core::call::permit::Permit;
+use countersign::core::journal::permit::Permit;
 use countersign::{
     RunState,
     agent::Agent,

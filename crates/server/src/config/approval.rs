@@ -2,10 +2,10 @@
 
 use countersign::tool::condition::CelCondition;
 use countersign_core::{
-    approval::reviewer::Reviewer,
     call::{
         ask_check::{AskField, LEVELS, QUORUM, role_error, wrong_role},
         gate::{Ask, DecisionType},
+        reviewer::Reviewer,
         timeout::Timeout,
     },
     limits,

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use countersign_core::{
-    approval::{principal::PrincipalKind, reviewer::Reviewer},
-    call::gate::Ask,
+    approval::principal::PrincipalKind,
+    call::{gate::Ask, reviewer::Reviewer},
 };
 
 use super::{ConfigToken, reader::Section};

@@ -33,7 +33,7 @@ use std::{
 };
 
 use countersign::tool::builtin;
-use countersign_core::{approval::reviewer::Reviewer, locale::Locale};
+use countersign_core::{call::reviewer::Reviewer, locale::Locale};
 use toml::de::DeTable;
 
 pub use self::{

@@ -6,10 +6,7 @@ use countersign::{
     policy::{Glob, RULES},
     tool::condition::CelCondition,
 };
-use countersign_core::{
-    approval::reviewer::Reviewer,
-    call::{ask_check::role_error, gate::Ask},
-};
+use countersign_core::call::{ask_check::role_error, gate::Ask, reviewer::Reviewer};
 use serde_json::json;
 
 use super::{

@@ -177,7 +177,7 @@ mod tests {
     fn golden(name: &str, value: &Value) {
         let path = format!("{}/../../docs/{name}", env!("CARGO_MANIFEST_DIR"));
         // In the order that it has without features of serde_json that other crates turn on.
-        let value = countersign::core::call::plain::as_plain(value);
+        let value = countersign::core::plain::as_plain(value);
         let text = serde_json::to_string_pretty(&*value).expect("JSON") + "\n";
         if std::env::var_os("UPDATE_GOLDEN").is_some() {
             std::fs::write(&path, &text).expect("docs can be written");

@@ -6,7 +6,8 @@ use std::{pin::pin, time::Duration};
 use axum::extract::ws::{CloseFrame, Message, WebSocket, close_code};
 use countersign::{
     core::{
-        approval::{key::parse_approval_key, resolve},
+        approval::key::parse_approval_key,
+        decide::resolve,
         limits,
         refusal::{Code, Refusal},
         wire::{

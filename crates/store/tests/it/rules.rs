@@ -3,11 +3,11 @@
 use countersign_core::{
     approval::{
         decision::Decision,
-        note::{self, NewNote, NoteInput},
         principal::Principal,
         rule::{Always, RuleId},
     },
     call::gate::{Ask, Verdict},
+    decide::note::{self, NewNote, NoteInput},
     journal::record::Millis,
 };
 use countersign_store::{InterruptionFilter, RuleFilter, RuleOwner, RuleRow, SessionFilter, StoreError, Visible};

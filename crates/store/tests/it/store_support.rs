@@ -3,12 +3,9 @@
 use std::{path::Path, sync::Arc};
 
 use countersign_core::{
-    approval::{
-        decision::Decision,
-        principal::Principal,
-        resolve::{DecideInput, decide},
-    },
+    approval::{decision::Decision, principal::Principal},
     call::gate::{Ask, Gate, Verdict},
+    decide::resolve::{DecideInput, decide},
     journal::{
         draft::{Catalog, Draft, MessageInput, OnPending, ToolFacts, Transition},
         record::{Block, Entry, Millis, ModelResponded, SessionCreated, ToolUse, Usage},

@@ -22,8 +22,9 @@ use std::{future::Future, sync::Arc, time::Duration};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use countersign_core::{
-    call::{args::Args, permit::Permit, plain, preview::Preview},
-    limits,
+    call::{args::Args, preview::Preview},
+    journal::permit::Permit,
+    limits, plain,
 };
 use futures::future::BoxFuture;
 use serde_json::{Value, json};

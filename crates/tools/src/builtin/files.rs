@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use countersign_core::{
-    call::{args::Digest, plain, preview::Preview},
-    limits,
+    call::{args::Digest, preview::Preview},
+    limits, plain,
 };
 use futures::future::BoxFuture;
 use schemars::JsonSchema;

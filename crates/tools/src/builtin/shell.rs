@@ -2,10 +2,7 @@
 
 use std::{os::unix::process::ExitStatusExt as _, path::PathBuf, sync::Arc, time::Duration};
 
-use countersign_core::{
-    call::{permit::Permit, preview::Preview},
-    limits,
-};
+use countersign_core::{call::preview::Preview, journal::permit::Permit, limits};
 use futures::future::BoxFuture;
 use schemars::JsonSchema;
 use serde::Deserialize;

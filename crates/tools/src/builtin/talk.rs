@@ -7,9 +7,8 @@ use countersign_core::{
     call::{
         display::{ContentMessage, StreamRule},
         gate::Ask,
-        permit::Permit,
     },
-    journal::draft::ToolKind,
+    journal::{draft::ToolKind, permit::Permit},
     limits,
     locale::Text,
     todo::{self, Todos},

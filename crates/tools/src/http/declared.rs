@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use countersign_core::{
     call::{
         json::Json,
-        plain::made_plain,
         template::{Part, Place, Template},
     },
     limits,
+    plain::made_plain,
 };
 use reqwest::{Method, Url, header::HeaderName};
 use serde_json::{Value, json};

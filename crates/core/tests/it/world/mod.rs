@@ -13,16 +13,15 @@ use std::{
 };
 
 use countersign_core::{
-    approval::{
-        decision::Decision,
+    approval::{decision::Decision, principal::Principal},
+    decide::{
         note::{self, NewNote, NoteInput},
-        principal::Principal,
         resolve::{self, DecideInput, Reply},
     },
-    call::permit::Permit,
     journal::{
         draft::{Draft, MessageInput, Transition},
         graph,
+        permit::Permit,
         record::{Entry, InputRequired, Kind, Millis, Record, Retried, SessionCreated},
         run::Raw,
         state::{Call, Open, State},

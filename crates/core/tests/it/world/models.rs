@@ -8,8 +8,7 @@ use countersign_core::{
         preview::Preview,
         timeout::Timeout,
     },
-    compression::Summary,
-    conversation::Conversation,
+    conversation::{Conversation, compression::Summary},
     journal::record::{Block, Compressed, ModelResponded, Record, ToolUse, Usage, records},
 };
 

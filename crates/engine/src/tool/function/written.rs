@@ -3,8 +3,8 @@
 use std::{fmt::Display, future::Future, sync::Arc, time::Duration};
 
 use countersign_core::{
-    call::{args::Args, permit::Permit},
-    journal::input::CallInput,
+    call::args::Args,
+    journal::{input::CallInput, permit::Permit},
 };
 use futures::future::BoxFuture;
 use schemars::JsonSchema;

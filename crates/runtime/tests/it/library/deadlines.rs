@@ -6,9 +6,10 @@ use countersign::{
     Agent, ContextStrategy, DecisionError, RunConfig, RunError, RunState, Runner, ToolEntry, ToolGuardrailOutput,
     core::{
         approval::principal::Principal,
-        call::{gate::Ask, permit::Permit, timeout::Timeout},
+        call::{gate::Ask, timeout::Timeout},
         journal::{
             input::InputQuestion,
+            permit::Permit,
             record::{Kind, Schema},
             run::Raw,
             state::Status,

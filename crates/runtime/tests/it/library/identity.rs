@@ -137,7 +137,7 @@ struct Exact(Ran);
 impl countersign::tool::Tool for Exact {
     fn run(
         &self,
-        permit: countersign::core::call::permit::Permit,
+        permit: countersign::core::journal::permit::Permit,
     ) -> futures::future::BoxFuture<'static, Result<String, countersign::tool::ToolError>> {
         self.0.lock().expect("ran").push(permit.args().text().to_owned());
         Box::pin(async { Ok(String::new()) })

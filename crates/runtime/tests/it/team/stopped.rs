@@ -9,8 +9,7 @@ use countersign::{
     Agent, Runner, ToolGuardrailOutput,
     core::{
         approval::{decision::Decision, principal::Principal},
-        call::permit::Permit,
-        journal::state::Status,
+        journal::{permit::Permit, state::Status},
     },
     run::{NewDecision, Outcome},
     run_state::RunState,

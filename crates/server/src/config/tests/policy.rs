@@ -4,10 +4,7 @@ use countersign::{
     policy::{Judge, Then},
     tool::{CallFacts, Hints},
 };
-use countersign_core::{
-    approval::reviewer::Reviewer,
-    call::{args::Args, gate::Verdict},
-};
+use countersign_core::call::{args::Args, gate::Verdict, reviewer::Reviewer};
 
 use super::*;
 

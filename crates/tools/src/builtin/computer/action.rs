@@ -187,7 +187,7 @@ mod tests {
 
     #[test]
     fn s14_an_action_that_cannot_be_done_here_is_refused() {
-        let read = |text: &str| countersign_core::call::plain::read::<ComputerAction>(text);
+        let read = |text: &str| countersign_core::plain::read::<ComputerAction>(text);
         for action in [
             r#"{"type":"click","x":100,"y":0}"#,
             r#"{"type":"scroll","x":0,"y":50,"scroll_x":0,"scroll_y":9}"#,

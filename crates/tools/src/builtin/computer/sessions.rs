@@ -5,7 +5,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use countersign_core::call::{args::Digest, permit::Permit, preview::Preview};
+use countersign_core::{
+    call::{args::Digest, preview::Preview},
+    journal::permit::Permit,
+};
 use futures::future::BoxFuture;
 use tokio::sync::{Mutex as AsyncMutex, OnceCell};
 

@@ -2,8 +2,11 @@
 
 use std::sync::Arc;
 
-use super::{args::Args, preview::Preview};
-use crate::{journal::input::CallInput, locale::Locale};
+use super::input::CallInput;
+use crate::{
+    call::{args::Args, preview::Preview},
+    locale::Locale,
+};
 
 /// The right to start one attempt of one call with exactly these arguments.
 ///

@@ -2,13 +2,10 @@
 
 use std::sync::Arc;
 
-use super::{
-    key::approval_key,
-    principal::Principal,
-    resolve::{check_time, not_found},
-    reviewer::Reviewer,
-};
+use super::resolve::{check_time, not_found};
 use crate::{
+    approval::{key::approval_key, principal::Principal},
+    call::reviewer::Reviewer,
     journal::{
         draft::{Draft, Transition},
         record::{Action, Kind, Millis, Note, Noted},

@@ -27,7 +27,7 @@ static FEATURES: LazyLock<Features> = LazyLock::new(|| {
 
 /// The value as serde_json has it with none of these features: members by their names, numbers as 64-bit integers or doubles.
 ///
-/// It is for schemas, conditions and what is compared; arguments run as the text that they are ([`super::args::Args::text`]).
+/// It is for schemas, conditions and what is compared; arguments run as the text that they are ([`crate::call::args::Args::text`]).
 #[must_use]
 pub fn as_plain(value: &Value) -> Cow<'_, Value> {
     if FEATURES.preserve_order || FEATURES.arbitrary_precision {

@@ -86,8 +86,7 @@ impl Cut {
     /// Whether a text is worth standing in its place: not empty, and smaller.
     #[must_use]
     pub fn is_shortened_by(&self, text: &str) -> bool {
-        !text.trim().is_empty()
-            && tokens::of_messages(&[summary_message(self.locale, text.trim())]) < self.covered_tokens
+        !text.trim().is_empty() && super::tokens_of(&[summary_message(self.locale, text.trim())]) < self.covered_tokens
     }
 
     /// The record of the compression that `room` asked for. Without a summary that is of use the messages are dropped,
@@ -114,7 +113,7 @@ impl Cut {
             // What the provider counts beside the messages stays in the count.
             let rest = room.tokens.saturating_sub(self.covered_tokens).max(self.rest_tokens);
             let summary = compressed.summary.as_deref().map(|text| summary_message(self.locale, text));
-            compressed.tokens_after = rest + tokens::of_messages(summary.as_slice());
+            compressed.tokens_after = rest + super::tokens_of(summary.as_slice());
         }
         compressed
     }

@@ -11,15 +11,18 @@ use std::{
     sync::Arc,
 };
 
+pub mod compression;
+
 use serde_json::value::RawValue;
 
+use self::compression::{Cut, summary_message};
 use crate::{
     approval::decision::{Choice, EditedAction},
-    compression::{Cut, summary_message},
     content::{Content, Image, TakesImages},
     journal::{
         agents::Nested,
         record::{Block, CallFinished, CallStatus, Compressed, Entry, Kind, Record},
+        window::of_block,
     },
     limits,
     locale::{Locale, Text},
@@ -225,8 +228,8 @@ impl Conversation {
             kept: u32::try_from(kept).unwrap_or(u32::MAX),
             before: self.summary.clone(),
             messages: covered[summaries..].to_vec(),
-            covered_tokens: tokens::of_messages(covered),
-            rest_tokens: tokens::of_messages(rest),
+            covered_tokens: tokens_of(covered),
+            rest_tokens: tokens_of(rest),
         }
     }
 
@@ -537,4 +540,15 @@ fn said(block: &Block) -> Option<String> {
         Block::Text(text) if !text.is_empty() => Some(text.clone()),
         _ => None,
     }
+}
+
+/// The tokens of messages.
+#[must_use]
+pub fn tokens_of(messages: &[Message]) -> u64 {
+    let of_message = |message: &Message| match message {
+        Message::User(content) => tokens::of_content(content),
+        Message::Assistant(answer) => answer.blocks.iter().map(of_block).sum(),
+        Message::ToolResult(result) => tokens::of(&result.text),
+    };
+    messages.iter().map(|message| of_message(message) + tokens::MESSAGE).sum()
 }

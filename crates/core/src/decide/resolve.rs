@@ -8,31 +8,31 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::{
-    decision::{Choice, Decision},
-    key::approval_key,
-    principal::Principal,
-    question::{Answers, Questions},
-    reviewer::Reviewer,
-    rule::{Always, Rule},
-};
 use crate::{
+    approval::{
+        decision::{Choice, Decision},
+        key::approval_key,
+        principal::Principal,
+        question::{Answers, Questions},
+        rule::{Always, Rule},
+    },
     call::{
         display::MESSAGE_ARGUMENT,
         gate::{Ask, DecisionType, Verdict},
         json::Json,
-        plain,
         preview::Preview,
         schema::ArgsSchema,
     },
     journal::{
         draft::{Catalog, Draft, ToolKind, Transition},
+        permission::check_reviewer,
         record::{Action, Answered, Decided, Interrupted, Kind, Millis},
         run::{Raw, Resumed},
         state::{Open, State},
     },
-    limits,
+    limits, plain,
     refusal::{Code, Refusal},
+    time::rfc3339,
 };
 
 /// A decision on one interruption, or the answers to it.
@@ -151,25 +151,6 @@ pub fn decide(state: &State, now: Millis, input: DecideInput, catalog: &dyn Cata
             decided.rules = Rule::made_in(state, asked, &decided);
             Ok(draft.decided(decided, user_edit_content, catalog))
         }
-    }
-}
-
-/// Whether this interruption is this principal's to decide.
-pub(crate) fn check_reviewer(state: &State, open: &Open, by: &Principal) -> Result<(), Refusal> {
-    let reviewer = open.asked.reviewer();
-    if !by.may_decide(state, reviewer) {
-        let needed = match reviewer {
-            Reviewer::Owner => "the session's owner".to_owned(),
-            Reviewer::Role(role) => format!("the role {role:?}"),
-        };
-        return Err(Refusal::new(Code::Forbidden, format!("this decision needs {needed}")));
-    }
-    match &open.assignee {
-        Some(assignee) if by.subject.as_ref() != Some(assignee) => Err(Refusal::new(
-            Code::Forbidden,
-            format!("this decision was handed to {assignee:?}; reassign it first to decide it yourself"),
-        )),
-        _ => Ok(()),
     }
 }
 
@@ -430,12 +411,6 @@ fn check_decisions(
 #[must_use]
 pub fn not_found(key: &str) -> Refusal {
     Refusal::new(Code::ApprovalNotFound, format!("nothing waits, or ever waited, under the key {key:?}"))
-}
-
-/// RFC 3339 text of a time, in UTC.
-#[must_use]
-pub fn rfc3339(at: Millis) -> String {
-    jiff::Timestamp::from_millisecond(at).map(|t| t.to_string()).unwrap_or_default()
 }
 
 /// Whether this set ends the interruption: always, unless more people must approve (spec W5, quorum).

@@ -1,0 +1,4 @@
+//! Deciding interruptions, and what is said about them while they are pending.
+
+pub mod note;
+pub mod resolve;
