@@ -14,7 +14,8 @@ pub(super) struct Head {
     pub(super) stamp: Option<String>,
 }
 
-/// Whether it is a run state that this program knows. A known one is read in a single pass.
+/// Fails unless it is a run state of this version. Valid texts skip this: only those that could not be read are
+/// checked.
 pub(super) fn known(text: &str) -> Result<(), RunStateError> {
     match read(text)?.1 {
         VERSION => Ok(()),

@@ -5,7 +5,7 @@
 //! whole, or a list: `[call, id, agent, tool, arguments, gate, preview, says, digest, like]`. The rest of such an
 //! action equals that of `like`, an action, or if that is `null` that of the latest earlier action about the same tool
 //! of the same agent. Arguments that are `null` are those of the latest call with that id. The preview is that of the
-//! gate at this index in the latest verdicts, if there is one. The search goes back at most [`LOOK_BACK`] records.
+//! gate at this index in the latest verdicts, if an index is given. The search goes back at most [`LOOK_BACK`] records.
 
 use std::{fmt, sync::Arc};
 
