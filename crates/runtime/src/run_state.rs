@@ -110,7 +110,6 @@ pub struct RunState {
     stamp: Option<String>,
     /// The limit of model calls set for the run.
     pub(crate) max_turns: Option<u32>,
-    /// The results of guardrails so far.
     pub(crate) guardrails: Vec<GuardrailResult>,
 }
 

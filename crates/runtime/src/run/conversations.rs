@@ -37,9 +37,7 @@ struct Kept {
     /// By last read, least recent first.
     order: BTreeMap<u64, Key>,
     bytes: usize,
-    /// How many were cached so far.
     uses: u64,
-    /// How often something was dropped.
     forgotten: u64,
 }
 

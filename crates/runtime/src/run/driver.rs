@@ -191,7 +191,6 @@ impl Inner {
     }
 }
 
-/// What follows from a step.
 enum Step {
     /// Nothing.
     Rests,

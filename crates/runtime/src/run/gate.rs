@@ -275,7 +275,6 @@ impl Inner {
         Ok(today)
     }
 
-    /// The preview of an edited call.
     pub(super) async fn edited_preview(
         &self,
         state: &State,
@@ -439,7 +438,6 @@ impl Inner {
 /// A verdict after standing rules.
 struct Standing {
     verdict: Verdict,
-    /// The rule that decided.
     rule: Option<Arc<str>>,
     /// Its maker, if it has a message for the model.
     said_by: Option<Arc<str>>,

@@ -119,14 +119,12 @@ impl Inner {
         std::mem::take(&mut *self.live_sessions()).into_values().collect()
     }
 
-    /// Forgets a deleted session.
     pub(super) fn forget(&self, session_id: &Arc<str>) {
         self.live_sessions().remove(session_id);
         self.warm.forget(Some(session_id));
         self.conversations.forget(Some(session_id));
     }
 
-    /// The live session of this id.
     pub(super) fn live(self: &Arc<Self>, session_id: &Arc<str>) -> LiveRef {
         let mut sessions = self.live_sessions();
         let live = sessions.entry(session_id.clone()).or_insert_with(|| Arc::new(Live::new(session_id.clone())));
@@ -329,7 +327,6 @@ impl Live {
         !self.driving.swap(true, Ordering::SeqCst)
     }
 
-    /// Ends the driver's claim.
     pub(super) fn yield_driver(&self) {
         self.driving.store(false, Ordering::SeqCst);
         self.idle.notify_waiters();

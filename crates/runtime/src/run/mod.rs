@@ -294,7 +294,6 @@ impl Runtime {
         self.cancel_in(&live, by, None).await
     }
 
-    /// The state of a session.
     pub(crate) async fn loaded(&self, session_id: &Arc<str>) -> Result<Arc<State>, Refusal> {
         let live = self.inner.live(session_id);
         let mut guard = live.lock().await;
@@ -486,7 +485,6 @@ impl Runtime {
     }
 }
 
-/// The refusal for a store error.
 pub(crate) fn store_refusal(error: StoreError) -> Refusal {
     match error {
         StoreError::Deleted(_) => Refusal::new(Code::SessionDeleted, error.to_string()),

@@ -46,7 +46,6 @@ pub(super) enum Done {
     Compressed(Option<Compressed>),
 }
 
-/// The recorded part of verdicts.
 fn gates_of(weighed: &[Weighed]) -> Vec<Gate> {
     weighed.iter().map(|one| one.gate.clone()).collect()
 }

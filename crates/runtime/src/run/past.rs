@@ -116,7 +116,6 @@ fn read_cursor(text: &str, end: u64) -> Result<u64, Refusal> {
 
 /// A session at a checkpoint.
 pub(super) struct Then {
-    /// Its state.
     pub(super) state: State,
     /// The append that led there.
     pub(super) last: Arc<Entry>,
@@ -152,7 +151,6 @@ impl Inner {
         }
     }
 
-    /// The newest checkpoint of a session.
     pub(super) async fn newest_checkpoint(&self, now: &State) -> Result<u64, Refusal> {
         let newest = self.newest_checkpoints(now, None, 1).await?;
         newest.back().map(|one| one.pos).ok_or_else(|| no_checkpoint(0, now.pos, None, None))

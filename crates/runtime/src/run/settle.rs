@@ -46,7 +46,6 @@ pub(crate) struct Stands {
     pub(crate) pos: u64,
     /// What was added to its state since, and is not stored yet.
     pub(crate) unstored: Vec<Arc<Entry>>,
-    /// The time.
     pub(crate) at: Millis,
 }
 
@@ -166,7 +165,6 @@ pub(crate) fn overdue(state: &State, at: Millis) -> Vec<u32> {
     due.map(|open| open.asked.n).collect()
 }
 
-/// Consecutive transitions, as one.
 struct Together {
     state: Arc<State>,
     made: Option<Transition>,

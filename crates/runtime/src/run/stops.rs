@@ -179,7 +179,6 @@ impl Inner {
             .await;
     }
 
-    /// Fails the turn.
     pub(super) async fn fail(&self, live: &LiveRef, turn: Turn, code: &'static str, message: String) {
         self.must_store(live, turn, |state, partial| {
             Some(Draft::new(state, now()).fail(code, message.clone(), partial, &self.agents))

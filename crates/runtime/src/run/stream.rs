@@ -44,7 +44,6 @@ use crate::{
     store::Durability,
 };
 
-/// How asking a model ended.
 pub(super) enum Asked {
     /// It answered; the blocks of `shown` are on record already.
     Answered(ModelResponded),
@@ -348,7 +347,6 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Begins the answer.
     async fn start(&mut self) {
         if self.run != 0 {
             self.aside = self.live.lock().await.tells_entries();
@@ -359,7 +357,6 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Reads a stream to its end.
     async fn read(
         &mut self,
         mut stream: futures::stream::BoxStream<'static, Result<ModelEvent, ModelError>>,
@@ -409,7 +406,6 @@ impl<'a> Writer<'a> {
         Err(ModelError::transient("the model's stream ended in the middle of its answer"))
     }
 
-    /// The blocks so far.
     fn all(&self) -> impl Iterator<Item = &Block> {
         self.blocks.iter().chain(&self.open)
     }

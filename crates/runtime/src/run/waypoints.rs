@@ -39,7 +39,6 @@ const STRETCH: u64 = 1024 * 1024;
 const SHARE: u64 = 4;
 /// None is larger than a page of records, however far the previous one is.
 const LARGEST: usize = READ_BYTES;
-/// The digits of a digest.
 const DIGEST: usize = 64;
 
 /// The maximum size of a waypoint `since` bytes after the previous one.
@@ -113,7 +112,6 @@ pub(super) struct Walk<'a> {
     inner: &'a Inner,
     session_id: &'a Arc<str>,
     at: State,
-    /// Where it began.
     begin: u64,
     /// The bytes of records up to the last waypoint, and from there to the next.
     kept: u64,
@@ -144,17 +142,14 @@ impl<'a> Walk<'a> {
         Ok(Walk { inner, session_id, at, begin, kept, stretch: STRETCH })
     }
 
-    /// Where it began.
     pub(super) fn begin(&self) -> u64 {
         self.begin
     }
 
-    /// The state at the walk's position.
     pub(super) fn at(&self) -> &State {
         &self.at
     }
 
-    /// The same.
     pub(super) fn into_state(self) -> State {
         self.at
     }

@@ -20,14 +20,12 @@ use crate::{
     tool::{AppContext, ToolError},
 };
 
-/// Something to carry out.
 pub(super) struct Work {
     /// The tool call, if it is one.
     pub(super) call: Option<u32>,
     /// The call of another agent that it works for, directly or through a call of its own; 0 if it is the session's
     /// own.
     pub(super) within: u32,
-    /// The future that does it.
     pub(super) work: BoxFuture<'static, Done>,
 }
 
@@ -61,7 +59,6 @@ impl Running {
         self.calls.len() + self.others.len()
     }
 
-    /// The running calls.
     pub(super) fn calls(&self) -> &BTreeSet<u32> {
         &self.numbers
     }
@@ -130,7 +127,6 @@ impl Running {
         Some(done.inspect(|done| self.ended(done)))
     }
 
-    /// One that has ended already.
     pub(super) fn try_next(&mut self) -> Option<Result<Done, JoinError>> {
         let done = self.calls.try_join_next().or_else(|| self.others.try_join_next())?;
         Some(done.inspect(|done| self.ended(done)))

@@ -27,7 +27,6 @@ use super::{
     repeats::{self, Before, Short},
 };
 
-/// Writes entries.
 pub(super) struct Compact<'a>(pub(super) &'a [Arc<Entry>]);
 
 impl Serialize for Compact<'_> {
@@ -107,7 +106,6 @@ impl Entries {
         self.list.len() as u64 + 1
     }
 
-    /// All of them.
     pub(super) fn end(mut self) -> Result<Vec<Arc<Entry>>, &'static str> {
         self.complete()?;
         Ok(self.list)

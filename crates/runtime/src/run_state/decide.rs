@@ -27,7 +27,6 @@ use crate::runner::interruption::Interruption;
 /// A decision that takes effect when the run resumes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Staged {
-    /// The call's number.
     pub(crate) call: u32,
     /// The decision, with the digest of what was shown.
     pub(crate) decision: Decision,
@@ -47,7 +46,6 @@ impl Staged {
 pub(crate) struct StagedAnswer {
     /// The number of the interruption that asks.
     pub(crate) n: u32,
-    /// The answer.
     pub(crate) value: Raw,
 }
 

@@ -80,7 +80,6 @@ fn is_claimed(path: &Path, claimed: &Path) -> bool {
     names.into_iter().any(|name| name.starts_with(&begin) && name.ends_with(".claimed")) || claimed.exists()
 }
 
-/// The folder of a file.
 fn folder(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."))
 }

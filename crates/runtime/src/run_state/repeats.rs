@@ -166,7 +166,6 @@ fn written(before: Before<'_>, id: &str) -> Option<Args> {
     found.flatten()
 }
 
-/// The latest verdicts.
 fn gates(before: Before<'_>) -> &[Gate] {
     let found = before.back().find_map(|record| match record {
         Record::CallsGated(gates) => Some(&**gates),
@@ -175,7 +174,6 @@ fn gates(before: Before<'_>) -> &[Gate] {
     found.unwrap_or_default()
 }
 
-/// Reads a list of repetitions.
 pub(super) fn read<'de, A: SeqAccess<'de>>(before: Before<'_>, mut list: A) -> Result<Record, A::Error> {
     let missing = || de::Error::custom("it is no record");
     match list.next_element::<String>()?.as_deref() {

@@ -184,7 +184,6 @@ pub(super) struct Reader {
 }
 
 impl Block {
-    /// Its content so far.
     fn content(&self) -> &str {
         match self {
             Block::Text(text) | Block::Thinking(text) | Block::Request(text) => text,

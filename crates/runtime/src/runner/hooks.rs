@@ -43,7 +43,7 @@ pub trait RunHooks: Send + Sync {
     fn handoff<'a>(&'a self, run: &'a RunContext, from: &'a str) -> BoxFuture<'a, ()> {
         nothing()
     }
-    /// A call needs approval.
+    /// A call needs a person's decision or answer.
     fn approval_requested<'a>(&'a self, interruption: &'a Interruption) -> BoxFuture<'a, ()> {
         nothing()
     }

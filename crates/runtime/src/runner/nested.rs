@@ -44,7 +44,6 @@ pub(super) struct Nested {
 }
 
 impl Nested {
-    /// From this state on.
     pub(super) fn new(state: State) -> Nested {
         Nested { state, writing: HashSet::new() }
     }

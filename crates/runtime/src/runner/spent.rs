@@ -4,7 +4,6 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use countersign_core::journal::record::{Entry, Record, Usage, records};
 
-/// The usage of each model.
 pub(super) fn spent(entries: &[Arc<Entry>]) -> BTreeMap<Arc<str>, Usage> {
     let mut spent: BTreeMap<Arc<str>, Usage> = BTreeMap::new();
     let mut add = |model: &Arc<str>, usage: &Usage| spent.entry(model.clone()).or_default().add(usage);

@@ -283,7 +283,6 @@ impl Session {
         Ok(())
     }
 
-    /// From here on, if requested.
     async fn follow_nested(&mut self) -> Result<(), RunError> {
         if let Some(follow) = self.follow.as_mut().filter(|_| self.tells_nested) {
             self.nested = Some(Nested::new(State::clone(&*follow.with_entries().await?)));
@@ -488,7 +487,6 @@ impl Session {
         self.finish().await
     }
 
-    /// Waits until it is cancelled.
     async fn until_cancelled(&self) {
         match &self.cancel {
             Some(cancel) => cancel.cancelled().await,
@@ -516,7 +514,6 @@ impl Session {
         error.with(self.before.clone())
     }
 
-    /// The given state.
     pub(super) fn given(&mut self) -> Option<RunState> {
         self.before.take()
     }

@@ -53,7 +53,7 @@ pub struct RunStream {
     frame: Option<RunFrame>,
     /// The remaining events of the latest frame.
     then: VecDeque<RunEvent>,
-    /// The number of the latest event.
+    /// The `seq` of the latest event.
     seq: u64,
     ended: bool,
 }

@@ -172,7 +172,6 @@ impl Hot {
             && (run.agent_loop || run.frames.keys().all(|frame| self.frames.contains_key(frame)))
     }
 
-    /// The root's state.
     pub(crate) fn root(&self) -> Option<(&Arc<dyn AnyGraph>, &AnyState)> {
         self.frames.get(&0).map(|frame| (&frame.graph, &frame.state))
     }
@@ -522,7 +521,6 @@ impl Memory {
         self.inside().steps.insert(step.clone(), countersign_core::journal::run::Step::Started);
     }
 
-    /// Records how a step ended.
     pub(crate) async fn step_done(&self, step: &Arc<str>, value: Option<Raw>) {
         let known = value.clone();
         if !self.store(|state| Draft::new(state, now()).step_done(self.task, step.clone(), value.clone())).await {
