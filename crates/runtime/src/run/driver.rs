@@ -70,7 +70,7 @@ impl Drop for Claim<'_> {
 }
 
 impl Inner {
-    /// Waiting for drivers means waiting for the last one to end; nothing else signals it.
+    /// Wakes no waiter: only the end of the last driver does.
     fn driver_began(&self) {
         self.drivers.send_if_modified(|running| {
             *running += 1;
@@ -81,7 +81,7 @@ impl Inner {
     fn driver_ended(&self) {
         self.drivers.send_if_modified(|running| {
             *running -= 1;
-            // Later waiters read the flag first.
+            // Later waiters read the count first.
             *running == 0 && self.drivers.receiver_count() > 0
         });
     }

@@ -59,7 +59,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Resumes a session. The result is how many times in a row it was resumed before without progress.
+    /// Resumes a session, or returns it, with the number of times in a row that it was resumed without progress.
     async fn take_up(self: &Arc<Self>, session_id: Arc<str>) -> Option<(u32, Arc<str>)> {
         let live = self.live(&session_id);
         if !failpoint::blames_sessions() {
