@@ -1,32 +1,31 @@
-//! The portable state of a session: its journal as JSON, to be kept anywhere and resumed in another process
-//! (spec S17, S20, S21).
+//! The portable state of a session: its journal as JSON, to be stored anywhere and resumed in another process (spec
+//! S17, S20, S21).
 //!
 //! ```json
 //! {"schema": "countersign.run_state", "version": 0, "session_id": "…", "decisions": […], "entries": [1767225600000, {…}, 12, {…}, "g2", …],
 //!  "stored": …, "count": …, "end": […]}
 //! ```
-//! `stored` says how many of the entries the store has that the state is of. It is absent where that has all of them.
+//! `stored` says how many of the entries are in the store that the state was taken from; absent if all are.
 //!
-//! Everything about the session is a fold of its entries. What follows from the entries before is left out (`compact`), so the
-//! text is hardly larger than the conversation.
+//! Everything about the session is a fold of its entries. What follows from earlier entries is left out (`compact`), so
+//! the text is hardly larger than the conversation.
 //!
-//! - The text holds all that the session holds: messages, arguments, results and the application's own
-//!   context, as they are. Keys and tokens are never in a journal, so they are never here.
-//! - Damage is found, forgery is not: the text is not signed. Whoever can change it can write an approval
-//!   into it, so keep it where only the application can write.
-//! - An approved call runs once in each store it is restored into. Restoring one state twice is two sessions.
+//! - The text contains everything in the session: messages, arguments, results and the application's own
+//! - Damage is detected, forgery is not: the text is not signed. With write access to it one can forge an approval, so
+//!   keep it where only the application can write.
+//! - An approved call runs once in each store it is restored into. Restoring one state twice makes two sessions.
 //!
 //! Decisions:
 //! - The portable state is the journal and no second format. Reading one checks that each entry can follow from the
-//!   state before it (`State::append`). What a text says is the same however it was laid out anew: raw JSON is compared by
-//!   what it says (`same_json`).
+//!   state before it (`State::append`). Reformatting a text does not change it: raw JSON is compared by content
+//!   (`same_json`).
 //! - A state is claimed, not locked: a file by renaming it, a store by the position of its journal, at which only one
 //!   process can append. Copies of a text are copies of a run.
-//! - A run whose state a program keeps waits for ever unless a time-out was set, since nobody watches between its
-//!   parts: the defaults (300 s, 600 s for questions) do not count there, a time-out that was set does, whatever it is.
-//!   What is overdue times out when the run resumes, and a decision that came later gets
-//!   `RunError::TooLate`. The rule is the same with a store (`RunConfig::store`) and without; a `Runtime`, such as a
-//!   server's, watches deadlines and has the defaults.
+//! - A run whose state a program keeps waits indefinitely unless a timeout was set, since nothing watches deadlines
+//!   between its parts: the defaults (300 s, 600 s for questions) do not apply there, a timeout that was set does. What
+//!   is overdue times out when the run resumes, and a later decision gets `RunError::TooLate`. The rule is the same
+//!   with a store (`RunConfig::store`) and without; a `Runtime`, such as a server's, watches deadlines and has the
+//!   defaults.
 
 mod apart;
 mod compact;
@@ -65,14 +64,14 @@ use crate::{
     tool::AppContext,
 };
 
-/// What the text says it is.
+/// The schema that the text names.
 const SCHEMA: &str = "countersign.run_state";
 /// The version that is written and read: the only one. It is fixed with the first release.
 const VERSION: u64 = 0;
 /// The times that entries can have: from 1970 to the year 9999.
 const TIMES: std::ops::RangeInclusive<Millis> = 0..=253_402_300_799_999;
 
-/// The state of a session, apart from any store.
+/// The state of a session, independent of any store.
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -94,23 +93,23 @@ const TIMES: std::ops::RangeInclusive<Millis> = 0..=253_402_300_799_999;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// `Debug` says which run it is and where it stands, and nothing of what is in it: errors have their state, and programs print
+/// `Debug` shows the run's id and position, and none of its content: errors contain their state, and programs print
 /// them.
 #[derive(Clone)]
 pub struct RunState {
     entries: Vec<Arc<Entry>>,
     state: Arc<State>,
-    /// How many of the entries its store has. Those after them were made on the state, and are stored when the run goes on.
+    /// How many of the entries its store has. Those after them were made on the state, and are stored when the run
+    /// resumes.
     pub(crate) stored: usize,
     pub(crate) staged: Vec<Staged>,
     pub(crate) answers: Vec<StagedAnswer>,
-    /// What the user says next, once the run goes on.
+    /// The user's next input, once the run resumes.
     pub(crate) inputs: Vec<Content>,
     /// The application's own version.
     stamp: Option<String>,
-    /// The limit of model calls that the run was given.
+    /// The limit of model calls set for the run.
     pub(crate) max_turns: Option<u32>,
-    /// What guardrails have said so far.
     pub(crate) guardrails: Vec<GuardrailResult>,
 }
 
@@ -125,13 +124,13 @@ impl fmt::Debug for RunState {
     }
 }
 
-/// What becomes of decisions when a state gets other data of the application's (spec S18).
+/// What happens to decisions when a state gets other application data (spec S18).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ContextStrategy {
     /// They stay.
     #[default]
     Merge,
-    /// Those that do not count yet, and those for the rest of the run, are gone.
+    /// Decisions that have not taken effect, and those for the rest of the run, are dropped.
     Replace,
 }
 
@@ -139,35 +138,36 @@ pub enum ContextStrategy {
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunStateError {
-    /// The text is something else: no JSON, other JSON, or a signed run state. It says what, and what would be right.
+    /// The text is something else: no JSON, other JSON, or a signed run state. The message says what, and what is
+    /// expected.
     #[error("this is not a run state: {0}")]
     NotARunState(String),
-    /// Another version of countersign wrote it, and reads it; the text is as it was.
+    /// It was written by another version of countersign, which can read it; the text is unchanged.
     #[error("this run state has version {found}, and this program reads version {known} only")]
     Version {
         /// The version of the text.
         found: u64,
-        /// The version that is read here.
+        /// The version that this program reads.
         known: u64,
     },
-    /// It was a run state, and was cut, changed or put together wrongly.
+    /// It was a run state, and was cut, changed or assembled wrongly.
     #[error("this run state is damaged at entry {pos}: {what}")]
     Damaged {
-        /// The position of the first entry that is not right, from 1; 0 is the text around the entries.
+        /// The position of the first invalid entry, from 1; 0 is the text around the entries.
         pos: u64,
-        /// What is not right.
+        /// What is wrong.
         what: String,
     },
     /// There is no such session in the store.
     #[error("there is no session {0:?}")]
     NoSession(String),
-    /// Somebody else has claimed it, and goes on with it.
+    /// Another process has claimed it, and continues with it.
     #[error("the state in {0} was taken already; it is in {0}.claimed")]
     Claimed(String),
     /// It is not signed with this key, or was changed since.
     #[error("this run state was not signed with this key, or was changed since")]
     Forged,
-    /// The key to sign with is too short.
+    /// The signing key is too short.
     #[error("a key to sign run states with has at least 32 bytes")]
     Key,
     /// Its file could not be read or written.
@@ -178,7 +178,7 @@ pub enum RunStateError {
         /// What went wrong.
         error: String,
     },
-    /// The store has a session of this id already; it was left as it is.
+    /// The store has a session of this id already; it was not changed.
     #[error("there is a session {0:?} already")]
     Exists(String),
     /// The store failed.
@@ -204,15 +204,15 @@ struct Written<'a> {
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     guardrails: &'a [GuardrailResult],
     entries: Compact<'a>,
-    /// How many of them the store has that the state is of, if not all.
+    /// How many of them are in the store that the state was taken from, if not all.
     #[serde(skip_serializing_if = "Option::is_none")]
     stored: Option<usize>,
-    /// How many there are, and where the last one has led to: what is cut off or left out is found by it.
+    /// How many there are, and the cursor after the last one: this detects missing entries.
     count: usize,
     end: &'a Cursor,
 }
 
-/// Something that the user says next: a text, or parts where there are images.
+/// A next input of the user: a text, or parts where there are images.
 #[derive(Serialize, Deserialize)]
 #[serde(untagged)]
 enum Input<'a> {
@@ -236,7 +236,7 @@ impl<'a> Input<'a> {
     }
 }
 
-/// What a text has.
+/// The members of a text.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Body<'a, E> {
@@ -263,17 +263,17 @@ struct Body<'a, E> {
     entries: E,
 }
 
-/// Where entries stand in the event stream.
+/// Where the entries' positions in the event stream come from.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Cursors {
-    /// They say it, and it must be right.
+    /// The entries contain them, and they must be right.
     Told,
-    /// It follows from the entries before.
+    /// They follow from the earlier entries.
     Follow,
 }
 
 impl RunState {
-    /// Takes the state of a session out of a store. The session stays there.
+    /// Reads the state of a session from a store. The session stays there.
     ///
     /// # Errors
     /// [`RunStateError::NoSession`], [`RunStateError::Store`], or [`RunStateError::Damaged`] if what is stored is.
@@ -282,13 +282,13 @@ impl RunState {
         if entries.is_empty() {
             return Err(RunStateError::NoSession(session_id.to_owned()));
         }
-        // What is kept outside must not be more than what the store has after a power cut.
+        // A saved state must not have more than the store has after a power cut.
         store.sync().await?;
         RunState::of(session_id.into(), entries, Cursors::Told)
     }
 
-    /// Puts the session into a store, whole, and durably. Whatever it waits for waits there; what was running
-    /// goes on when a runtime over the store is started, and a call whose outcome is unknown is asked about.
+    /// Puts the session into a store, whole, and durably. Pending interruptions stay pending; what was running resumes
+    /// when a runtime over the store is started, and a person is asked about a call whose outcome is unknown.
     ///
     /// # Errors
     /// [`RunStateError::Exists`], [`RunStateError::Store`]; nothing is stored then.
@@ -307,13 +307,13 @@ impl RunState {
             durability: Durability::Synced,
         };
         match store.append(append).await {
-            // Somebody else made it in between.
+            // Another process created it in between.
             Err(StoreError::Conflict) => Err(exists()),
             stored => Ok(stored?),
         }
     }
 
-    /// The state as text. Arguments stand in it digit for digit.
+    /// The state as text. Arguments keep every digit.
     #[must_use]
     pub fn to_json(&self) -> String {
         let session_id = &self.state.session_id;
@@ -332,11 +332,11 @@ impl RunState {
             count: self.entries.len(),
             end: &self.state.cursor,
         };
-        // Entries are strings, numbers and JSON texts; none of them can fail to be written.
+        // Entries are strings, numbers and JSON texts, which always serialise.
         serde_json::to_string(&written).unwrap_or_default()
     }
 
-    /// Reads what [`RunState::to_json`] wrote; the text may have been laid out differently since.
+    /// Reads what [`RunState::to_json`] wrote; the text may have been reformatted since.
     ///
     /// # Errors
     /// [`RunStateError::NotARunState`], [`RunStateError::Version`], [`RunStateError::Damaged`].
@@ -355,7 +355,7 @@ impl RunState {
                     Err(_) => RunState::from_parts(text),
                 }
             }
-            // What is not right has yet to be found.
+            // Finds what is wrong.
             _ => RunState::from_parts(text),
         }
     }
@@ -404,7 +404,7 @@ impl RunState {
         })
     }
 
-    /// The application's own version on a text, without reading the rest of it: which program is to go on with it.
+    /// The application's own version on a text, without reading the rest of it: to choose the program that resumes it.
     ///
     /// # Errors
     /// [`RunStateError::NotARunState`]; [`RunStateError::Damaged`] if it was cut.
@@ -418,13 +418,13 @@ impl RunState {
         self.stamp.as_deref()
     }
 
-    /// Puts the application's own version on it; it stays on what comes of the run, and in its text.
+    /// Sets the application's own version; it stays on the run's later states, and in their text.
     pub fn set_stamp(&mut self, stamp: impl Into<String>) {
         self.stamp = Some(stamp.into());
     }
 
-    /// What the user says next: it reaches the model after the results of what is pending, or begins the next turn if the run
-    /// is over. A turn that has failed is retried with it, not given up: its model hears it when it is asked again.
+    /// Adds the user's next input: it reaches the model after the results of what is pending, or begins the next turn
+    /// if the run is over. A failed turn is retried with it, not given up: its model reads it when it is asked again.
     pub fn add_input(&mut self, content: impl Into<Content>) {
         self.inputs.push(content.into());
     }
@@ -438,8 +438,9 @@ impl RunState {
         }
     }
 
-    /// The same with other data of the application's (spec S18). Everything else stays: what waits, what was decided, what was
-    /// used. With [`ContextStrategy::Replace`], decisions that do not count yet and those for the rest of the run are gone.
+    /// The same state with other application data (spec S18). Everything else stays: interruptions, decisions, usage.
+    /// With [`ContextStrategy::Replace`], decisions that have not taken effect and those for the rest of the run are
+    /// dropped.
     ///
     /// # Errors
     /// It cannot be written as JSON.
@@ -453,7 +454,7 @@ impl RunState {
             && let Some(Record::SessionCreated(created)) = Arc::make_mut(first).records.first_mut()
         {
             created.context = Some(json);
-            // Whoever goes on with it looks for the data.
+            // The run reads the data when it resumes.
             Arc::make_mut(&mut self.state).no_context = false;
         }
         if strategy == ContextStrategy::Replace {
@@ -468,21 +469,21 @@ impl RunState {
         Ok(self)
     }
 
-    /// Another agent answers from now on; what waits stays with the agents that asked for it (spec S19).
+    /// Another agent answers from now on; interruptions stay with the agents that made the requests (spec S19).
     pub fn set_current_agent(&mut self, agent: impl Into<Arc<str>>) {
         let set = Draft::new(&self.state, self.state.updated_at).set_agent(agent.into());
         self.entries.extend(set.entries().iter().cloned());
         self.state = set.state().clone();
     }
 
-    /// What waits for a person, in the order of the calls (spec S3).
+    /// The pending interruptions, in the order of the calls (spec S3).
     #[must_use]
     pub fn interruptions(&self) -> Vec<Interruption> {
         Interruption::all(&self.state, None)
     }
 
-    /// What waits under a call's id, if that names nothing else: models use their ids again, and whoever knows the id only has
-    /// not seen that nobody knows what became of the call.
+    /// The pending interruption with a call's id, if that is unambiguous: models reuse ids, and a caller that has only
+    /// the id has not seen that the call's outcome is unknown.
     pub(crate) fn named_alone(&self, call_id: &str) -> Result<Interruption, DecisionError> {
         let item = self.interruption(call_id)?;
         let done = |record: &Record| matches!(record, Record::CallFinished(done) if &*done.id == call_id);
@@ -492,11 +493,12 @@ impl RunState {
         Ok(item)
     }
 
-    /// What waits under a call's id, in the model's words; of a question of a graph's node that id is the node's path. Deciding about it
-    /// needs no copy: `state.approve(&state.interruption("call_1")?)`.
+    /// The pending interruption with a call's id from the model; for a question of a graph's node that id is the node's
+    /// path. Deciding needs no copy: `state.approve(&state.interruption("call_1")?)`.
     ///
     /// # Errors
-    /// [`DecisionError::Executed`], [`DecisionError::Unknown`]; [`DecisionError::Ambiguous`] if several wait under that id.
+    /// [`DecisionError::Executed`], [`DecisionError::Unknown`]; [`DecisionError::Ambiguous`] if several are pending
+    /// under that id.
     pub fn interruption(&self, call_id: &str) -> Result<Interruption, DecisionError> {
         let mut found = self.interruptions().into_iter().filter(|item| &*item.call_id == call_id);
         match (found.next(), found.next()) {
@@ -526,7 +528,7 @@ impl RunState {
         &self.entries
     }
 
-    /// What a session of a runtime stands at: the entries are known to be right.
+    /// The state of a runtime's session: the entries are known to be valid.
     pub(crate) fn of_session(entries: Vec<Arc<Entry>>, state: Arc<State>) -> RunState {
         RunState {
             stored: entries.len(),
@@ -541,26 +543,26 @@ impl RunState {
         }
     }
 
-    /// The same run, with what belongs to it beside its journal.
+    /// The same run, with what belongs to it beyond its journal.
     pub(crate) fn like(self, before: Option<&RunState>) -> RunState {
         let Some(before) = before else { return self };
         RunState { stamp: before.stamp.clone(), max_turns: before.max_turns, ..self }
     }
 
-    /// The state that the entries fold to.
+    /// The fold of the entries.
     #[must_use]
     pub fn state(&self) -> &State {
         &self.state
     }
 
-    /// What waits for a person, as clients of the server see it, oldest first.
+    /// The pending interruptions, as clients of the server see them, oldest first.
     #[must_use]
     pub fn requests(&self) -> Vec<Request> {
         let State { session_id, open, .. } = &*self.state;
         open.iter().map(|open| request(session_id, &open.asked)).collect()
     }
 
-    /// Folds the entries, each of which must be one that the state before it can lead to.
+    /// Folds the entries, each of which must be a valid successor of the state before it.
     fn of(session_id: Arc<str>, mut entries: Vec<Arc<Entry>>, cursors: Cursors) -> Result<RunState, RunStateError> {
         check_session_id(&session_id).map_err(|refusal| damaged(0, refusal.message))?;
         if entries.is_empty() {
@@ -591,7 +593,7 @@ impl RunState {
     }
 }
 
-/// All that a store has of a session, in order.
+/// All entries of a session in a store, in order.
 pub(crate) async fn journal(store: &dyn Store, session_id: &str) -> Result<Vec<Arc<Entry>>, StoreError> {
     let mut entries: Vec<Arc<Entry>> = Vec::new();
     loop {
@@ -605,11 +607,11 @@ pub(crate) async fn journal(store: &dyn Store, session_id: &str) -> Result<Vec<A
     }
 }
 
-/// A text as it was written, but for the order of members, where something that kept it has laid it out anew: schemas and other
-/// JSON in it are compared with those that a store has, and digests are made of them. `None`: it is as it was written, or no JSON,
-/// which is said by who reads it.
+/// A text as it was written, apart from the order of members, if something has reformatted it: schemas and other JSON
+/// in it are compared with a store's, and digests are made of them. `None`: it is as it was written, or no JSON, which
+/// the caller reports.
 fn as_written(text: &str) -> Option<String> {
-    /// How much deeper than any JSON in it the text itself is.
+    /// How much deeper the text nests than any JSON in it.
     const DEPTH: usize = 32;
     let own = |rest: &str| rest.starts_with(&format!("{SCHEMA}\",\"version\":"));
     if text.strip_prefix("{\"schema\":\"").is_some_and(own) {

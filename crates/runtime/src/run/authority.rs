@@ -1,35 +1,35 @@
-//! How long a standing approval lives: no longer than the authority of whoever made it (spec P4).
+//! How long a standing approval lives: no longer than its maker's authority (spec P4).
 //!
-//! Each call asks whoever knows people (`RuntimeBuilder::authority`; in the server its `Auth`) whether the rule's maker
-//! still holds the role. A rule whose maker does not is suspended, not revoked. Without an authority, in a program of
-//! one's own, the program decides.
+//! Each call asks the program's authority (`RuntimeBuilder::authority`; in the server its `Auth`) whether the rule's
+//! maker still holds the role. If not, the rule is suspended, not revoked. Without an authority, an embedding program
+//! revokes rules itself.
 
 use std::{fmt, sync::Arc};
 
 use countersign_core::approval::rule::Rule;
 
-/// Who made a standing rule, and in whose place it stands.
+/// The maker of a standing rule, and the role they acted in.
 #[derive(Clone, Copy, Debug)]
 pub struct RuleMaker<'a> {
-    /// The person; `None`: it is not on record.
+    /// The person; `None` if not on record.
     pub subject: Option<&'a str>,
     /// The tenant of the session it was made in, which is theirs.
     pub tenant: Option<&'a str>,
-    /// The role in whose place it stands; `None`: the session's own user.
+    /// The role its maker acted in; `None`: the session's own user.
     pub role: Option<&'a str>,
 }
 
-/// Says whether people may still decide what they once decided for later calls too. A server that tells people apart asks who
-/// may connect now; a program that does not give one to its runtime decides by itself which rules it revokes.
+/// Says whether the makers of standing rules may still decide. A server with authentication asks who may connect now; a
+/// program that gives its runtime no authority revokes rules itself.
 pub trait Authority: Send + Sync {
-    /// Whether a rule of this maker counts now.
+    /// Whether a rule of this maker applies now.
     ///
     /// # Errors
-    /// Why it is suspended, for those who see the rule. It counts again once this says so.
+    /// Why it is suspended, for those who see the rule. It applies again once this returns `Ok`.
     fn check(&self, maker: RuleMaker<'_>) -> Result<(), String>;
 }
 
-/// Whom a runtime asks about the makers of standing rules. Nobody by default: all rules count.
+/// The authority over makers of standing rules. None by default: all rules apply.
 #[derive(Clone, Default)]
 pub(crate) struct Authorities(pub(crate) Option<Arc<dyn Authority>>);
 
@@ -40,7 +40,7 @@ impl fmt::Debug for Authorities {
 }
 
 impl Authorities {
-    /// Whether a rule counts now. One that rejects lets nothing run, and stays.
+    /// Whether a rule applies now. One that rejects always does: it allows nothing.
     ///
     /// # Errors
     /// Why it is suspended.

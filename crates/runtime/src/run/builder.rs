@@ -1,4 +1,4 @@
-//! The settings of a runtime, and its making.
+//! The settings of a runtime, and building it.
 
 use std::{
     collections::HashMap,
@@ -55,19 +55,19 @@ impl RuntimeBuilder {
         }
     }
 
-    /// Adds an agent. The first one answers where no agent is named.
+    /// Adds an agent. The first one is the default.
     #[must_use]
     pub fn agent(mut self, agent: Agent) -> RuntimeBuilder {
         self.agents.push(agent);
         self
     }
-    /// When a person is needed, and whom, beside what the tools say themselves (spec P1).
+    /// When a person must decide, and who, beside what the tools themselves require (spec P1).
     #[must_use]
     pub fn policy(mut self, policy: Policy) -> RuntimeBuilder {
         self.policy = policy;
         self
     }
-    /// Adds a graph, whose runs sessions can be (spec G).
+    /// Adds a graph that sessions can run (spec G).
     #[must_use]
     pub fn graph<S: GraphState>(mut self, graph: &Graph<S>) -> RuntimeBuilder {
         self.graphs.push(graph.any().clone());
@@ -79,48 +79,50 @@ impl RuntimeBuilder {
         self.locale = locale;
         self
     }
-    /// How failed model calls are tried again.
+    /// How failed model calls are retried.
     #[must_use]
     pub fn retry(mut self, retry: RetryPolicy) -> RuntimeBuilder {
         self.retry = retry;
         self
     }
-    /// About how large a session may grow, in bytes of what is said in it: [`SESSION_BYTES`] unless it says otherwise. At this
-    /// size its turn ends with the error `session_full`, and no new message is taken.
+    /// About how large the content of a session may grow, in bytes; by default [`SESSION_BYTES`]. At this size its turn
+    /// ends with the error `session_full`, and no new message is accepted.
     #[must_use]
     pub fn session_bytes(mut self, bytes: u64) -> RuntimeBuilder {
         self.session_bytes = bytes;
         self
     }
-    /// Sessions go on in this tokio runtime, and not in that of whoever asks for it: however long their arguments and answers
-    /// are, what else is done there is not held up. It must live longer than the [`Runtime`].
+    /// Sessions run in this tokio runtime instead of the caller's, so that long arguments and answers delay none of the
+    /// caller's other work. It must outlive the [`Runtime`].
     #[must_use]
     pub fn threads(mut self, threads: Handle) -> RuntimeBuilder {
         self.threads = Some(threads);
         self
     }
-    /// How many bytes of conversations are kept in memory ([`KEPT_CONVERSATIONS_BYTES`] if this is not said), over all sessions, so
-    /// that a model call reads only what is new in its own. With 0 each reads all of it from the store.
+    /// How many bytes of conversations are cached over all sessions ([`KEPT_CONVERSATIONS_BYTES`] by default), so that
+    /// a model call reads only what is new in its own. With 0 each call reads all of it from the store.
     #[must_use]
     pub fn kept_conversations(mut self, bytes: usize) -> RuntimeBuilder {
         self.conversation_bytes = bytes;
         self
     }
-    /// Whether arguments, results and answers stand in spans; by itself nothing does that a person or a model wrote.
+    /// Whether spans contain arguments, results and answers; by default they contain nothing that a person or a model
+    /// wrote.
     #[must_use]
     pub fn trace_content(mut self, yes: bool) -> RuntimeBuilder {
         self.settings.trace_content = yes;
         self
     }
-    /// Who says whether the makers of standing approvals may still decide: their rules are suspended while they may not
-    /// (spec P4). Without one all rules count.
+    /// Says whether the makers of standing approvals may still decide: their rules are suspended while they may not
+    /// (spec P4). Without one all rules apply.
     #[must_use]
     pub fn authority(mut self, authority: Arc<dyn Authority>) -> RuntimeBuilder {
         self.settings.authorities = Authorities(Some(authority));
         self
     }
-    /// Who may change the state of graphs' sessions, beside having the right to decide all that a change withdraws: holders of
-    /// one of these roles, `user` being the session's own. Nobody, if there are none; the session's owner, if this is not said.
+    /// Who may edit the state of graph sessions, beside having the right to decide every interruption that the edit
+    /// withdraws: holders of one of these roles, `user` being the session's own. An empty list allows nobody; by
+    /// default the session's owner may.
     #[must_use]
     pub fn state_edits(mut self, roles: Vec<String>) -> RuntimeBuilder {
         self.settings.state_edits = Some(roles);
@@ -131,10 +133,10 @@ impl RuntimeBuilder {
         self.settings = settings;
         self
     }
-    /// Checks the agents and makes the runtime. Nothing runs yet.
+    /// Checks the agents and builds the runtime. Nothing runs yet.
     ///
     /// # Errors
-    /// No agent, two of a name, two tools of a name, a schema that is not one.
+    /// No agent, duplicate agent names, duplicate tool names, or an invalid schema.
     pub fn build(self) -> Result<Runtime, AgentError> {
         let mut graphs = HashMap::new();
         for graph in self.graphs {

@@ -1,7 +1,7 @@
-//! A store that was closed after an error of its disk: the sessions in memory are dropped with it.
+//! A store that was closed after a disk error: the sessions in memory are dropped with it.
 //!
-//! What they hold may not be on the disk, so nothing of it is shown or continued, and no effect begins. What already
-//! runs is stopped: its outcome could not be stored, and a person is asked about it when the store is open again.
+//! Their state may not be on disk, so none of it is shown or continued, and no effect begins. Running effects are
+//! stopped: their outcome could not be stored, so it is unknown, and a person is asked when the store is open again.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use super::{Inner, store_refusal};
 use crate::store::StoreError;
 
 impl Inner {
-    /// The refusal of a store error. If the store was closed, the runtime stops.
+    /// The refusal for a store error. If the store was closed, the runtime stops.
     pub(super) fn refused(&self, error: StoreError) -> Refusal {
         let closed = matches!(error, StoreError::Closed(_));
         let refusal = store_refusal(error);
@@ -19,7 +19,7 @@ impl Inner {
             tracing::error!("{}; all sessions are dropped from memory", refusal.message);
             self.closing.send_replace(true);
             for live in self.take_live() {
-                // Whoever has found out may hold the session's lock.
+                // The caller may hold the session's lock.
                 tokio::spawn(async move { live.lock().await.forget() });
             }
             self.warm.forget(None);
@@ -36,7 +36,7 @@ impl Inner {
         self.store_closed.get().map_or(Ok(()), |refusal| Err(refusal.clone()))
     }
 
-    /// Why a session that was followed has no more events.
+    /// Why a followed session has no more events.
     pub(super) fn no_more_events(self: &Arc<Self>) -> Refusal {
         self.check_open().err().unwrap_or_else(|| Refusal::new(Code::SessionDeleted, "the session was deleted"))
     }

@@ -1,7 +1,7 @@
-//! Making a conversation shorter, when its next model call would be larger than its agent allows (spec G5).
+//! Compressing a conversation whose next model call would be larger than its agent allows (spec G5).
 //!
-//! Nothing is stored before it is done, so a crash in the middle repeats it. It never fails a turn: without a summary
-//! that is of use, what was to be summarised is dropped.
+//! Nothing is stored before it is done, so a crash in the middle repeats it. It never fails a turn: without a usable
+//! summary, the part to be summarised is dropped.
 
 use std::sync::Arc;
 
@@ -28,13 +28,13 @@ use crate::{
 };
 
 impl Inner {
-    /// What becomes of the conversation. `None` if nothing is to be made shorter.
+    /// The compressed conversation; `None` if there is nothing to compress.
     pub(super) async fn compress(self: Arc<Self>, state: Arc<State>) -> Option<Compressed> {
         let room = state.window.due?;
         let conversation = self.conversation(&state).await?;
         let agent = self.agents.get(&state.agent).map(|ready| &ready.agent);
         let compression = agent.and_then(|agent| Some((agent, agent.compression.as_ref()?)));
-        // The configuration may have changed since room was asked for; then everything stays as it is.
+        // The configuration may have changed since compression was requested; then nothing changes.
         let keep = compression.as_ref().map_or(u32::MAX, |_| room.keep);
         let cut = conversation.cut(keep);
         let (session, tokens) = (&*state.session_id, room.tokens);
@@ -72,7 +72,7 @@ impl Inner {
         Some(compressed)
     }
 
-    /// The conversation, however long the store takes to read it. `None` if the session is gone.
+    /// The conversation, retried until the store can read it. `None` if the session is gone.
     async fn conversation(self: &Arc<Self>, state: &State) -> Option<Conversation> {
         let mut patience = Patience::default();
         loop {
@@ -108,7 +108,7 @@ impl Inner {
                 output: None,
                 conversation: Box::new(ToSummarise(text.clone())),
             };
-            // An adapter that panics is one that gives no summary.
+            // An adapter that panics gives no summary.
             let read = std::panic::AssertUnwindSafe(read(model, request)).catch_unwind().await;
             let error = match read.unwrap_or_else(|_| Err(ModelError::permanent("the model's adapter failed"))) {
                 Ok((text, usage)) => return Ok(Summary { text, model: name.clone(), usage }),
@@ -122,7 +122,7 @@ impl Inner {
     }
 }
 
-/// The text of one answer; calls in it, which it was given no tools for, and reasoning are left out.
+/// The text of one answer, without reasoning and without calls, which it had no tools for.
 async fn read(model: &Arc<dyn Model>, request: ModelRequest) -> Result<(String, Usage), ModelError> {
     let mut stream = model.call(request);
     let (mut text, mut usage) = (String::new(), Usage::default());
@@ -136,7 +136,7 @@ async fn read(model: &Arc<dyn Model>, request: ModelRequest) -> Result<(String, 
             }
             ModelEvent::Usage(tokens) => usage = tokens,
             ModelEvent::Stop => return Ok((text, usage)),
-            // Words about why there is none are no summary; one that is only cut is better than nothing.
+            // A refusal is no summary; one that was cut off is better than nothing.
             ModelEvent::Cut(cut @ (record::Cut::Refusal | record::Cut::ContentFilter)) => {
                 return Err(ModelError::permanent(format!("the model gave no whole summary: {}", cut.name())));
             }
@@ -150,7 +150,7 @@ async fn read(model: &Arc<dyn Model>, request: ModelRequest) -> Result<(String, 
     Err(ModelError::transient("the model's stream ended in the middle of its answer"))
 }
 
-/// What is to be summarised, as the only message of a conversation.
+/// The part to be summarised, as the only message of a conversation.
 struct ToSummarise(Arc<str>);
 
 impl Transcript for ToSummarise {

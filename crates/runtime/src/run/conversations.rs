@@ -1,8 +1,9 @@
-//! The conversations of sessions at work, folded, so that a model call reads only what is new since the one before.
+//! The folded conversations of active sessions, cached so that a model call reads only what is new since the previous
+//! one.
 //!
-//! They are kept across pauses too, since whoever approves a call has its model asked next. Nothing here is authority: what is
-//! kept is a fold of stored entries up to a position, and entries never change. So another node's append is only more to fold;
-//! a session that is deleted is forgotten, and a fork, whose past is folded under its own id, begins without.
+//! They are kept across pauses too, since an approval is followed by a model call. The cache has no authority: each
+//! item is a fold of stored entries up to a position, and entries never change. So another node's append is only more
+//! to fold; a deleted session is dropped, and a fork, whose past is folded under its own id, starts without.
 
 use std::{
     collections::BTreeMap,
@@ -11,7 +12,7 @@ use std::{
 
 use countersign_core::conversation::Conversation;
 
-/// Whose conversation it is: the session, and the number of the call for which an agent works; 0 for the session's own.
+/// Whose conversation it is: the session, and the number of the call that an agent works for; 0 for the session's own.
 pub(super) type Key = (Arc<str>, u32);
 
 /// A conversation up to a position.
@@ -20,11 +21,11 @@ pub(super) struct Folded {
     pub(super) conversation: Conversation,
     /// The position of the last entry in it.
     pub(super) until: u64,
-    /// Where its run began. A call whose agent begins anew has another conversation.
+    /// Where its agent run began. A call whose agent starts over has another conversation.
     pub(super) began: u64,
 }
 
-/// The conversations that are kept: those that were read last, in so many bytes.
+/// The cache: the most recently read conversations, within a byte limit.
 pub(super) struct Conversations {
     most: usize,
     kept: Mutex<Kept>,
@@ -33,12 +34,10 @@ pub(super) struct Conversations {
 #[derive(Default)]
 struct Kept {
     by_key: BTreeMap<Key, One>,
-    /// By when they were read, the one that was not for longest first.
+    /// By last read, least recent first.
     order: BTreeMap<u64, Key>,
     bytes: usize,
-    /// How many were kept so far.
     uses: u64,
-    /// How often something was forgotten.
     forgotten: u64,
 }
 
@@ -48,8 +47,8 @@ struct One {
     used: u64,
 }
 
-/// Shows that nothing was forgotten since a conversation was taken: what was read of a session before it was deleted is not
-/// kept after that.
+/// Proof that nothing was dropped since a conversation was taken: what was read of a session before its deletion is not
+/// cached afterwards.
 pub(super) struct Ticket(u64);
 
 impl Conversations {
@@ -58,21 +57,21 @@ impl Conversations {
     }
 
     fn kept(&self) -> MutexGuard<'_, Kept> {
-        // Nothing panics while it is changed.
+        // Nothing panics while holding the lock.
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes what is kept of a conversation, so that it can be extended in place.
+    /// Takes a conversation out of the cache, to extend it in place.
     pub(super) fn take(&self, key: &Key) -> (Option<Folded>, Ticket) {
         let mut kept = self.kept();
         let folded = kept.remove(key).map(|one| one.folded);
         (folded, Ticket(kept.forgotten))
     }
 
-    /// Keeps a conversation, in the place of those that nobody has read for longest.
+    /// Caches a conversation, evicting the least recently read.
     pub(super) fn keep(&self, key: Key, folded: Folded, ticket: &Ticket) {
         let bytes = folded.conversation.bytes() + size_of::<(Key, One)>() + key.0.len();
-        // What is dropped may be large: not under the lock.
+        // Dropping a large one takes time: not under the lock.
         let mut dropped = Vec::new();
         let mut kept = self.kept();
         if bytes > self.most || ticket.0 != kept.forgotten {
@@ -91,7 +90,7 @@ impl Conversations {
         drop(kept);
     }
 
-    /// Forgets a session's conversations, or all.
+    /// Drops a session's conversations, or all.
     pub(super) fn forget(&self, session_id: Option<&Arc<str>>) {
         let mut dropped = Vec::new();
         let mut kept = self.kept();

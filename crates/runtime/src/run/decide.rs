@@ -1,4 +1,4 @@
-//! Decisions and answers: taken, checked and stored (spec S6, W5, Q3, G3).
+//! Decisions and answers: received, checked and stored (spec S6, W5, Q3, G3).
 
 use std::sync::Arc;
 
@@ -21,32 +21,33 @@ use super::{
 };
 use crate::store::Durability;
 
-/// A decision on what waits under a key, or the answers to it.
+/// A decision on the interruption with a key, or the answers to it.
 #[derive(Debug, Default)]
 pub struct NewDecision {
     /// The interruption.
     pub approval_key: String,
     /// One for each action; missing ones take the first.
     pub decisions: Vec<Decision>,
-    /// To questions, in place of decisions: a JSON object, question text → answer (spec Q3).
+    /// For questions, instead of decisions: a JSON object, question text → answer (spec Q3).
     pub answers: Option<Value>,
-    /// To a node of a graph, in place of decisions: its answer (spec G3). To calls: yes or no, for all of them.
+    /// For a graph's node, instead of decisions: its answer (spec G3). For calls: yes or no, for all of them.
     pub resume: Option<Raw>,
-    /// The digest of one of the actions, or of the questions, that were shown; refused as `stale_action` if it is another's.
+    /// The digest of one of the actions or questions that were shown; another's is refused as `stale_action`.
     pub digest: Option<String>,
-    /// The reviewer's words, shown in history and told to the model.
+    /// The reviewer's comment, shown in history and to the model.
     pub user_edit_content: Option<String>,
-    /// Makes it safe to send again.
+    /// Idempotency key: sending it again is safe.
     pub request_id: Option<String>,
 }
 
 impl Runtime {
-    /// Decides what waits under a key. It is stored when this returns; the agent goes on by itself.
+    /// Decides the interruption with a key. The decision is stored when this returns; the agent continues in the
+    /// background.
     ///
     /// # Errors
     /// `approval_not_found`, `approval_already_resolved`, `forbidden`, `decisions_mismatch`,
     /// `decision_not_allowed`, `invalid_edit`, `stale_action`, `unresolvable`, `answers_required`, `decisions_required`,
-    /// `invalid_answers`, `invalid_message`, `store_unavailable`. What waits is then exactly as it was.
+    /// `invalid_answers`, `invalid_message`, `store_unavailable`. The interruption is then unchanged.
     pub async fn decide(&self, by: &Principal, decision: NewDecision, follow: bool) -> Result<Stored, Refusal> {
         let taken = self.take_decision(by, decision, follow, Durability::Synced).await;
         let (live, stored) = self.inner.or_refused(taken).await?;
@@ -54,7 +55,7 @@ impl Runtime {
         Ok(stored)
     }
 
-    /// Decides what waits under a key and runs the agent here, until it pauses or ends.
+    /// Decides the interruption with a key and runs the agent here, until it pauses or ends.
     ///
     /// # Errors
     /// As [`Runtime::decide`].
@@ -148,7 +149,7 @@ impl Runtime {
 }
 
 impl Inner {
-    /// The refusal for a key that does not wait: who was first, or that there never was one (spec W5).
+    /// The refusal for a key that is not pending: who resolved it first, or that it never existed (spec W5).
     pub(super) async fn already_resolved(&self, session_id: &str, n: u32) -> Result<Refusal, Refusal> {
         let row = self.store.interruption(session_id, n).await.map_err(store_refusal)?;
         match row {

@@ -1,4 +1,4 @@
-//! Pictures of the graphs that agents run on, and of where sessions stand in them (spec G7).
+//! Drawings of the graphs that agents run on, and of sessions' positions in them (spec G7).
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use serde::Serialize;
 use super::Runtime;
 use crate::graph::Graph;
 
-/// The graph of a session, with where it stands.
+/// The graph of a session, with its positions.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct GraphView {
     /// The session.
@@ -27,7 +27,7 @@ pub struct GraphView {
     pub agent: Arc<str>,
     /// What the session is doing.
     pub status: Status,
-    /// The `seq` of the last event that the picture knows of.
+    /// The `seq` of the last event that the drawing includes.
     pub seq: u64,
     /// The graph, with the session's positions.
     pub drawing: Drawing,
@@ -48,7 +48,7 @@ impl Runtime {
         self.inner.graphs.keys()
     }
 
-    /// The graph a session runs on, with where it stands.
+    /// The graph a session runs on, with its positions.
     ///
     /// # Errors
     /// `invalid_session_id`, `session_not_found`, `store_unavailable`.
@@ -63,7 +63,7 @@ impl Runtime {
         })
     }
 
-    /// The picture of the graph that a session runs, with its places marked.
+    /// The drawing of the graph that a session runs, with its positions marked.
     fn where_it_stands(&self, state: &State) -> Drawing {
         let Some(run) = &state.run else { return graph::drawing(Some(state)) };
         let found = if run.agent_loop {
@@ -75,7 +75,7 @@ impl Runtime {
         if run.frames.is_empty() || !state.status.is_active() {
             drawing.stand("END", 0, 0);
         }
-        // Of a node that the runner does itself the calls are what runs and waits there.
+        // A node that the runner executes itself has calls that run or are pending.
         if let Some(node) = state.loop_node().filter(|node| graph::is_builtin(node)) {
             for position in graph::drawing(Some(state)).current {
                 let at = if position.running > 0 { node.to_owned() } else { position.node };

@@ -1,9 +1,9 @@
 //! The driver: carries out what follows from a session's state until nothing does.
 //!
-//! There is at most one driver for a session. It holds the session's lock only while it looks and while it
-//! stores, never while a model or a tool is at work.
+//! A session has at most one driver. It holds the session's lock only while it reads and stores, never while a model or
+//! a tool runs.
 //!
-//! What is the only thing to do is polled where it begins, and becomes a task only when it has to wait.
+//! A single effect is polled in place, and becomes a task only when it has to wait.
 
 use std::{
     sync::{Arc, atomic::Ordering},
@@ -37,15 +37,15 @@ use super::{
 };
 use crate::store::Durability;
 
-/// A task has ended without saying so. Calls, nodes and models catch their panics.
+/// A task has ended without reporting. Calls, nodes and models catch their panics.
 fn lost(error: &JoinError) {
-    // What is not wanted any more was ended on purpose.
+    // A task that is no longer wanted was aborted on purpose.
     if !error.is_cancelled() {
         tracing::error!(%error, "a task of a turn was lost");
     }
 }
 
-/// A driver's claim on its session, given back also when the driver is dropped in the middle.
+/// A driver's claim on its session, released also when the driver is dropped in the middle.
 struct Claim<'a> {
     inner: &'a Inner,
     live: &'a Live,
@@ -70,7 +70,7 @@ impl Drop for Claim<'_> {
 }
 
 impl Inner {
-    /// Whoever waits for drivers waits for the last one to end, and hears of nothing else.
+    /// Wakes no waiter: only the end of the last driver does.
     fn driver_began(&self) {
         self.drivers.send_if_modified(|running| {
             *running += 1;
@@ -81,12 +81,12 @@ impl Inner {
     fn driver_ended(&self) {
         self.drivers.send_if_modified(|running| {
             *running -= 1;
-            // Whoever comes to wait from now on reads it first.
+            // Later waiters read the count first.
             *running == 0 && self.drivers.receiver_count() > 0
         });
     }
 
-    /// Lets the session go on in the background.
+    /// Resumes the session in the background.
     pub(super) fn spawn_driver(self: &Arc<Self>, live: LiveRef) {
         if live.claim_driver() {
             self.driver_began();
@@ -98,7 +98,7 @@ impl Inner {
         }
     }
 
-    /// Lets the session go on here, and says where it stands then.
+    /// Resumes the session here, and returns its outcome.
     pub(super) async fn drive_here(self: Arc<Self>, live: LiveRef) -> Result<Outcome, Refusal> {
         self.clone().drive_until_idle(&live).await;
         let mut guard = live.lock().await;
@@ -110,7 +110,7 @@ impl Inner {
         Ok(outcome)
     }
 
-    /// Lets the session go on here, until nothing follows by itself.
+    /// Resumes the session here, until nothing follows by itself.
     pub(super) async fn drive_until_idle(self: Arc<Self>, live: &LiveRef) {
         loop {
             if live.claim_driver() {
@@ -119,7 +119,7 @@ impl Inner {
             }
             live.wake();
             live.idle().await;
-            // Whoever drove may have been dropped half way.
+            // The previous driver may have been dropped half way.
             let mut guard = live.lock().await;
             let left = match self.load(live, &mut guard).await {
                 Ok(state) => state.status == Status::Running && !state.held,
@@ -137,7 +137,7 @@ impl Inner {
             Ok(hold) => hold,
             Err(_) => {
                 let hold = Hold::wait(self, &live.session_id).await;
-                // It has gone on there.
+                // It has continued there.
                 live.lock().await.load_again();
                 hold
             }
@@ -172,7 +172,7 @@ impl Inner {
             let stepped = driver.step(&mut guard).await;
             if matches!(stepped, Ok(Step::Rests)) {
                 driver.keep_warm(&guard);
-                // Under the session's lock: whoever changes the state afterwards finds no driver and begins one.
+                // Under the session's lock: a later change of the state finds no driver and starts one.
                 return claim.give_back();
             }
             drop(guard);
@@ -191,7 +191,6 @@ impl Inner {
     }
 }
 
-/// What follows from a step.
 enum Step {
     /// Nothing.
     Rests,
@@ -199,17 +198,17 @@ enum Step {
     Alone(Work),
     /// The session has no room for another answer.
     Full(String),
-    /// Something is at work.
+    /// Something is running.
     Waits,
 }
 
-/// What a driver knows of its session beside the journal.
+/// What a driver knows of its session beyond the journal.
 struct Driver<'a> {
     inner: &'a Arc<Inner>,
     live: &'a LiveRef,
     turn: Turn,
     running: Running,
-    /// Whether what was begun before this driver, or before its turn failed, is accounted for.
+    /// Whether what was started before this driver, or before its turn failed, is accounted for.
     recovered: bool,
     hot: Option<Hot>,
     at_work: AtWork,
@@ -232,16 +231,16 @@ impl<'a> Driver<'a> {
         }
     }
 
-    /// Stores what follows from the state, and begins what is to be carried out.
+    /// Stores what follows from the state, and starts what is to be carried out.
     async fn step(&mut self, guard: &mut LiveState) -> Result<Step, Refusal> {
         let mut begun = Vec::new();
         let stepped = self.begin(guard, &mut begun).await;
-        // What has nothing to wait for needs no task of its own, if nothing else is to run meanwhile.
+        // An effect that needs no waiting needs no task, if nothing else runs meanwhile.
         let single = match &stepped {
             Ok(Begun { alone: None, .. }) if begun.len() == 1 && self.running.is_empty() => begun.pop(),
             _ => None,
         };
-        // It runs whatever else has failed in this step, since that it begins is on record.
+        // It runs whatever else fails in this step, since its start is on record.
         begun.into_iter().for_each(|work| self.running.spawn(work));
         let Begun { alone, full } = stepped?;
         Ok(match (single.or(alone), full) {
@@ -259,7 +258,7 @@ impl<'a> Driver<'a> {
         if !state.status.is_active() {
             return Ok(Begun::default());
         }
-        // What is held began before it was, and is not begun again.
+        // A held session's effects began before the hold, and are not started again.
         if !self.recovered && !state.held {
             self.recover(&state, guard, begun).await?;
         }
@@ -269,7 +268,7 @@ impl<'a> Driver<'a> {
         let state = guard.state()?;
         let full = self.inner.full(&state).filter(|_| state.status == Status::Running && !state.held && !draining);
         if full.is_some() {
-            // Nothing more is asked of a model or a node; what was allowed begins, and what runs is stored.
+            // No more model calls or nodes; approved calls begin, and the outcomes of running ones are stored.
             (effects.call_model, effects.compress) = (false, false);
             effects.ask.clear();
         }
@@ -284,18 +283,18 @@ impl<'a> Driver<'a> {
         Ok(Begun { alone: alone.map(|work| Work::other(0, work)), full })
     }
 
-    /// Ends what is at work for anything else than what the state says.
+    /// Aborts tasks that the state no longer asks for.
     async fn only_of(&mut self, state: &State) {
         self.running.only_open(state);
         let is_over = !state.status.is_open() || state.turns != self.turn.number;
         if is_over {
             self.running.stop().await;
-            // Where it has no calls, what a tool still holds for it is of a turn that was given up.
+            // If it has no calls, what a tool still holds for it belongs to a turn that was given up.
             if self.turn.number != 0 || !state.status.is_open() || state.calls.is_empty() {
                 self.inner.agents.forget(&self.live.session_id);
             }
         } else if state.turn() != self.turn {
-            // Calls come to their end in a turn that has failed. All else is done again when it is retried.
+            // In a failed turn calls run to their end. Everything else is done again by a retry.
             self.running.stop_others().await;
             self.recovered = false;
         }
@@ -305,7 +304,7 @@ impl<'a> Driver<'a> {
         }
     }
 
-    /// Accounts for what was begun and is not at work any more.
+    /// Accounts for what was started and no longer runs.
     async fn recover(&mut self, state: &State, guard: &mut LiveState, begun: &mut Vec<Work>) -> Result<(), Refusal> {
         let mut permits = Vec::new();
         let inner = self.inner;
@@ -321,7 +320,7 @@ impl<'a> Driver<'a> {
         for permit in permits {
             begun.push(inner.call_work(state, permit, &context, &mut self.part));
         }
-        // The session may be from a time when its agent had another budget.
+        // The session may be older than its agent's current budget.
         let wants = guard.state()?.wants_room(agents).is_some();
         if wants && let Some(transition) = Draft::new(&*guard.state()?, now()).make_room(agents) {
             self.store(guard, transition).await?;
@@ -329,7 +328,7 @@ impl<'a> Driver<'a> {
         Ok(())
     }
 
-    /// What is to be carried out, once everything that has to be on record before is.
+    /// What is to be carried out, once everything that must be on record first is.
     async fn effects(&mut self, guard: &mut LiveState) -> Result<Effects, Refusal> {
         let inner = self.inner;
         let agents = &inner.agents;
@@ -349,7 +348,7 @@ impl<'a> Driver<'a> {
             }
             effects = graph::next(&*guard.state()?);
         }
-        // What is for other agents begins after that: none of it is for a tool that has changed.
+        // Calls for other agents begin after that: none of them is for a tool that has changed.
         while !effects.delegate.is_empty() {
             let calls = std::mem::take(&mut effects.delegate);
             let transition = Draft::new(&*guard.state()?, now()).delegate(&calls, agents);
@@ -359,7 +358,7 @@ impl<'a> Driver<'a> {
         Ok(effects)
     }
 
-    /// Begins as many of these calls as may run at a time.
+    /// Starts as many of these calls as may run in parallel.
     async fn start(
         &mut self,
         state: &State,
@@ -372,7 +371,7 @@ impl<'a> Driver<'a> {
         if calls.is_empty() {
             return Ok(());
         }
-        // Read before anything is started: a start that is on record is never left without its call.
+        // Read before anything is started: a start on record is never left without its call.
         let context = self.inner.app_context(state).await.map_err(store_refusal)?;
         failpoint::hit("start.before_commit");
         let transition = Draft::new(&*guard.state()?, now()).start(calls);
@@ -400,7 +399,7 @@ impl<'a> Driver<'a> {
         self.inner.transact(self.live, guard, Durability::Buffered, |_| Ok(transition)).await
     }
 
-    /// Carries out the only thing to do, or waits for the next end of something.
+    /// Carries out the single effect, or waits for the next one to end.
     async fn carry_out(&mut self, step: Step, closing: &mut watch::Receiver<bool>) {
         let done = match step {
             Step::Rests => return,
@@ -418,7 +417,7 @@ impl<'a> Driver<'a> {
                 _ = closing.changed() => None,
             },
         };
-        // Nodes that end together are put on record together.
+        // Nodes that end together are recorded together.
         let (mut next, mut nodes) = (done, Vec::new());
         while let Some(done) = next {
             match done {
@@ -440,11 +439,11 @@ impl<'a> Driver<'a> {
     }
 }
 
-/// What a step has begun.
+/// What a step has started.
 #[derive(Default)]
 struct Begun {
     /// The only node of a graph that is to run.
     alone: Option<Work>,
-    /// What is said where the session has no room for another answer.
+    /// The text for a session without room for another answer.
     full: Option<String>,
 }

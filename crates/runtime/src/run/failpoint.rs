@@ -3,7 +3,7 @@
 //! `COUNTERSIGN_FAILPOINT=NAME` or `NAME:N` sends SIGKILL to this process when the point is reached for
 //! the N-th time. Only with the feature `failpoints`; otherwise nothing of it is compiled in.
 
-/// Dies here if the environment says so.
+/// Dies here if the environment asks for it.
 #[cfg(feature = "failpoints")]
 pub fn hit(name: &str) {
     use std::sync::{
@@ -35,7 +35,7 @@ pub fn hit(name: &str) {
 #[cfg(not(feature = "failpoints"))]
 pub fn hit(_name: &str) {}
 
-/// Whether what ends the process is looked for among its sessions. Crash tests end it from outside, all the time, and say so
+/// Whether sessions are suspected of ending the process. Crash tests kill it from outside all the time, and say so
 /// with `COUNTERSIGN_KILLED_FROM_OUTSIDE`.
 #[must_use]
 pub fn blames_sessions() -> bool {

@@ -1,4 +1,4 @@
-//! What followers of a session have not taken yet: bounded in number and in bytes for each of them.
+//! The queues of a session's followers: each bounded in number and in bytes.
 
 use std::{
     collections::VecDeque,
@@ -10,19 +10,19 @@ use tokio::sync::Notify;
 
 use super::subscription::Told;
 
-/// What was published together.
+/// Events that were published together.
 pub(super) type Batch = Arc<[Told]>;
 
-/// Batches that may wait for a follower.
+/// Batches that may queue for a follower.
 const BATCHES: usize = 256;
 
-/// Those who follow a session. When it goes, they are told that the session is gone.
+/// The followers of a session. Dropping them tells each that the session is gone.
 #[derive(Default)]
 pub(super) struct Followers {
     queues: Vec<Weak<Queue>>,
 }
 
-/// What waits for one follower.
+/// The queue of one follower.
 #[derive(Default)]
 pub(super) struct Queue {
     waiting: Mutex<Waiting>,
@@ -33,7 +33,7 @@ pub(super) struct Queue {
 struct Waiting {
     batches: VecDeque<(Batch, usize)>,
     bytes: usize,
-    /// There was more than it may have: it gets what it missed from the journal.
+    /// It exceeded its limits: it gets what it missed from the journal.
     behind: bool,
     gone: bool,
 }
@@ -48,7 +48,7 @@ pub(super) enum Missed {
 }
 
 impl Followers {
-    /// One more, who is told everything from now on.
+    /// Adds a follower, which receives everything from now on.
     pub(super) fn add(&mut self) -> Arc<Queue> {
         self.queues.retain(|queue| queue.strong_count() > 0);
         let queue = Arc::new(Queue::default());
@@ -61,7 +61,7 @@ impl Followers {
     }
 
     pub(super) fn tell(&self, told: Vec<Told>) {
-        // One of them is enough: it is shared by all.
+        // The size of one copy is enough: all followers share it.
         let bytes = told.iter().map(Told::bytes).sum();
         let batch: Batch = told.into();
         for queue in self.queues.iter().filter_map(Weak::upgrade) {
@@ -81,7 +81,7 @@ impl Drop for Followers {
 
 impl Queue {
     fn waiting(&self) -> MutexGuard<'_, Waiting> {
-        // What it holds is never left half changed.
+        // The queue is never left half changed.
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -101,7 +101,7 @@ impl Queue {
         self.more.notify_one();
     }
 
-    /// The next batch. There is one who waits for it; dropping the future loses nothing.
+    /// The next batch. There is a single consumer; dropping the future loses nothing.
     pub(super) async fn next(&self) -> Result<Batch, Missed> {
         loop {
             {
@@ -143,7 +143,7 @@ mod tests {
                 assert!(waiting.batches.len() <= BATCHES && waiting.bytes <= limits::FOLLOWER_BYTES);
             }
             assert_eq!(stalled.next().await.err(), Some(Missed::Behind));
-            // What is larger than all that may wait comes from the journal, and nobody else's stalling matters.
+            // A batch larger than the whole queue comes from the journal; a follower that stalls affects no other.
             assert_eq!(took, if bytes > limits::FOLLOWER_BYTES { 0 } else { 2 * BATCHES }, "{bytes}");
             followers.tell(told(1));
             assert!(stalled.next().await.is_ok(), "it follows on");

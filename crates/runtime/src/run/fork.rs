@@ -1,4 +1,4 @@
-//! Forks: a new session with the past of another up to a checkpoint, perhaps changed there (spec G6).
+//! Forks: a new session with the past of another up to a checkpoint, perhaps edited there (spec G6).
 
 use std::sync::Arc;
 
@@ -21,35 +21,35 @@ use super::{
 };
 use crate::store::Durability;
 
-/// A fork to be made.
+/// A fork to make.
 #[derive(Debug, Default)]
 pub struct NewFork {
-    /// Up to where it has the past; the newest checkpoint if absent.
+    /// The checkpoint it forks from; the newest if absent.
     pub checkpoint: Option<u64>,
-    /// Its id; made if absent.
+    /// Its id; generated if absent.
     pub session_id: Option<String>,
-    /// What is changed there.
+    /// What is edited there.
     pub edit: ForkEdit,
-    /// Whether it goes on by itself. If not it stands until somebody decides what waits, says something, or makes the
-    /// same request with `run`.
+    /// Whether it continues by itself. If not, it stays idle until an interruption is decided, a message arrives, or
+    /// the same request comes with `run`.
     pub run: bool,
     /// Makes it safe to send again, with the same `session_id`.
     pub request_id: Option<String>,
 }
 
-/// What a fork changes. At most one of the two.
+/// What a fork edits. At most one of the two.
 #[derive(Debug, Default)]
 pub struct ForkEdit {
-    /// What the user says instead, or next.
+    /// The user's message instead of the last one, or the next.
     pub message: Option<Content>,
-    /// Calls of the latest answer that have not begun, and what runs in their place.
+    /// Calls of the latest answer that have not begun, and what runs instead.
     pub calls: Vec<EditedCall>,
 }
 
-/// A call that is changed.
+/// A call that is edited.
 #[derive(Clone, Debug)]
 pub struct EditedCall {
-    /// The call, in the model's words.
+    /// The call's id from the model.
     pub tool_use_id: String,
     /// The tool; the call's own if absent.
     pub name: Option<String>,
@@ -57,7 +57,7 @@ pub struct EditedCall {
     pub args: Args,
 }
 
-/// A fork that is there.
+/// A fork that was made.
 #[derive(Debug)]
 pub struct MadeFork {
     /// The new session.
@@ -67,21 +67,21 @@ pub struct MadeFork {
 }
 
 impl Runtime {
-    /// Makes a new session that has the past of another up to a checkpoint. The other is not changed.
+    /// Makes a new session that has the past of another up to a checkpoint. The original is not changed.
     ///
-    /// Only the owner may, and the new session is theirs. Nothing that was decided before counts in it: what waited is
-    /// asked again under its own keys, and so is what was approved and had not begun. The policy of today judges every call
-    /// that may begin, and the stricter of then and today counts.
+    /// Only the owner may, and the new session is theirs. No earlier decision applies in it: pending interruptions are
+    /// requested again under new keys, and so are calls that were approved and had not begun. Today's policy judges
+    /// every call that may begin, and the stricter verdict of then and today applies.
     ///
     /// # Errors
-    /// `session_not_found`, `forbidden`, `invalid_session_id`, `session_exists` (the id is taken), `invalid_message` (no
-    /// checkpoint, or nothing that can be changed there), `invalid_edit`, `unresolvable` (a call's tool cannot be reached now),
+    /// `session_not_found`, `forbidden`, `invalid_session_id`, `session_exists` (the id is taken), `invalid_message`
+    /// (no checkpoint, or nothing editable there), `invalid_edit`, `unresolvable` (a call's tool is unreachable now),
     /// `too_busy`, `store_unavailable`.
     pub async fn fork(&self, by: &Principal, session_id: &str, new: NewFork) -> Result<MadeFork, Refusal> {
         let original = self.read_state(by, session_id).await?;
         owned(by, &original)?;
         if !new.edit.calls.is_empty() {
-            // What a person would change by a decision.
+            // An edit here replaces a person's decision.
             by.check_may_decide()?;
         }
         if let Some(id) = &new.session_id {
@@ -164,7 +164,7 @@ impl Runtime {
         Ok(MadeFork { session: SessionView::of_state(&*guard.state()?), made: true })
     }
 
-    /// The verdicts of today on the calls that may begin in a fork, as they are or as they are changed (spec P4).
+    /// Today's verdicts on the calls that may begin in a fork, as they are or as edited (spec P4).
     async fn judged(&self, state: &State, edits: &[EditedCall]) -> Result<Vec<Judged>, Refusal> {
         let mut judged = Vec::new();
         let mut agents: Vec<&str> =
@@ -209,19 +209,19 @@ impl Runtime {
 }
 
 /// If the checkpoint is right after a message that began a turn: the agent that the message named, and the checkpoint
-/// before it, where another can be said.
+/// before it, from which another message can be sent.
 fn replaced(then: &Then) -> (Option<Arc<str>>, Option<u64>) {
     let last = &then.last;
     match last.records.first() {
         Some(Record::UserMessage(message)) if last.cursor.open == 0 && last.pos > 1 => {
-            // Before it no turn was open, and that is a checkpoint.
+            // Before it no turn was open, so that is a checkpoint.
             (message.agent.clone(), Some(last.pos - 1))
         }
         _ => (None, None),
     }
 }
 
-/// The call that an edit is about, if it can be changed.
+/// The call that an edit refers to, if it can be edited.
 fn editable<'a>(state: &'a State, edit: &EditedCall, i: usize) -> Result<&'a Call, Refusal> {
     let open: Vec<&Call> = state.calls.iter().filter(|call| is_open_to_edits(call, state)).collect();
     let mut named = open.iter().filter(|call| *call.id == *edit.tool_use_id);

@@ -1,4 +1,4 @@
-//! Verdicts: whether a proposed call runs, waits for a person, or goes back to the model (spec S1, S26, M3).
+//! Verdicts: whether a proposed call runs, needs approval, or goes back to the model (spec S1, S26, M3).
 
 use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
@@ -34,12 +34,12 @@ use crate::{
     tool::{AppContext, CallFacts, Decision, ON_APPROVAL, OnApproval, ToolEntry},
 };
 
-/// Schema errors told to the model for one call.
+/// Schema errors reported to the model for one call.
 const ERRORS_TOLD: usize = 5;
 
 impl Inner {
-    /// The verdicts on the calls of an answer, in order. Every way to fail means that nothing runs unasked. What
-    /// conditions, programs and guardrails have said `before` about them is not asked for again: only standing rules are.
+    /// The verdicts on the calls of an answer, in order. Every failure means that nothing runs unasked. Conditions,
+    /// programs and guardrails whose results are in `before` are not asked again: only standing rules are.
     pub(super) async fn gates(
         &self,
         state: &State,
@@ -66,7 +66,7 @@ impl Inner {
             }
             gates.push(weighed);
             if calls.len() > 1 {
-                // Conditions may take their time, and others have things to do too.
+                // Conditions may be slow, and other tasks need their turn.
                 tokio::task::yield_now().await;
             }
         }
@@ -115,8 +115,8 @@ impl Inner {
                 }
             };
             match &decided {
-                // It speaks for the tool. A rule of the policy that asks, asks a person; so does a standing rule that
-                // nobody can read.
+                // The program's approval replaces the tool's rule. A policy rule that asks still needs a person; so
+                // does a standing rule that cannot be read.
                 Decision::Approve if !rules_read || self.policy_asks(&tool, &facts, locale) => {}
                 Decision::Approve => {
                     instead = Some(std::mem::take(ask));
@@ -132,7 +132,7 @@ impl Inner {
             (Verdict::Ask(_), _) => preview(&tool.entry, &facts, locale).await,
             _ => None,
         };
-        // What the model got wrong, and what a guardrail keeps from people, is no last word.
+        // A model's mistake, or what a guardrail refuses, is not final: the model may correct it.
         let refused = matches!(verdict, Verdict::Refuse(_));
         let ends = self.agents.get(agent).is_some_and(|ready| ready.agent.tool_use.may_end());
         let gate = Gate {
@@ -143,17 +143,17 @@ impl Inner {
             stood_in: instead.map(|ask| Arc::new(StoodIn { ask, shown: words(&tool.facts()) })),
             preview,
             target: tool.entry.target.clone(),
-            // What hands the conversation on does not end it.
+            // A handoff does not end the conversation.
             ends: ends
                 && !matches!(tool.entry.target, Some(Target::Handoff(_)))
                 && !refused
-                // It is made only by the next request.
+                // Only the next request makes it.
                 && !self.agents.is_hosted(agent, &call.name),
         };
         Weighed { gate, judged, said, checked }
     }
 
-    /// The tool and the arguments of a call that can be judged; else what becomes of it.
+    /// The tool and the arguments of a call that can be judged; else its verdict.
     fn readable(&self, state: &State, agent: &str, call: &ToolUse) -> Result<(Arc<ReadyTool>, Args), Box<Gate>> {
         let locale = state.locale;
         let refuse = |message: String| Err(Box::new(refuse(message)));
@@ -173,7 +173,7 @@ impl Inner {
             return refuse(locale.fill(Text::BadArgs, &[("errors", &error)]));
         }
         let question = tool.entry.kind == ToolKind::Question;
-        // In words of our own; what cannot be read at all is said with its place by the schema.
+        // Errors in our own words; what cannot be parsed at all gets the schema's error with its path.
         let asked = if question && Questions::recorded(&args).is_some() {
             match Questions::read(&args, locale) {
                 Ok(asked) => Some(asked),
@@ -192,7 +192,7 @@ impl Inner {
             return refuse(locale.fill(Text::FunctionArgs, &[("error", &error)]));
         }
         if question {
-            // With the options that are added they may have become too long.
+            // The added options may have made them too long.
             return match asked.and_then(|asked| asked.args()) {
                 Some(_) => Err(Box::new(Gate::of(Verdict::Question(tool.entry.approval.ask.clone())))),
                 None => refuse(locale.text(Text::UnreadableArgs).to_owned()),
@@ -201,8 +201,8 @@ impl Inner {
         Ok((tool, args))
     }
 
-    /// The verdict on an edited call, as if the agent had made it: standing rules do not decide about what a person
-    /// has just written. The reasons for which nobody could approve it are [`decide`]'s to find.
+    /// The verdict on an edited call, as if the agent had made it: standing rules do not decide what a person has just
+    /// written. [`decide`] finds the reasons for which nobody could approve it.
     ///
     /// [`decide`]: countersign_core::decide::resolve::decide
     pub(super) async fn edited_verdict(
@@ -214,7 +214,7 @@ impl Inner {
         self.verdict_on(state, &action.agent, &edited.name, &action.tool_use_id, &edited.args).await
     }
 
-    /// What the policy says of a call today, whatever rules stand; `None` if the agent has no such tool.
+    /// Today's policy verdict on a call, whatever standing rules say; `None` if the agent has no such tool.
     pub(super) async fn verdict_on(
         &self,
         state: &State,
@@ -235,11 +235,11 @@ impl Inner {
         Some(self.verdict(&ready, &facts, state.locale).await)
     }
 
-    /// What is said today of a call that a fork has from its original (spec P4): by the policy and its tool, and by standing
-    /// rules as far as they reject. One whose tool is gone does not run.
+    /// Today's verdict on a call that a fork copied from its original (spec P4): by the policy and its tool, and by
+    /// standing rules as far as they reject. One whose tool is gone does not run.
     ///
     /// # Errors
-    /// `unresolvable`: its tool may be one of what cannot be reached now.
+    /// `unresolvable`: its tool may be one that cannot be reached now.
     pub(super) async fn verdict_today(&self, state: &State, call: &Call) -> Result<Verdict, Refusal> {
         let refused = |text: String| Ok(Verdict::Refuse(text));
         let Some(agent) = self.agents.get(&call.agent) else {
@@ -264,7 +264,7 @@ impl Inner {
         };
         let facts = facts(state, &call.agent, tool.name(&call.name), &call.id, args, &context);
         let judged = self.verdict(&tool, &facts, state.locale).await;
-        // One that approves was made for the original, or stands for people who have not seen this session.
+        // A rule that approves was made for the original, or by people who have not seen this session.
         let mut today = self.standing(state, &tool, &facts, judged.clone()).await.verdict.max(judged);
         if let Verdict::Ask(ask) = &mut today {
             self.settings.be_patient(ask);
@@ -272,7 +272,6 @@ impl Inner {
         Ok(today)
     }
 
-    /// What an edited call would do.
     pub(super) async fn edited_preview(
         &self,
         state: &State,
@@ -282,8 +281,8 @@ impl Inner {
         self.preview_of(state, &action.agent, &action.tool_use_id, edited, action.preview.as_ref()).await
     }
 
-    /// What a call that was changed would do; `None` if its tool does not say so, or could not take it. `shown` is what
-    /// the person who changed it was shown.
+    /// The preview of an edited call; `None` if its tool has none, or would not accept the call. `shown` is what the
+    /// editor was shown.
     pub(super) async fn preview_of(
         &self,
         state: &State,
@@ -302,7 +301,7 @@ impl Inner {
         Some(previewed(async { previewer.edited(&facts, shown).await }, state.locale).await)
     }
 
-    /// The verdict on a call that a fork changes, as if the agent had made it so. `index` says which change it is.
+    /// The verdict on a call that a fork edits, as if the agent had made it. `index` is the edit's.
     ///
     /// # Errors
     /// `invalid_edit`: the agent could not make this call, or the policy refuses it.
@@ -357,15 +356,15 @@ impl Inner {
         )
     }
 
-    /// Whether a rule of the policy itself asks about a call, whatever its tool says.
+    /// Whether a policy rule itself asks about a call, whatever its tool says.
     fn policy_asks(&self, tool: &ReadyTool, facts: &CallFacts<'_>, locale: Locale) -> bool {
         let policy = &self.agents.policy;
         let rules = tool.rules(&self.agents.policy, facts.agent, facts.tool);
         matches!(policy.verdict(&rules, facts, locale), Some(Verdict::Ask(_)))
     }
 
-    /// What standing rules make of a verdict: one that rejects always does, one that approves stands in the place of
-    /// the person who would be asked (spec S7). When they cannot be read, a person is asked.
+    /// Applies standing rules to a verdict: one that rejects always does, one that approves takes the place of the
+    /// person who would be asked (spec S7). When they cannot be read, a person is asked.
     async fn standing(&self, state: &State, tool: &ReadyTool, call: &CallFacts<'_>, verdict: Verdict) -> Standing {
         let silent = |verdict, rules_read| Standing { verdict, rule: None, said_by: None, instead: None, rules_read };
         let ask = match &verdict {
@@ -390,7 +389,7 @@ impl Inner {
             here.chain(everywhere.iter().map(|row| (&*row.session_id, &row.rule))).collect();
         let now = now();
         let tenant = state.tenant.as_deref();
-        // What a rule has let through was seen by whoever made it: a tool that has changed since is another one.
+        // A rule's maker saw the tool that it approves: a tool that has changed since is another one.
         let today = if rules.iter().any(|(_, rule)| rule.approve) { signature(&tool.facts()) } else { "".into() };
         let applies = |rule: &Rule| {
             let (agent, digest, subject) = (call.agent, call.args.digest(), call.subject);
@@ -433,12 +432,11 @@ impl Inner {
     }
 }
 
-/// What standing rules make of a verdict.
+/// A verdict after standing rules.
 struct Standing {
     verdict: Verdict,
-    /// The rule that decided.
     rule: Option<Arc<str>>,
-    /// Who made it, if it has words for the model.
+    /// Its maker, if it has a message for the model.
     said_by: Option<Arc<str>>,
     /// How a person would have been asked, if a rule has approved in their place.
     instead: Option<Ask>,
@@ -446,25 +444,25 @@ struct Standing {
     rules_read: bool,
 }
 
-/// A verdict, with what a program has said in a person's place, and guardrails before that, if they were asked.
+/// A verdict, with what a program decided in a person's place, and guardrails before that, if they were asked.
 #[derive(Clone, Debug)]
 pub(super) struct Weighed {
     pub(super) gate: Gate,
-    /// What the policy and the tool's own rule have said, before standing rules.
+    /// The verdict of the policy and the tool's own rule, before standing rules.
     judged: Option<Verdict>,
     said: Option<Decision>,
-    /// What guardrails have said of it before a person is asked, if they were to.
+    /// The guardrails' result from before a person is asked, if they ran then.
     checked: Option<Checked>,
 }
 
 impl Weighed {
-    /// Why its agent is stopped, if a guardrail says so.
+    /// Why its agent is stopped, if a guardrail stopped it.
     pub(super) fn stop(&self) -> Option<&Stop> {
         self.checked.as_ref()?.stop.as_ref()
     }
 }
 
-/// What a program says of a call. If it fails, a person is asked, and told so (spec S26).
+/// A program's decision on a call. If it fails, a person is asked, and told so (spec S26).
 async fn on_approval(decides: &dyn OnApproval, call: &CallFacts<'_>, ask: &mut Ask, locale: Locale) -> Decision {
     let failed = match AssertUnwindSafe(async { decides.decide(call).await }).catch_unwind().await {
         Ok(Ok(decision)) => return decision,
@@ -478,13 +476,13 @@ async fn on_approval(decides: &dyn OnApproval, call: &CallFacts<'_>, ask: &mut A
     Decision::Ask
 }
 
-/// What a reviewer is shown of what a call would do. If it cannot be said, why.
+/// The preview for a reviewer, or why there is none.
 async fn preview(tool: &ToolEntry, call: &CallFacts<'_>, locale: Locale) -> Option<Preview> {
     let previewer = tool.preview.as_ref()?;
     Some(previewed(async { previewer.preview(call).await }, locale).await)
 }
 
-/// What a previewer says, or why it says nothing.
+/// A previewer's result, or why it has none.
 async fn previewed(says: impl Future<Output = Result<Preview, String>>, locale: Locale) -> Preview {
     match timeout(Duration::from_secs(PREVIEW_SECONDS), AssertUnwindSafe(says).catch_unwind()).await {
         Ok(Ok(Ok(preview))) => preview,
@@ -494,7 +492,7 @@ async fn previewed(says: impl Future<Output = Result<Preview, String>>, locale: 
     }
 }
 
-/// What rules and conditions may look at.
+/// The facts that rules and conditions may use.
 fn facts<'a>(
     state: &'a State,
     agent: &'a str,
@@ -516,7 +514,7 @@ fn facts<'a>(
     }
 }
 
-/// The verdict on a call of which not all is known that a rule may look at: a person is asked (spec P2).
+/// The verdict on a call for which a rule's facts could not be read: a person is asked (spec P2).
 fn unread(tool: &ToolEntry, error: &StoreError, locale: Locale) -> Verdict {
     let reason = locale.fill(Text::ConditionFailed, &[("error", &error.to_string())]);
     Verdict::Ask(Ask { reason: Some(reason), ..tool.approval.ask.clone() })
@@ -537,13 +535,13 @@ fn unknown_tool(agent: &Ready, name: &str, locale: Locale) -> String {
     }
 }
 
-/// Whether the reserved argument is a string, or not there: saying nothing is no mistake.
+/// Whether the reserved argument is a string or absent: leaving it out is no mistake.
 fn says_what_it_is_for(input: &str) -> bool {
     Args::parse_without(input, MESSAGE_ARGUMENT)
         .is_ok_and(|(_, said)| said.is_none_or(|said| matches!(said, Json::String(_) | Json::Null)))
 }
 
-/// A JSON pointer for people: the whole is `/`.
+/// A JSON pointer for people: the root is `/`.
 fn pointer(pointer: &str) -> &str {
     if pointer.is_empty() { "/" } else { pointer }
 }

@@ -1,8 +1,8 @@
-//! Runs of graphs, for the library's users: begin, answer, look, change, retry (spec G3, G6).
+//! Runs of graphs, for the library's users: start, answer, read, edit, retry (spec G3, G6).
 //!
-//! Changing the state of a run withdraws what its nodes were asking, since reviewers were shown the state as it was.
-//! The session's owner may change it, and the audit log says so; a decision that somebody else must make is therefore
-//! asked for where it counts, and not kept in the state.
+//! Editing the state of a run withdraws its nodes' pending questions, since reviewers were shown the earlier state. The
+//! session's owner may edit it, and the audit log says so; so ask for another person's decision where it takes effect,
+//! and do not keep it in the state.
 
 use std::{marker::PhantomData, sync::Arc};
 
@@ -34,7 +34,7 @@ use crate::{
     store::Durability,
 };
 
-/// Runs of one graph over a runtime. Cheap to clone.
+/// Runs of one graph on a runtime. Cheap to clone.
 pub struct Runs<S: GraphState> {
     inner: Arc<Inner>,
     graph: Arc<dyn AnyGraph>,
@@ -48,7 +48,7 @@ impl<S: GraphState> Clone for Runs<S> {
 }
 
 impl Runtime {
-    /// The runs of a graph, which the runtime was [built](super::RuntimeBuilder::graph) with.
+    /// The runs of a graph that the runtime was [built](super::RuntimeBuilder::graph) with.
     ///
     /// # Errors
     /// `unknown_graph`: it was built without it.
@@ -66,20 +66,20 @@ impl Runtime {
 }
 
 impl<S: GraphState> Runs<S> {
-    /// Begins a run, as the turn of a session, and goes on with it here until it pauses or ends. The session is made if it
-    /// is not known.
+    /// Starts a run, as the turn of a session, and drives it here until it pauses or ends. The session is created if
+    /// unknown.
     ///
     /// Dropping the future stops the run in the middle, as a crash would.
     ///
     /// # Errors
-    /// `invalid_session_id`, `session_not_found` (somebody else's), `session_busy`, `approval_pending`, `invalid_message`
-    /// (an agent's session; a state that is too large), `store_unavailable`.
+    /// `invalid_session_id`, `session_not_found` (another owner's), `session_busy`, `approval_pending`,
+    /// `invalid_message` (an agent's session; a state that is too large), `store_unavailable`.
     pub async fn run(&self, by: &Principal, session: impl Into<String>, state: &S) -> Result<Outcome<S>, Refusal> {
         let (live, _) = self.begin(by, Some(session.into()), state, None).await?;
         self.drive(live).await
     }
 
-    /// Begins a run that goes on by itself, and says its session. The same `request_id` again begins nothing.
+    /// Starts a run in the background, and returns its session. Repeating a `request_id` starts nothing.
     ///
     /// # Errors
     /// As [`Runs::run`].
@@ -111,19 +111,19 @@ impl<S: GraphState> Runs<S> {
         of_graph(self.graph.name(), state)
     }
 
-    /// Answers what waits under a key, and goes on with the run here until it pauses or ends.
+    /// Answers the interruption with a key, and drives the run here until it pauses or ends.
     ///
     /// # Errors
     /// `approval_not_found`, `approval_already_resolved`, `forbidden`, `invalid_resume` (the answer does not fit the
-    /// question's schema; `details.errors` says where), `store_unavailable`. What waits is then exactly as it was.
+    /// question's schema; `details.errors` says where), `store_unavailable`. The interruption is then unchanged.
     pub async fn resume(&self, by: &Principal, key: &str, value: impl Serialize) -> Result<Outcome<S>, Refusal> {
         self.resume_all(by, [(key, value)]).await
     }
 
-    /// Answers several questions of one session at once: all of them, or, if one cannot be, none.
+    /// Answers several questions of one session at once: all of them, or, if one answer is refused, none.
     ///
     /// # Errors
-    /// As [`Runs::resume`]; `invalid_message` for no keys, the same key twice, or keys of several sessions.
+    /// As [`Runs::resume`]; `invalid_message` for no keys, duplicate keys, or keys of several sessions.
     pub async fn resume_all<K: AsRef<str>, V: Serialize>(
         &self,
         by: &Principal,
@@ -194,7 +194,7 @@ impl<S: GraphState> Runs<S> {
         Ok(())
     }
 
-    /// Continues a run that has failed: what failed is tried again, what is done stays done.
+    /// Continues a failed run: what failed is retried, what is done stays done.
     ///
     /// # Errors
     /// `session_not_found`, `nothing_to_retry`, `store_unavailable`.
@@ -203,12 +203,12 @@ impl<S: GraphState> Runs<S> {
         self.drive(live).await
     }
 
-    /// Changes the state of a run that waits, has failed or is over, as a node would have changed it. Nodes that wait begin
-    /// anew with it, here, and ask again under other keys: whoever was asked was shown the state as it was.
+    /// Edits the state of a run that is paused, has failed or is over, as a node's update would. Paused nodes start
+    /// over with it, here, and ask again under new keys: reviewers were shown the earlier state.
     ///
     /// # Errors
-    /// `session_not_found`, `forbidden` (it is not one's own, or would withdraw what others decide), `session_busy` while nodes
-    /// run, `invalid_message` (the update does not fit), `store_unavailable`.
+    /// `session_not_found`, `forbidden` (another owner's, or the edit would withdraw what others decide),
+    /// `session_busy` while nodes run, `invalid_message` (the update does not fit), `store_unavailable`.
     pub async fn edit(&self, by: &Principal, session: &str, update: &S::Update) -> Result<Outcome<S>, Refusal> {
         check_session_id(session)?;
         let raw = Raw::of(update).map_err(|error| invalid(format!("the update is no JSON: {error}")))?;
@@ -217,7 +217,7 @@ impl<S: GraphState> Runs<S> {
         self.drive(live).await
     }
 
-    /// The state as it is now: with all rounds that are over.
+    /// The current state: with all finished rounds.
     ///
     /// # Errors
     /// `session_not_found`, `invalid_message` (not a session of this graph), `store_unavailable`.
@@ -227,10 +227,10 @@ impl<S: GraphState> Runs<S> {
         self.typed(&state).await
     }
 
-    /// The state as it was at a checkpoint (spec G6): see [`Runtime::checkpoints`].
+    /// The state at a checkpoint (spec G6): see [`Runtime::checkpoints`].
     ///
     /// # Errors
-    /// As [`Runs::state`]; `invalid_message` for what is no checkpoint.
+    /// As [`Runs::state`]; `invalid_message` if there is no such checkpoint.
     pub async fn state_at(&self, by: &Principal, session: &str, checkpoint: u64) -> Result<S, Refusal> {
         let state = self.inner.read_state(by, session).await?;
         let then = self.inner.at_checkpoint(&state, &state.session_id, checkpoint).await?;
@@ -238,7 +238,7 @@ impl<S: GraphState> Runs<S> {
         self.typed(&then.state).await
     }
 
-    /// Where a session's run stands.
+    /// The outcome of a session's run so far.
     ///
     /// # Errors
     /// As [`Runs::state`].
@@ -289,7 +289,7 @@ impl<S: GraphState> Runs<S> {
 }
 
 impl Inner {
-    /// The state of a session's run, as it is on record.
+    /// The recorded state of a session's run.
     pub(crate) async fn graph_state(&self, state: &State) -> Result<Option<crate::graph::task::AnyState>, Refusal> {
         let Some(run) = state.run.as_ref().filter(|run| !run.agent_loop) else { return Ok(None) };
         if let Some(kept) = self.warm.root(&state.session_id, state.pos) {

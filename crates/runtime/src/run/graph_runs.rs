@@ -1,5 +1,5 @@
-//! Runs of graphs whatever the type of their state: what the typed and the untyped doors have in common, and the untyped
-//! ones, whose states and updates are JSON (spec G3, G6).
+//! Runs of graphs with any type of state: the shared part of the typed and untyped APIs, and the untyped one, whose
+//! states and updates are JSON (spec G3, G6).
 
 use std::sync::Arc;
 
@@ -27,28 +27,28 @@ use super::{
 };
 use crate::{graph::compiled::AnyGraph, store::Durability};
 
-/// A run of a graph to be begun, its state as JSON.
+/// A graph run to start, its state as JSON.
 #[derive(Clone, Debug)]
 pub struct NewRun {
-    /// The session; made if absent, or not known.
+    /// The session; created if absent or unknown.
     pub session_id: Option<String>,
-    /// The state to begin with, as the graph's type reads it.
+    /// The initial state, as the graph's type reads it.
     pub state: Raw,
     /// Makes it safe to send again, with the same `session_id`.
     pub request_id: Option<String>,
 }
 
-/// A run that was begun.
+/// A run that was started.
 #[derive(Debug)]
 pub struct BegunRun {
     /// Its session.
     pub session: SessionView,
-    /// Whether it was begun now, and not by the same request before.
+    /// Whether it was started now, and not by the same request before.
     pub made: bool,
 }
 
 impl Runtime {
-    /// The picture of the graph of this name (spec G7).
+    /// The drawing of the graph of this name (spec G7).
     ///
     /// # Errors
     /// `unknown_graph`.
@@ -57,7 +57,7 @@ impl Runtime {
         known.map(|known| known.drawing()).ok_or_else(|| self.inner.unknown_graph(graph))
     }
 
-    /// Begins a run of the graph of this name, which goes on by itself. [`super::Runs::start`] is the same with a type.
+    /// Starts a run of the graph of this name in the background. [`super::Runs::start`] is the typed variant.
     ///
     /// # Errors
     /// `unknown_graph`, `invalid_message` (the state does not fit, and where; an agent's session), and those of
@@ -65,7 +65,7 @@ impl Runtime {
     pub async fn start_run(&self, by: &Principal, graph: &str, new: NewRun) -> Result<BegunRun, Refusal> {
         let known = self.inner.graphs.get(graph);
         let graph = known.ok_or_else(|| self.inner.unknown_graph(graph))?;
-        // As the graph writes it, so that what the text leaves out is on record.
+        // As the graph writes it, so that defaults for omitted members are on record.
         let state = graph.read_state(&new.state).and_then(|state| graph.write_state(&state));
         let state = state.map_err(|error| invalid(format!("state: {error}")))?;
         let (live, made) = self.inner.begin_run(&**graph, by, new.session_id.as_deref(), state, new.request_id).await?;
@@ -74,12 +74,13 @@ impl Runtime {
         Ok(BegunRun { session, made })
     }
 
-    /// Changes the state of a session's run, as a node would have changed it. Nodes that wait begin anew with it, by
-    /// themselves, and ask again under other keys. [`super::Runs::edit`] is the same with a type.
+    /// Edits the state of a session's run, as a node's update would. Paused nodes start over with it, in the
+    /// background, and ask again under new keys. [`super::Runs::edit`] is the typed variant.
     ///
     /// # Errors
-    /// `session_not_found`, `forbidden` (it is not one's own, or would withdraw what others decide), `session_busy` while nodes
-    /// run, `invalid_message` (the update does not fit, and where; a session without a graph's run), `store_unavailable`.
+    /// `session_not_found`, `forbidden` (another owner's, or the edit would withdraw what others decide),
+    /// `session_busy` while nodes run, `invalid_message` (the update does not fit, and where; a session without a
+    /// graph's run), `store_unavailable`.
     pub async fn edit_run(
         &self,
         by: &Principal,
@@ -97,7 +98,7 @@ impl Runtime {
 }
 
 impl Inner {
-    /// Begins a run; false: this request has begun it before.
+    /// Starts a run; false: this request has started it before.
     pub(super) async fn begin_run(
         self: &Arc<Self>,
         graph: &dyn AnyGraph,
@@ -174,7 +175,7 @@ impl Inner {
         Refusal::new(Code::UnknownGraph, format!("there is no graph {name:?}; {known}"))
     }
 
-    /// Changes the state of a graph's run; the update is JSON as a node's is.
+    /// Edits the state of a graph's run; the update is JSON as a node's is.
     pub(super) async fn edit_state(
         &self,
         live: &LiveRef,
@@ -206,11 +207,11 @@ impl Inner {
         Ok(())
     }
 
-    /// Whether a person may change what the nodes of a session look at, as far as they withdraw nothing.
+    /// Whether a person may edit the state that a session's nodes use, as long as it withdraws nothing.
     fn may_edit_state(&self, by: &Principal, state: &State) -> Result<(), Refusal> {
         let Some(roles) = &self.settings.state_edits else {
             owned(by, state)?;
-            // Whoever changes what a person was asked about decides as they do.
+            // Editing what a person was asked about amounts to deciding it.
             return by.check_may_decide();
         };
         visible(by, state)?;

@@ -1,9 +1,9 @@
 //! What a run of the library adds to the runner: guardrails, hooks, budgets, and the application's own data.
 //!
-//! Everything here is called from one line of the driver, of what asks models, or of the gate.
+//! The driver, the model calls and the gate each call into this module from one line.
 //!
 //! Guardrails and hooks are called between records: after the decision and before the permit is used, and before an
-//! answer goes on record. Hooks decide nothing, and one that fails changes nothing.
+//! answer is recorded. Hooks decide nothing, and one that fails changes nothing.
 
 use std::{
     collections::BTreeMap,
@@ -54,50 +54,50 @@ use crate::{
     tool::{AppContext, CallFacts, ToolError, condition::ProposedCall},
 };
 
-/// What a run of the library adds. Nothing by itself.
+/// What a run of the library adds. Nothing by default.
 #[derive(Clone, Default)]
 pub(crate) struct Settings {
-    /// The application's data, where it is not the one on record.
+    /// The application's data, if it differs from what is on record.
     pub(crate) context: Option<AppContext>,
     pub(crate) parallel_calls: Option<usize>,
     pub(crate) formatter: Option<ToolErrorFormatter>,
-    /// Whether tool input guardrails are asked before a person is, too.
+    /// Whether tool input guardrails also run before a person is asked.
     pub(crate) pre_approval: bool,
     pub(crate) hooks: Vec<Arc<dyn RunHooks>>,
     pub(crate) limits: Limits,
-    /// Instead of each agent's own.
+    /// Overrides each agent's own limit.
     pub(crate) max_turns: Option<u32>,
-    /// What is found out while the run goes on; none on a server, which has many.
+    /// Results collected during the run; none on a server, which has many runs.
     pub(crate) watch: Option<Arc<Watch>>,
-    /// Whether arguments, results and answers stand in spans.
+    /// Whether spans contain arguments, results and answers.
     pub(crate) trace_content: bool,
-    /// Whether it is a run of the library, with or without a store: nobody watches deadlines between its parts, so what has no
-    /// deadline of its own waits for ever.
+    /// Whether it is a run of the library, with or without a store: nothing watches deadlines between its parts, so
+    /// interruptions without their own deadline never time out.
     pub(crate) patient: bool,
-    /// Who says whether the makers of standing rules may still decide.
+    /// Says whether the makers of standing rules may still decide.
     pub(crate) authorities: Authorities,
-    /// Who may change the state of a graph's session; its owner, if nothing is said.
+    /// Who may edit the state of a graph's session; by default its owner.
     pub(crate) state_edits: Option<Vec<String>>,
 }
 
 impl Settings {
-    /// How many calls of a session run at the same time.
+    /// How many calls of a session run in parallel.
     pub(super) fn parallel_calls(&self) -> usize {
         self.parallel_calls.unwrap_or(limits::PARALLEL_CALLS).max(1)
     }
 
-    /// Whoever is asked has time for ever, if nobody has said how long, and nobody watches.
+    /// Without a configured deadline, and with nothing watching, the reviewer has unlimited time.
     pub(super) fn be_patient(&self, ask: &mut Ask) {
         ask.timeout = self.patient(ask.timeout);
     }
 
-    /// The same of what is asked in the middle of a call.
+    /// The same for questions in the middle of a call.
     pub(super) fn patient(&self, timeout: Timeout) -> Timeout {
         if self.patient { timeout.or(Timeout::Never) } else { timeout }
     }
 }
 
-/// What a run has found out.
+/// The results of a run.
 #[derive(Default)]
 pub(crate) struct Watch(Mutex<Seen>);
 
@@ -116,12 +116,12 @@ impl Watch {
     }
 }
 
-/// What input guardrails have said of a call before a person is asked.
+/// The result of input guardrails that ran before a person is asked.
 #[derive(Clone, Debug)]
 pub(super) struct Checked {
-    /// Why it is refused, if it is.
+    /// Why the call is refused, if it is.
     pub(super) refused: Option<String>,
-    /// It is refused, and its agent stopped.
+    /// The call is refused, and its agent stopped.
     pub(super) stop: Option<Stop>,
 }
 
@@ -129,7 +129,7 @@ impl Inner {
     /// The application's own data in a session.
     ///
     /// # Errors
-    /// It cannot be read. Nothing is decided then as if there were none.
+    /// It cannot be read. It is then not treated as absent: nothing is decided.
     pub(super) async fn app_context(&self, state: &State) -> Result<AppContext, StoreError> {
         if let Some(context) = &self.settings.context {
             return Ok(context.clone());
@@ -144,7 +144,7 @@ impl Inner {
         })
     }
 
-    /// What instructions, guardrails and hooks may look at, however long the store takes to give it.
+    /// The context for instructions, guardrails and hooks, retried until the store can read it.
     async fn run_context(&self, state: &State, run: u32) -> RunContext {
         let mut patience = Patience::default();
         loop {
@@ -155,7 +155,7 @@ impl Inner {
         }
     }
 
-    /// What the model is told about its task, unless something speaks against asking it at all.
+    /// The model's instructions, unless something forbids asking it at all.
     pub(super) async fn before_model(&self, ready: &Ready, state: &State, run: u32) -> Result<Arc<str>, Stop> {
         let agent = &ready.agent;
         self.within_budget(state)?;
@@ -187,7 +187,7 @@ impl Inner {
         Ok(instructions)
     }
 
-    /// Looks at an answer before it goes on record.
+    /// Checks an answer before it is recorded.
     pub(super) async fn after_model(
         &self,
         ready: &Ready,
@@ -258,10 +258,10 @@ impl Inner {
         Ok(())
     }
 
-    /// Waits until the turn is over: somebody has cancelled it; or until the runtime closes.
+    /// Waits until the turn is over, for example cancelled, or the runtime closes.
     pub(super) async fn turn_is_over(&self, live: &LiveRef, turn: Turn) {
         let mut closing = self.closing.subscribe();
-        // It is looked at first: whoever looked before may have used the wake-up.
+        // The state is checked first: an earlier waiter may have used the wake-up.
         while !*closing.borrow_and_update() {
             let mut guard = live.lock().await;
             match self.load(live, &mut guard).await {
@@ -277,8 +277,8 @@ impl Inner {
         }
     }
 
-    /// What the run's model has not heard yet: what people said since its latest answer, or what the call asks that it works
-    /// for. It is looked at each time that the model is asked, so nothing that is said later passes by.
+    /// What the run's model has not read yet: people's messages since its latest answer, or the request of the call
+    /// that it works for. It is checked each time the model is asked, so later messages are checked too.
     async fn input_of(&self, state: &State, run: u32) -> Option<String> {
         if let Some(nested) = state.nested(run) {
             let call = state.calls.iter().find(|call| call.call == run && nested.turn_calls == 0)?;
@@ -298,11 +298,11 @@ impl Inner {
             after = last.pos;
             for record in page.iter().filter(|entry| entry.pos <= state.pos).flat_map(|entry| &entry.records) {
                 if matches!(record, Record::ModelResponded(answer) if answer.run == 0) {
-                    // What was said before it has been heard.
+                    // Earlier messages have been read.
                     said.clear();
                 }
                 if let Record::UserMessage(message) = record {
-                    // A guardrail reads words. Of an image it hears that there is one, so that it can refuse it.
+                    // A guardrail reads text. It gets a placeholder for an image, so that it can refuse it.
                     said.push(message.content.to_string());
                 }
             }
@@ -349,7 +349,7 @@ impl Inner {
         }
     }
 
-    /// What a tool's guardrails say: the text that takes the place of its result, or that the run stops.
+    /// The result of a tool's guardrails: the text that replaces its result, or that the run stops.
     async fn check_call(
         &self,
         guardrails: &[ToolGuardrail],
@@ -392,8 +392,8 @@ impl Inner {
         Ok(None)
     }
 
-    /// What the tool's input guardrails say of a call that a person would be asked about, where the run wants them to be
-    /// asked first: why it is refused, if it is. `None` if they are not asked.
+    /// Runs the tool's input guardrails on a call before a person is asked about it, if the run is configured so: why
+    /// it is refused, if it is. `None` if they do not run.
     pub(super) async fn before_asking(
         &self,
         tool: &ReadyTool,
@@ -413,7 +413,7 @@ impl Inner {
         })
     }
 
-    /// Runs a permitted call between its guardrails and hooks. What comes beside its outcome stops the turn.
+    /// Runs a permitted call between its guardrails and hooks. A stop beside its outcome stops the turn.
     pub(super) async fn run_guarded(
         &self,
         tool: &ReadyTool,
@@ -435,7 +435,7 @@ impl Inner {
             }
         }
         self.tell(|hooks| hooks.tool_start(&call)).await;
-        // What it did is known also where what watches it goes wrong.
+        // Its outcome is kept even if a guardrail or hook fails.
         let run = AssertUnwindSafe(context.within(async { tool.entry.tool.run(permit).await })).catch_unwind().await;
         let mut outcome = run.unwrap_or_else(|_| Err(ToolError::new(locale.text(Text::ToolFailed))));
         if let (Some(guardrails), Ok(output)) = (guardrails, &outcome) {
@@ -454,14 +454,14 @@ impl Inner {
         (outcome, stops)
     }
 
-    /// What the model is told about a rejected call, where nobody said it: the run's own words, if it has any.
+    /// The message to the model about a rejection without one: the run's own, if it has any.
     pub(crate) fn rejection(&self, tool: &str, tool_use_id: &str, default: &str) -> Option<String> {
         let formatter = self.settings.formatter.as_ref()?;
         let said = std::panic::catch_unwind(AssertUnwindSafe(|| formatter.text(tool, tool_use_id, default)));
         said.ok().flatten()
     }
 
-    /// Tells all hooks, one after the other.
+    /// Calls all hooks, one after the other.
     pub(crate) async fn tell<'a>(&'a self, what: impl Fn(&'a dyn RunHooks) -> BoxFuture<'a, ()>) {
         for hooks in &self.settings.hooks {
             if AssertUnwindSafe(async { what(&**hooks).await }).catch_unwind().await.is_err() {
@@ -481,19 +481,19 @@ pub(crate) struct Output {
 impl Output {
     pub(crate) fn new(name: &str, schema: Value) -> Result<Output, String> {
         let compiled = ArgsSchema::of_any(&schema)?;
-        // What providers take as a name.
+        // A name that providers accept.
         let plain = |letter: char| if letter.is_ascii_alphanumeric() || letter == '-' { letter } else { '_' };
         let name: String = name.chars().map(plain).take(64).collect();
         let name = if name.is_empty() { "output".into() } else { name.into() };
         Ok(Output { name, schema: Arc::new(schema), compiled })
     }
 
-    /// What its model is told of it.
+    /// What its model is told about it.
     pub(super) fn for_model(&self) -> OutputSchema {
         OutputSchema { name: self.name.clone(), schema: self.schema.clone(), strict: false }
     }
 
-    /// The JSON of an answer: models that are asked for nothing else still put it into a code fence.
+    /// The JSON of an answer: models often put it into a code fence although asked not to.
     pub(super) fn json(text: &str) -> &str {
         let text = text.trim();
         let inside = || {
@@ -504,10 +504,10 @@ impl Output {
         inside().unwrap_or(text)
     }
 
-    /// What is wrong with an answer; nothing, if it fits.
+    /// Why an answer is invalid; empty if it fits.
     fn check(&self, text: &str, locale: Locale) -> Vec<String> {
         let text = Output::json(text);
-        // Each reader would have another of the two.
+        // Readers would disagree on which of the two counts.
         if let Some(name) = plain::member_twice(text) {
             return vec![locale.fill(Text::OutputTwice, &[("name", &format!("{name:?}"))])];
         }

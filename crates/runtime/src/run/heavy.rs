@@ -1,7 +1,7 @@
-//! What goes through a whole journal takes its turn: the states and checkpoints of the past, forks, and states of graphs.
+//! Operations that read a whole journal take turns: past states and checkpoints, forks, and states of graphs.
 //!
-//! A few of them run at a time in a runtime, and one of each person; the others of that person wait behind it, in no
-//! one else's way. So whoever asks for much waits for themselves, and others for at most one of theirs.
+//! A few of them run at a time in a runtime, and one per person; a person's others queue behind it, blocking nobody
+//! else. So heavy users wait for their own requests, and others for at most one of theirs.
 
 use std::{
     collections::{HashMap, hash_map},
@@ -24,21 +24,21 @@ pub(super) struct Heavy {
     people: Mutex<HashMap<Person, Line>>,
 }
 
-/// What one person has asked for.
+/// One person's queue.
 struct Line {
     one: Arc<Semaphore>,
     /// How many run or wait.
     asked: usize,
 }
 
-/// A turn that was taken, until it is dropped.
+/// A turn, given back when it is dropped.
 pub(super) struct Turn<'a> {
     _shared: OwnedSemaphorePermit,
     _own: OwnedSemaphorePermit,
     _place: Place<'a>,
 }
 
-/// A place in a person's line, given back when it is dropped.
+/// A place in a person's queue, given back when it is dropped.
 struct Place<'a> {
     heavy: &'a Heavy,
     person: Person,
@@ -52,27 +52,27 @@ impl Default for Heavy {
 
 impl Heavy {
     fn people(&self) -> MutexGuard<'_, HashMap<Person, Line>> {
-        // Nothing panics while it is held.
+        // Nothing panics while holding the lock.
         self.people.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits for a turn.
     ///
     /// # Errors
-    /// `too_busy`: the person waits for too many already.
+    /// `too_busy`: too many of the person's requests are waiting already.
     pub(super) async fn turn(&self, by: &Principal) -> Result<Turn<'_>, Refusal> {
         let person = (by.tenant.clone(), by.subject.clone());
-        // The program itself waits as long as it likes; people are told when they ask for too much.
+        // The program itself may queue without limit; people are refused beyond a limit.
         let most = if by.trusted { usize::MAX } else { HEAVY_WAITING };
         let (place, one) = self.enter(person, most)?;
         let closed = |_| Refusal::new(Code::Internal, "the runtime gives no turns any more");
-        // Of the person first: who waits for the others is the first of theirs.
+        // The person's own turn first: then only the first of theirs waits for the others.
         let own = one.acquire_owned().await.map_err(closed)?;
         let shared = self.at_once.clone().acquire_owned().await.map_err(closed)?;
         Ok(Turn { _shared: shared, _own: own, _place: place })
     }
 
-    /// A place in the person's line, in which at most so many may wait.
+    /// A place in the person's queue, in which at most `most` may wait.
     fn enter(&self, person: Person, most: usize) -> Result<(Place<'_>, Arc<Semaphore>), Refusal> {
         let mut people = self.people();
         let line = match people.entry(person.clone()) {

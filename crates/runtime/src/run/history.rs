@@ -1,7 +1,7 @@
 //! Pages of a session's history, forward and backward (spec H6).
 //!
-//! A page is folded from the entries around it, never from the whole journal: what a page costs depends on
-//! the page, not on the session.
+//! A page is folded from the entries around it, never from the whole journal: its cost depends on the page, not on the
+//! session.
 
 use std::{ops::Range, sync::Arc};
 
@@ -20,14 +20,14 @@ use super::{
     view::{READ_BYTES, READ_PAGE},
 };
 
-/// Entries that one message comes from, about: a first guess at how much to read.
+/// Entries per message, roughly: a first guess at how much to read.
 const ENTRIES_PER_MESSAGE: usize = 4;
-/// Entries read at once to see how a page goes on.
+/// Entries read at once to see how a page continues.
 const LOOK_AHEAD: usize = 64;
 /// A page ends early when its messages have more bytes of text than this; it has at least one message.
 const PAGE_BYTES: usize = 4 * 1024 * 1024;
 
-/// Which way pages follow each other.
+/// The order of pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Direction {
@@ -41,9 +41,9 @@ pub enum Direction {
 /// Which page of the history to read.
 #[derive(Clone, Debug)]
 pub struct HistoryQuery {
-    /// Which way to go on.
+    /// The order of pages.
     pub direction: Direction,
-    /// Where a page before ended, either way; from the first message, or from the newest, if absent.
+    /// Where the previous page ended, in either direction; from the first message, or from the newest, if absent.
     pub cursor: Option<String>,
     /// At most this many messages, from 1; fewer if they are long.
     pub limit: usize,
@@ -52,9 +52,9 @@ pub struct HistoryQuery {
 /// A page of the history.
 #[derive(Clone, Debug)]
 pub struct HistoryPage {
-    /// The messages, oldest first whichever way pages follow.
+    /// The messages, oldest first in either direction.
     pub messages: Vec<HistoryMessage>,
-    /// Where the next page that way begins, if there is more.
+    /// Where the next page in this direction begins, if there is more.
     pub next_cursor: Option<String>,
 }
 
@@ -93,7 +93,7 @@ impl Runtime {
     }
 }
 
-/// A cursor is a place between two messages: that of the one after it.
+/// A cursor is a place between two messages: that of the later one.
 fn write_cursor(place: Place) -> String {
     format!("{}.{}", place.0, place.1)
 }
@@ -154,7 +154,7 @@ impl Pages<'_> {
                 let last = window.fold.find(until);
                 let first = last.saturating_sub(limit);
                 let fits = within(PAGE_BYTES, (first..last).rev(), |message| window.fold.bytes(message));
-                // One more than the page, so that it is known whether there is a page before it.
+                // One more than the page, to know whether there is a page before it.
                 if last > limit || fits < last - first || begin <= 1 {
                     let range = last - fits..last;
                     let next = if range.start > 0 { window.fold.place(range.start) } else { None };
@@ -173,8 +173,8 @@ impl Pages<'_> {
             .unwrap_or_else(|| Window { fold: Fold::new(self.session_id, &Default::default()), pos: self.end }))
     }
 
-    /// A window that begins at the first entry from `pos` on that no message goes on in; `None` if there is
-    /// none before `until`.
+    /// A window that begins with the first entry from `pos` on that continues no message; `None` if there is none
+    /// before `until`.
     async fn open_anew(&self, pos: u64, until: u64) -> Result<Option<Window>, Refusal> {
         let mut after = pos - 1;
         while after + 1 < until {
@@ -196,7 +196,7 @@ impl Pages<'_> {
     }
 
     fn take(&self, window: &mut Window, entries: &[Arc<Entry>]) {
-        // What was appended meanwhile is for the next page.
+        // Later entries are for the next page.
         for entry in entries.iter().filter(|entry| entry.pos <= self.end) {
             window.fold.entry(entry);
             window.pos = entry.pos;
@@ -220,17 +220,17 @@ impl Pages<'_> {
             .map_err(store_refusal)
     }
 
-    /// The messages, once it is known how what they show goes on.
+    /// The messages, once the outcome of everything they show is known.
     async fn page(&self, mut window: Window, range: Range<usize>, next: Option<Place>) -> Result<HistoryPage, Refusal> {
         window.fold.look_ahead(range.end);
         while window.pos < self.end && !window.fold.is_settled(&range) {
             self.read_on(&mut window, LOOK_AHEAD).await?;
         }
-        // What was asked here may have been answered long after.
+        // Requests made here may have been answered long after.
         for n in window.fold.waiting(&range) {
             let row = self.inner.store.interruption(self.session_id, n).await.map_err(store_refusal)?;
             if row.is_none() {
-                // Of the past that a fork has copied no index is kept.
+                // A fork's copied past has no index.
                 while window.pos < self.end && window.fold.waiting(&range).contains(&n) {
                     self.read_on(&mut window, LOOK_AHEAD).await?;
                 }
@@ -245,7 +245,7 @@ impl Pages<'_> {
     }
 }
 
-/// How many of these messages, at least one if there is one, have together no more than `most` bytes.
+/// How many of these messages fit in `most` bytes; at least one if there is one.
 fn within(most: usize, messages: impl Iterator<Item = usize>, bytes: impl Fn(usize) -> usize) -> usize {
     let mut sum = 0_usize;
     let mut count = 0;

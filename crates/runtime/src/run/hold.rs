@@ -1,8 +1,7 @@
-//! Which runtime of this process carries out a session's effects. A call that runs here has an outcome, which is only not known
-//! yet: without this, another runtime over the same store would take it for lost in a crash, and ask a person whether it ran
-//! (spec R4).
+//! Which runtime of this process carries out a session's effects. A call still running here is not lost: without this,
+//! another runtime over the same store would assume a crash, and ask a person whether the call ran (spec R4).
 //!
-//! A session is told apart by its store's address too, since a session restored into two stores is two.
+//! The key includes the store's address, since a session restored into two stores is two.
 
 use std::{
     collections::{HashMap, hash_map::Entry},
@@ -23,18 +22,18 @@ struct Held {
     /// The runtime, by its address.
     owner: usize,
     holds: usize,
-    /// Whether it carries out effects; before that it still looks whether it may.
+    /// Whether it carries out effects; before that it only checks whether it may.
     works: watch::Sender<bool>,
-    /// As long as something is held, no other store has this address.
+    /// Kept so that no other store gets this address.
     _store: Arc<dyn Store>,
 }
 
 fn held() -> MutexGuard<'static, HashMap<Key, Held>> {
-    // Nothing panics while it is changed.
+    // Nothing panics while holding the lock.
     HELD.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// As long as it lives, no other runtime of this process carries out the effects of the session in this store.
+/// While it lives, no other runtime of this process carries out the effects of the session in this store.
 pub(crate) struct Hold {
     key: Key,
 }
@@ -43,19 +42,19 @@ pub(crate) struct Hold {
 pub(crate) struct Busy(watch::Receiver<bool>);
 
 impl Busy {
-    /// Whether it carries out effects. Otherwise it does not yet, or is about to end.
+    /// Whether it carries out effects. Otherwise not yet, or it is about to end.
     pub(crate) fn works(&self) -> bool {
         *self.0.borrow()
     }
 
-    /// Waits until that is different, or it has ended.
+    /// Waits until that changes, or it has ended.
     pub(crate) async fn changed(&mut self) {
-        // An error says that it has ended.
+        // An error means that it has ended.
         let _ = self.0.changed().await;
     }
 }
 
-/// Says that what holds a session is about to end, though its task may not have been dropped yet.
+/// Signals that a holder is about to end, though its task may not have been dropped yet.
 pub(crate) struct Ending(watch::Sender<bool>);
 
 impl Ending {
@@ -65,7 +64,7 @@ impl Ending {
 }
 
 impl Hold {
-    /// Takes the session for a runtime, which may have it more than once.
+    /// Takes the session for a runtime, which may hold it more than once.
     pub(crate) fn take(inner: &Arc<Inner>, session_id: &Arc<str>) -> Result<Hold, Busy> {
         let (owner, store) = (Arc::as_ptr(inner) as usize, &inner.store);
         let key = (Arc::as_ptr(store).cast::<()>() as usize, session_id.clone());
@@ -95,7 +94,7 @@ impl Hold {
         self.ending().0.send_replace(true);
     }
 
-    /// What says that it is about to end.
+    /// The signal that it is about to end.
     pub(crate) fn ending(&self) -> Ending {
         let works = held().get(&self.key).map(|held| held.works.clone());
         Ending(works.unwrap_or_default())

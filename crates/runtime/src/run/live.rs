@@ -1,8 +1,8 @@
-//! A session that something is happening to: its state in memory, its followers, the block being written.
+//! An active session: its state in memory, its followers, the block being streamed.
 //!
-//! Token deltas are not stored: followers get them from memory, and a replay has each block whole, in one delta. That a block
-//! begins is stored before anybody sees it (`Record::BlockBegan`), by whoever asks the model; following appends nothing. So a
-//! crash takes back what was written in one block at most, and none of what has a `seq`.
+//! Token deltas are not stored: followers get them from memory, and a replay has each block whole, in one delta. The
+//! start of a block is stored before anybody sees it (`Record::BlockBegan`), by the task that asks the model; following
+//! appends nothing. So a crash loses the text of one block at most, and nothing that has a `seq`.
 
 use std::{
     collections::HashMap,
@@ -36,10 +36,10 @@ use super::{
 };
 use crate::store::{Append, Durability, StoreError};
 
-/// A snapshot is kept at least every so many entries, so that a load never folds more.
+/// A snapshot is stored at least every so many entries, so that a load never folds more.
 const SNAPSHOT_ENTRIES: u64 = 64;
 
-/// A session in memory. Exists while somebody uses it; everything in it can be had from the store again.
+/// A session in memory. Exists while in use; everything in it can be read from the store again.
 pub(crate) struct Live {
     pub(super) session_id: Arc<str>,
     state: Mutex<LiveState>,
@@ -55,25 +55,25 @@ pub(super) struct LiveState {
     state: Option<Arc<State>>,
     /// The position of the last snapshot.
     snapshot: u64,
-    /// The position of the last entry that followers were told of.
+    /// The position of the last entry published to followers.
     published: u64,
     followers: Followers,
-    /// Somebody has it who is to be told of entries too, and of what nested runs write.
+    /// Alive while a follower wants entries too, and those of nested runs.
     entries_wanted: Weak<()>,
-    /// What is written so far in the block that the model has begun ([`State::begun`]). It is not known after a crash.
+    /// The text so far of the block that the model has begun ([`State::begun`]). Lost in a crash.
     written: Option<Block>,
-    /// The latest answer, if it was given while this was in memory.
+    /// The latest answer, if it came while this was in memory.
     answer: Option<Arc<Entry>>,
-    /// The span of what goes on, if anything does.
+    /// The span of the current activity, if any.
     pub(super) part: Weak<tracing::Span>,
-    /// Deleted: for whoever still holds this.
+    /// Deleted: for those who still hold this.
     gone: bool,
     /// Which images a model is shown in the turn of this number, if not all. A later turn tries all again: a provider's
-    /// refusal may have had another reason. So does the same turn after it has waited for a person and nobody had it in memory.
+    /// refusal may have had another reason. So does the same turn after a pause in which the session left memory.
     images: Option<(u32, Arc<str>, Shown)>,
 }
 
-/// A use of a live session. The last one to go lets the session be forgotten.
+/// A use of a live session. Dropping the last one lets the session leave memory.
 pub(crate) struct LiveRef {
     inner: Arc<Inner>,
     live: Option<Arc<Live>>,
@@ -114,19 +114,17 @@ impl Inner {
         self.live.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// All live sessions, which are known no more.
+    /// Removes all live sessions from the map.
     pub(super) fn take_live(&self) -> Vec<Arc<Live>> {
         std::mem::take(&mut *self.live_sessions()).into_values().collect()
     }
 
-    /// Forgets a deleted session.
     pub(super) fn forget(&self, session_id: &Arc<str>) {
         self.live_sessions().remove(session_id);
         self.warm.forget(Some(session_id));
         self.conversations.forget(Some(session_id));
     }
 
-    /// The live session of this id.
     pub(super) fn live(self: &Arc<Self>, session_id: &Arc<str>) -> LiveRef {
         let mut sessions = self.live_sessions();
         let live = sessions.entry(session_id.clone()).or_insert_with(|| Arc::new(Live::new(session_id.clone())));
@@ -149,7 +147,7 @@ impl Inner {
         };
         guard.snapshot = state.pos;
         let end = head.map_or(0, |head| head.pos);
-        // Followers of a session whose last append was abandoned half way have not heard of it, though the snapshot may have.
+        // The snapshot may include an append that was abandoned half way, which followers have not received.
         let heard = guard.published;
         let mut pos = if heard > 0 { state.pos.min(heard) } else { state.pos };
         let mut unheard = Vec::new();
@@ -179,7 +177,7 @@ impl Inner {
         Ok(state)
     }
 
-    /// Why there is nothing where a session's journal goes on: it was deleted meanwhile, or has a gap.
+    /// Why a session's journal has no next entry: it was deleted meanwhile, or has a gap.
     pub(super) async fn no_entries(&self, session_id: &str) -> Refusal {
         match self.store.head(session_id).await {
             Ok(Some(_)) => Refusal::new(Code::Internal, "the session's journal has a gap"),
@@ -188,9 +186,9 @@ impl Inner {
         }
     }
 
-    /// Makes a transition, stores it, and tells followers. The permits it gives are in the result.
+    /// Makes a transition, stores it, and publishes it to followers. The permits it gives are in the result.
     ///
-    /// It is on the disk when this returns if `durability` asks for that, or if an effect begins with it. Everything else
+    /// It is on disk when this returns if `durability` asks for that, or if an effect begins with it. Everything else
     /// waits for the disk only where something leaves ([`Inner::released`]).
     ///
     /// If the future is dropped half way, the state is loaded again before its next use.
@@ -207,7 +205,7 @@ impl Inner {
         let closes = |record: &Record| {
             matches!(record, Record::ModelResponded(_) | Record::TurnEnded(_) | Record::TurnFailed(_))
         };
-        // While people are asked there is little since the last one, and a snapshot would repeat what they are asked.
+        // An interruption adds little to the last snapshot, and a new one would repeat the request.
         let asks = |record: &Record| matches!(record, Record::Interrupted(_));
         let snapshot = (records(transition.entries()).any(closes) && !records(transition.entries()).any(asks))
             || last.pos.saturating_sub(guard.snapshot) >= SNAPSHOT_ENTRIES;
@@ -245,7 +243,7 @@ impl Inner {
             guard.snapshot = committed.state.pos;
         }
         guard.published = committed.state.pos;
-        // Nothing is waited for any more: whoever is dropped here would lose what was permitted.
+        // No await from here on: dropping the future would lose the permits.
         if waypoints::passed(&state, &committed.state) {
             self.keep_waypoint(committed.state.clone());
         }
@@ -255,8 +253,8 @@ impl Inner {
 }
 
 impl Inner {
-    /// Waits until everything that was stored so far is on the disk: before anything leaves that rests on it (an answer, an
-    /// event with a `seq`, an outcome, a saved state), so that a power cut takes nothing that anybody was told.
+    /// Waits until everything stored so far is on disk: before anything that depends on it leaves (an answer, an event
+    /// with a `seq`, an outcome, a saved state), so that a power cut loses nothing that anybody has seen.
     ///
     /// # Errors
     /// `store_closed`: it may be lost.
@@ -264,7 +262,7 @@ impl Inner {
         self.store.sync().await.map_err(|error| self.refused(error))
     }
 
-    /// What was taken is on the disk already. A refusal tells how the session stands, which may not be.
+    /// What was accepted is on disk already. A refusal reports the session's state, which may not be.
     pub(super) async fn or_refused<T>(&self, taken: Result<T, Refusal>) -> Result<T, Refusal> {
         if taken.is_err() {
             self.released().await?;
@@ -272,8 +270,8 @@ impl Inner {
         taken
     }
 
-    /// Stores a session that begins with the past of another, up to where the transition begins, and then what makes it one
-    /// of its own.
+    /// Stores a session that begins with the past of another, up to where the transition begins, and then the
+    /// transition that makes it a session of its own.
     pub(super) async fn begin_with(
         &self,
         live: &Live,
@@ -324,12 +322,11 @@ impl Live {
         self.wake.notified().await;
     }
 
-    /// Makes the caller the session's only driver, or says that there is one.
+    /// Makes the caller the session's only driver; false if there is one.
     pub(super) fn claim_driver(&self) -> bool {
         !self.driving.swap(true, Ordering::SeqCst)
     }
 
-    /// Ends the driver's claim.
     pub(super) fn yield_driver(&self) {
         self.driving.store(false, Ordering::SeqCst);
         self.idle.notify_waiters();
@@ -350,7 +347,7 @@ impl Live {
 }
 
 impl LiveState {
-    /// What is known of the block that the model has begun.
+    /// The text so far of the block that the model has begun.
     pub(super) fn written(&self) -> Option<Block> {
         self.written.clone()
     }
@@ -375,14 +372,14 @@ impl LiveState {
         self.state.clone().ok_or_else(|| Refusal::new(Code::Internal, "the session is not loaded"))
     }
 
-    /// Somebody else has gone on with it: it is read from the store again before its next use.
+    /// Another writer has continued it: it is read from the store again before its next use.
     pub(super) fn load_again(&mut self) {
         self.state = None;
     }
 
-    /// The session is deleted, or its store closed: nothing in memory counts any more.
+    /// The session is deleted, or its store closed: nothing in memory is valid any more.
     pub(super) fn forget(&mut self) {
-        // With the followers' queues, followers are told that the session is.
+        // Dropping the followers' queues tells followers that the session is gone.
         *self = LiveState { gone: true, ..LiveState::default() };
     }
 
@@ -390,7 +387,7 @@ impl LiveState {
         !self.followers.is_empty()
     }
 
-    /// A queue of everything from now on, and the block that is begun: its start, and what is written in it, which no record
+    /// A queue of everything from now on, and the block that is begun: its start, and its text so far, which no record
     /// holds yet.
     pub(super) fn follow(&mut self, state: &State) -> (Arc<Queue>, Option<Begun>) {
         let begun = state.begun.as_ref().map(|block| Begun {
@@ -400,7 +397,7 @@ impl LiveState {
         (self.followers.add(), begun)
     }
 
-    /// Followers are told of entries too, as long as somebody has what this gives.
+    /// Publishes entries to followers too, while the caller keeps the result.
     pub(super) fn tell_entries(&mut self) -> Arc<()> {
         let wanted = self.entries_wanted.upgrade().unwrap_or_default();
         self.entries_wanted = Arc::downgrade(&wanted);
@@ -412,7 +409,7 @@ impl LiveState {
     }
 
     pub(super) fn send(&self, told: Vec<Told>) {
-        // Nobody listening is fine: the journal has it.
+        // No listeners is fine: the journal has it.
         if !told.is_empty() {
             self.followers.tell(told);
         }
@@ -422,7 +419,7 @@ impl LiveState {
         self.send(frames.into_iter().map(Told::Frame).collect());
     }
 
-    /// Tells followers of stored entries, without what they have already seen of the block that was being written.
+    /// Publishes stored entries to followers, without what they have already seen of the block being streamed.
     fn publish(&mut self, session_id: &Arc<str>, entries: &[Arc<Entry>]) {
         let followed = self.has_followers();
         let tells_entries = self.tells_entries();
@@ -435,7 +432,7 @@ impl LiveState {
                 if let Some(block) = record.first_block()
                     && let Some(written) = self.written.take()
                 {
-                    // What closes a block begins with all that stands in it.
+                    // What closes a block begins with all of its text.
                     if written.content() == block.content() {
                         events.drain(..1.min(events.len()));
                     } else {
@@ -452,8 +449,8 @@ impl LiveState {
         }
     }
 
-    /// The model writes the block that is begun. Followers who saw something else in it, of a stream that broke off, see it
-    /// begin over.
+    /// The model streams the block that is begun. Followers who saw other text in it, of a broken stream, see it start
+    /// over.
     pub(super) fn write(&mut self, state: &State, block: &Block) {
         let before = self.written.replace(block.clone());
         if self.has_followers() {
@@ -463,7 +460,7 @@ impl LiveState {
         }
     }
 
-    /// The model adds to the block that it writes.
+    /// The model adds to the block that it streams.
     pub(super) fn write_more(&mut self, state: &State, more: &str) {
         let followed = self.has_followers();
         let Some(written) = &mut self.written else { return };
@@ -475,7 +472,7 @@ impl LiveState {
     }
 }
 
-/// What is written in the block that is begun, if anything is.
+/// The text of the block that is begun, if there is any.
 fn content(state: &State, block: &Block) -> Option<Frame> {
     let delta = || expand::more(&state.session_id, &state.cursor, expand::block_parts(block).1);
     (!block.content().is_empty()).then(|| Frame::of(&delta()))
@@ -494,7 +491,7 @@ mod tests {
         store::memory::MemoryStore,
     };
 
-    /// A session that nobody uses is rows in the store and nothing in memory.
+    /// An unused session is rows in the store and nothing in memory.
     #[tokio::test]
     async fn r10_a_session_at_rest_costs_no_memory() {
         let model = Scripted::from_json(r#"{"turns":[{"text":"hi"}],"at_end":"repeat"}"#).expect("script");

@@ -1,8 +1,8 @@
 //! The runner: takes inputs, journals what they do, and carries out the effects.
 //!
-//! [`Runtime`] is the whole of it: sessions are made, messages sent, interruptions decided. Nothing is
-//! acknowledged before it is stored, and no effect begins before the records that caused it are stored.
-//! A session that waits is rows in the store and nothing else.
+//! [`Runtime`] is its front: create sessions, send messages, decide interruptions. Nothing is acknowledged before it is
+//! stored, and no effect begins before the records that caused it are stored. A paused session is rows in the store and
+//! nothing else.
 
 mod authority;
 mod builder;
@@ -104,33 +104,33 @@ pub(crate) struct Inner {
     pub(crate) locale: Locale,
     pub(crate) retry: RetryPolicy,
     live: Mutex<HashMap<Arc<str>, Arc<Live>>>,
-    /// Set first when the runtime shuts down: nothing new begins, what runs may end.
+    /// Set first when the runtime shuts down: nothing new begins, running work may end.
     draining: AtomicBool,
-    /// True once what still runs is stopped.
+    /// True once running work is stopped.
     closing: watch::Sender<bool>,
     /// About how large a session may grow.
     session_bytes: u64,
-    /// Where sessions go on; `None`: where somebody asks for it.
+    /// Where sessions run; `None`: in the caller's runtime.
     threads: Option<Handle>,
-    /// Whoever folds whole journals.
+    /// Limits operations that fold whole journals.
     heavy: heavy::Heavy,
-    /// Once the store was closed after an error of its disk: what everybody is told.
+    /// The refusal for every request once the store was closed after a disk error.
     store_closed: OnceLock<Refusal>,
     drivers: tokio::sync::watch::Sender<usize>,
     /// The graphs that sessions can run, by name.
     pub(crate) graphs: HashMap<Arc<str>, Arc<dyn AnyGraph>>,
     /// What a run of the library adds.
     pub(crate) settings: guard::Settings,
-    /// Runs of graphs that wait, as they are.
+    /// Paused runs of graphs, kept in memory.
     warm: graph::Warm,
-    /// What models have read last.
+    /// The conversations that models have read last.
     conversations: conversations::Conversations,
 }
 
 /// A new session.
 #[derive(Debug, Default)]
 pub struct NewSession {
-    /// Its id; made if absent.
+    /// Its id; generated if absent.
     pub session_id: Option<String>,
     /// The agent that answers; the first of the runtime if absent.
     pub agent: Option<String>,
@@ -143,15 +143,15 @@ pub struct NewSession {
 /// A user's message.
 #[derive(Debug, Default)]
 pub struct NewMessage {
-    /// The session; made if it is not known, and named by the runtime if absent.
+    /// The session; created if unknown, and named by the runtime if absent.
     pub session_id: Option<String>,
     /// The agent that answers from now on.
     pub agent: Option<String>,
-    /// What is said; at least one part.
+    /// The message; at least one part.
     pub content: Content,
     /// Makes it safe to send again.
     pub request_id: Option<String>,
-    /// What to do if the session waits or runs.
+    /// What to do if the session is running or has pending interruptions.
     pub on_pending: Option<OnPending>,
 }
 
@@ -167,25 +167,25 @@ impl NewMessage {
 pub struct Stored {
     /// The session.
     pub session_id: Arc<str>,
-    /// The session's events from this input on, if they were asked for.
+    /// The session's events from this input on, if requested.
     pub follow: Option<Subscription>,
 }
 
-/// Where a turn stands when nothing more happens by itself.
+/// The state of a turn when nothing more happens by itself.
 #[derive(Clone, Debug, serde::Serialize, schemars::JsonSchema)]
 pub struct Outcome {
     /// The session.
     pub session_id: Arc<str>,
     /// Its status.
     pub status: countersign_core::journal::state::Status,
-    /// Why the turn has ended, if it has: an answer that is not whole says so here.
+    /// Why the turn has ended, if it has: an incomplete answer says so here.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stop_reason: Option<countersign_core::wire::event::StopReason>,
     /// The text of the latest answer.
     pub text: String,
-    /// The keys that wait.
+    /// The pending keys.
     pub pending: Vec<String>,
-    /// What waits under them.
+    /// The pending interruptions.
     pub interruptions: Vec<Request>,
     /// Why the turn failed, if it did.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -193,13 +193,13 @@ pub struct Outcome {
 }
 
 impl Runtime {
-    /// Begins a runtime over `store`.
+    /// Starts building a runtime over `store`.
     pub fn builder(store: Arc<dyn Store>) -> RuntimeBuilder {
         RuntimeBuilder::new(store)
     }
 
-    /// Goes on with what a crash has interrupted, and times interruptions out from now on, until
-    /// [`Runtime::shutdown`] (spec W7, R4). Call it once, in a tokio runtime.
+    /// Resumes what a crash has interrupted, and times interruptions out from now on, until [`Runtime::shutdown`] (spec
+    /// W7, R4). Call it once, in a tokio runtime.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -210,8 +210,8 @@ impl Runtime {
         Ok(())
     }
 
-    /// Stops: nothing new begins, running tools get `grace` to finish, then they are killed and their
-    /// outcome is unknown.
+    /// Shuts down: nothing new begins, running tools get `grace` to finish, then they are killed and their outcome is
+    /// unknown.
     pub async fn shutdown(&self, grace: Duration) {
         self.inner.draining.store(true, Ordering::SeqCst);
         let mut drivers = self.inner.drivers.subscribe();
@@ -227,11 +227,10 @@ impl Runtime {
         self.inner.agents.close().await;
     }
 
-    /// Makes a session. The same id again by its owner is answered with the session as it is.
+    /// Creates a session. The same id again by its owner returns the session as it is.
     ///
     /// # Errors
-    /// `invalid_session_id`, `unknown_agent`, `session_not_found` (the id is somebody else's),
-    /// `store_unavailable`.
+    /// `invalid_session_id`, `unknown_agent`, `session_not_found` (another owner's id), `store_unavailable`.
     pub async fn create_session(&self, by: &Principal, new: NewSession) -> Result<SessionView, Refusal> {
         let session_id = session_id(new.session_id.as_deref())?;
         let live = self.inner.live(&session_id);
@@ -253,13 +252,13 @@ impl Runtime {
         }
     }
 
-    /// Takes a message and starts the turn. It is stored when this returns; the turn goes on by itself.
-    /// With `follow`, the session's events from this message on come with the answer.
+    /// Accepts a message and starts the turn. The message is stored when this returns; the turn continues in the
+    /// background. With `follow`, the session's events from this message on come with the result.
     ///
     /// # Errors
-    /// `invalid_session_id`, `unknown_agent`, `images_not_supported`, `session_not_found` (somebody else's),
-    /// `approval_pending`, `session_busy`, `session_full`, `queue_full`, `forbidden` (one that may not decide rejects what waits),
-    /// `store_unavailable`.
+    /// `invalid_session_id`, `unknown_agent`, `images_not_supported`, `session_not_found` (another owner's),
+    /// `approval_pending`, `session_busy`, `session_full`, `queue_full`, `forbidden` (`by` may not decide, and rejects
+    /// pending interruptions), `store_unavailable`.
     pub async fn message(&self, by: &Principal, message: NewMessage, follow: bool) -> Result<Stored, Refusal> {
         let taken = self.take_message(by, message, follow, Durability::Synced).await;
         let (live, stored) = self.inner.or_refused(taken).await?;
@@ -267,7 +266,7 @@ impl Runtime {
         Ok(stored)
     }
 
-    /// Takes a message; nothing runs yet.
+    /// Accepts a message; nothing runs yet.
     pub(crate) async fn take(
         &self,
         by: &Principal,
@@ -277,8 +276,8 @@ impl Runtime {
         Ok(self.take_message(by, message, follow, Durability::Buffered).await?.1.follow)
     }
 
-    /// Keeps a session in memory. One that is forgotten between two steps is read from its store again, and what it was about to
-    /// show is taken for lost in a crash.
+    /// Keeps a session in memory. Otherwise it could be read from its store between two steps, and what it was about to
+    /// show would count as lost in a crash.
     pub(crate) fn keep(&self, session_id: &Arc<str>) -> LiveRef {
         self.inner.live(session_id)
     }
@@ -289,13 +288,12 @@ impl Runtime {
         self.inner.clone().drive_until_idle(&live).await;
     }
 
-    /// Cancels a session's turn, which somebody drives.
+    /// Cancels a session's turn, which another task drives.
     pub(crate) async fn stop(&self, by: &Principal, session_id: &Arc<str>) -> Result<(), Refusal> {
         let live = self.inner.live(session_id);
         self.cancel_in(&live, by, None).await
     }
 
-    /// The state of a session.
     pub(crate) async fn loaded(&self, session_id: &Arc<str>) -> Result<Arc<State>, Refusal> {
         let live = self.inner.live(session_id);
         let mut guard = live.lock().await;
@@ -313,7 +311,7 @@ impl Runtime {
         Ok((outcome.text, state))
     }
 
-    /// Takes a message and runs the turn here, until it pauses or ends.
+    /// Accepts a message and runs the turn here, until it pauses or ends.
     ///
     /// Dropping the future stops the turn in the middle, as a crash would.
     ///
@@ -355,7 +353,7 @@ impl Runtime {
                 return Err(Refusal::new(Code::InvalidMessage, what));
             }
             if message.on_pending == Some(OnPending::Reject) {
-                // It decides what waits.
+                // It decides the pending interruptions.
                 by.check_may_decide()?;
             }
             if self.inner.is_repeat(&live.session_id, message.request_id.as_deref()).await? {
@@ -391,7 +389,7 @@ impl Runtime {
         Ok(followed)
     }
 
-    /// Cancels the session's turn: what runs is stopped, what waits resolves as cancelled (spec W1).
+    /// Cancels the session's turn: running work is stopped, pending interruptions resolve as cancelled (spec W1).
     ///
     /// # Errors
     /// `session_not_found`, `nothing_to_cancel`, `store_unavailable`.
@@ -422,7 +420,7 @@ impl Runtime {
         Ok(())
     }
 
-    /// Waits until nothing more happens by itself in the session, and says where it stands.
+    /// Waits until nothing more happens by itself in the session, and returns its outcome.
     ///
     /// # Errors
     /// `session_not_found`, `store_unavailable`.
@@ -440,7 +438,7 @@ impl Runtime {
         Ok(outcome)
     }
 
-    /// Follows a session: its events after `after` (0: from the start; `None`: from now on), then live.
+    /// Subscribes to a session: its events after `after` (0: from the start; `None`: from now on), then live.
     ///
     /// # Errors
     /// `session_not_found`, `invalid_message` (`after` is beyond the last event), `store_unavailable`.
@@ -487,7 +485,6 @@ impl Runtime {
     }
 }
 
-/// The refusal of a store error.
 pub(crate) fn store_refusal(error: StoreError) -> Refusal {
     match error {
         StoreError::Deleted(_) => Refusal::new(Code::SessionDeleted, error.to_string()),
@@ -498,7 +495,7 @@ pub(crate) fn store_refusal(error: StoreError) -> Refusal {
     }
 }
 
-/// The session of this id as the caller may know it: absent and not yours look the same (spec W8).
+/// Refuses a session that the caller may not see as if it were absent (spec W8).
 pub(crate) fn visible(by: &Principal, state: &State) -> Result<(), Refusal> {
     if state.pos > 0 && by.may_see(state) { Ok(()) } else { Err(session_not_found(&state.session_id)) }
 }
@@ -520,13 +517,13 @@ fn session_id(given: Option<&str>) -> Result<Arc<str>, Refusal> {
     }
 }
 
-/// What tells a new session from all others (spec R11).
+/// What distinguishes a new session from all others (spec R11).
 pub(crate) fn birth() -> Arc<str> {
     uuid::Uuid::new_v4().simple().to_string().into()
 }
 
-/// The `request_id` as the session keeps it: those of its owner as they are, those of others beside their names, so that
-/// nobody's request is taken for another's. No client can send such an id: it has a control character.
+/// The `request_id` as the session keeps it: the owner's as they are, others' prefixed with their names, so that no
+/// request is mistaken for another person's. No client can send such an id: it has a control character.
 pub(crate) fn own_request_id(by: &Principal, state: &State, id: Option<String>) -> Option<String> {
     match &by.subject {
         Some(subject) if !by.owns(state) => id.map(|id| format!("{id}\u{1f}{subject}")),
@@ -549,7 +546,7 @@ impl Inner {
         }
     }
 
-    /// The session's events from now on, if they are wanted.
+    /// The session's events from now on, if requested.
     fn follow_if(
         self: &Arc<Self>,
         wanted: bool,
@@ -559,7 +556,7 @@ impl Inner {
         wanted.then(|| Subscription::new(self, live, guard, None)).transpose()
     }
 
-    /// The interruptions that wait in a state, as clients see them.
+    /// The pending interruptions of a state, as clients see them.
     pub(crate) fn interruptions(state: &State) -> Vec<Request> {
         state.open.iter().map(|open| countersign_core::wire::expand::waiting(&state.session_id, open)).collect()
     }

@@ -1,4 +1,4 @@
-//! What people say about an interruption that goes on waiting: comments, and whose it is to decide.
+//! Notes on a pending interruption: comments, and handing it to another reviewer.
 
 use std::sync::Arc;
 
@@ -18,8 +18,8 @@ use crate::store::Durability;
 pub use countersign_core::decide::note::NewNote;
 
 impl Runtime {
-    /// Comments on what waits under a key, or hands it to somebody else. Any person who may see it may comment; who may
-    /// decide it may hand it on. The same `request_id` again is done once.
+    /// Comments on a pending interruption, or hands it to another reviewer. Any person who may see it may comment; a
+    /// person who may decide it may hand it on. Repeating a `request_id` has no further effect.
     ///
     /// # Errors
     /// `approval_not_found`, `approval_already_resolved`, `forbidden`, `invalid_message`, `store_unavailable`.
@@ -54,7 +54,7 @@ impl Runtime {
         if state.pos == 0 || !input.by.may_see(&state) {
             return Err(resolve::not_found(approval_key));
         }
-        // What is said here is for people to decide by: an agent must not talk them into it.
+        // People decide by these comments: an agent must not influence them.
         input.by.check_may_decide()?;
         let request_id = input.request_id.take().map(|id| id.to_string());
         input.request_id = own_request_id(&input.by, &state, request_id).map(Arc::from);

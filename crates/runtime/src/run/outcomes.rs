@@ -1,4 +1,4 @@
-//! What effects have come to is put on record.
+//! Recording the outcomes of effects.
 
 use std::time::Duration;
 
@@ -28,11 +28,11 @@ use crate::{
     tool::{ON_APPROVAL, ToolError},
 };
 
-/// What has come to an end.
+/// Something that has ended.
 pub(super) enum Done {
-    /// What tools come from was tried again.
+    /// The sources of tools were tried again.
     Reached,
-    /// A model, asked for a run of an agent: 0 is the session's own.
+    /// A model, asked for an agent run: 0 is the session's own.
     Model(u32, Asked),
     /// A node of a graph.
     Task(Ended),
@@ -46,13 +46,11 @@ pub(super) enum Done {
     Compressed(Option<Compressed>),
 }
 
-/// What is recorded of verdicts.
 fn gates_of(weighed: &[Weighed]) -> Vec<Gate> {
     weighed.iter().map(|one| one.gate.clone()).collect()
 }
 
-/// Waits between tries of something that must be stored: an outcome is never thrown away because a disk
-/// is full for a while.
+/// Backoff for what must be stored: an outcome is never thrown away because a disk is full for a while.
 #[derive(Default)]
 pub(super) struct Patience {
     tries: u32,
@@ -71,7 +69,7 @@ impl Patience {
 }
 
 impl Inner {
-    /// Records an outcome, however long the store takes to accept it.
+    /// Records an outcome, retrying until the store accepts it.
     pub(super) async fn done(&self, live: &LiveRef, turn: Turn, done: Done) {
         match done {
             Done::Call { call, attempt, stop: Some(stop), .. } => {
@@ -163,8 +161,8 @@ impl Inner {
         failpoint::hit("model.after_commit");
     }
 
-    /// Stores an answer of which standing rules decide a part. They are looked at under the session's lock, and again
-    /// with each try: one that was revoked meanwhile lets nothing through.
+    /// Stores an answer of which standing rules decide a part. The rules are read under the session's lock, and again
+    /// with each try: a revoked one allows nothing.
     async fn answered_by_rules(
         &self,
         live: &LiveRef,
@@ -198,7 +196,8 @@ impl Inner {
         }
     }
 
-    /// Stores what `make` makes, trying until it is stored. `false`: the turn has ended or failed, or the runtime closes.
+    /// Stores what `make` makes, retrying until it is stored. `false`: the turn has ended or failed, or the runtime
+    /// closes.
     pub(super) async fn must_store(
         &self,
         live: &LiveRef,
@@ -208,7 +207,7 @@ impl Inner {
         self.keep_trying(live, |state| state.is_in(turn), make).await
     }
 
-    /// Stores what a call has come to, also where its turn has failed: what has happened is never lost.
+    /// Stores a call's outcome, also if its turn has failed: an outcome is never lost.
     pub(super) async fn must_store_outcome(
         &self,
         live: &LiveRef,

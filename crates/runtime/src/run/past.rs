@@ -1,7 +1,7 @@
-//! The past of a session: its checkpoints, and how it stood at one (spec G6).
+//! A session's past: its checkpoints, and its state at one (spec G6).
 //!
-//! Both fold the journal from the nearest [waypoint](super::waypoints) before, page by page, so what they cost depends on
-//! where they look and not on how long the session is. Only a few do it at a time, and nobody more than once
+//! Both fold the journal from the nearest [waypoint](super::waypoints) before, page by page, so their cost depends on
+//! where they look and not on the session's length. Only a few run at a time, and one per person
 //! ([`heavy`](super::heavy)): a journal without waypoints is folded from its first append.
 
 use std::{collections::VecDeque, sync::Arc};
@@ -30,25 +30,25 @@ use super::{
 pub struct CheckpointView {
     /// Its position in the session's journal, which names it.
     pub checkpoint: u64,
-    /// When the session came there (RFC 3339).
+    /// When the session reached it (RFC 3339).
     pub at: String,
-    /// What brought it there: `created`, `message`, `queued`, `answer` (the model's), `asked`, `decision` (a person's, also answers
-    /// to questions), `timeout`, `note`, `rule`, `start`, `handoff`, `result`, `input`, `lost` and `tool_changed` (of calls),
-    /// `approval_sent`, `end` (of a turn), `restart`, `status`, `fork`, `compression`; of graphs `run`, `graph`, `node`,
-    /// `pause`, `step`, `resume`, `failure`, `retry`, `edit`.
+    /// What led there: `created`, `message`, `queued`, `answer` (the model's), `asked`, `decision` (a person's, also
+    /// answers to questions), `timeout`, `note`, `rule`, `start`, `handoff`, `result`, `input`, `lost` and
+    /// `tool_changed` (of calls), `approval_sent`, `end` (of a turn), `restart`, `status`, `fork`, `compression`; of
+    /// graphs `run`, `graph`, `node`, `pause`, `step`, `resume`, `failure`, `retry`, `edit`.
     pub after: String,
     /// The session's status there.
     pub status: Status,
-    /// The node of the graph at which it stood.
+    /// The graph's node that the session was at.
     pub node: String,
-    /// The approval keys that waited there.
+    /// The approval keys that were pending there.
     pub pending: Vec<String>,
 }
 
 /// Which checkpoints to list, newest first.
 #[derive(Clone, Debug)]
 pub struct CheckpointQuery {
-    /// Where the page before ended; from the newest, if absent.
+    /// Where the previous page ended; from the newest, if absent.
     pub cursor: Option<String>,
     /// At most this many, from 1.
     pub limit: usize,
@@ -95,7 +95,7 @@ impl Runtime {
         Ok(ListPage { rows, next_cursor })
     }
 
-    /// How the session stood at a checkpoint: as [`Runtime::state`] would have said then.
+    /// The session's state at a checkpoint: as [`Runtime::state`] would have returned it then.
     ///
     /// # Errors
     /// `session_not_found`, `invalid_message` (no checkpoint), `too_busy`, `store_unavailable`.
@@ -107,7 +107,7 @@ impl Runtime {
     }
 }
 
-/// A cursor is the oldest checkpoint of the page before.
+/// A cursor is the oldest checkpoint of the previous page.
 fn read_cursor(text: &str, end: u64) -> Result<u64, Refusal> {
     let number = text.bytes().all(|b| b.is_ascii_digit()).then(|| text.parse::<u64>().ok()).flatten();
     number
@@ -115,9 +115,8 @@ fn read_cursor(text: &str, end: u64) -> Result<u64, Refusal> {
         .ok_or_else(|| Refusal::new(Code::InvalidMessage, "cursor: is not one that a page of this session returned"))
 }
 
-/// A session as it stood at a checkpoint.
+/// A session at a checkpoint.
 pub(super) struct Then {
-    /// Its state.
     pub(super) state: State,
     /// The append that led there.
     pub(super) last: Arc<Entry>,
@@ -153,7 +152,6 @@ impl Inner {
         }
     }
 
-    /// The newest checkpoint of a session.
     pub(super) async fn newest_checkpoint(&self, now: &State) -> Result<u64, Refusal> {
         let newest = self.newest_checkpoints(now, None, 1).await?;
         newest.back().map(|one| one.pos).ok_or_else(|| no_checkpoint(0, now.pos, None, None))

@@ -1,8 +1,8 @@
-//! What goes on without anybody asking: turns that a crash interrupted, and deadlines.
+//! What continues without a request: turns that a crash interrupted, and deadlines.
 //!
-//! No timers are kept in memory. Due deadlines are read from the store every 200 ms, so one that passed while nothing
-//! ran fires at the start, by the same code. Why a turn that ends the process is held is in
-//! `countersign_core::journal::restart`.
+//! No timers are kept in memory. Due deadlines are read from the store every 200 ms, so one that passed while no
+//! process ran fires at the start, by the same code. `countersign_core::journal::restart` explains why a turn that ends
+//! the process is held.
 
 use std::{
     sync::{Arc, atomic::Ordering},
@@ -28,21 +28,21 @@ use crate::store::Durability;
 
 /// How often deadlines are looked for. A deadline fires within this time, well within spec W7's second.
 const DEADLINE_TICK: Duration = Duration::from_millis(200);
-/// Deadlines, and sessions that are taken up, handled at the same time.
+/// Deadlines, and sessions being resumed, handled at the same time.
 const SIDE_BY_SIDE: usize = 64;
-/// Processes in a row that take a turn up. If nothing comes of it, the next one holds it.
+/// Processes in a row that resume a turn without progress. The next one holds it.
 const TAKEN_UP: u32 = 2;
-/// How long a turn that is taken up again has for itself, before the next one is.
+/// How long a turn that is resumed again runs alone, before the next one is resumed.
 const PROBATION: Duration = Duration::from_secs(10);
 /// Deadlines handled in one look.
 const DEADLINES_AT_ONCE: usize = 256;
 
 impl Inner {
-    /// Goes on with every session that was running when its last append was stored.
+    /// Resumes every session that was running when its last append was stored.
     ///
-    /// The process may have ended because of one of them. That it is taken up is on record before it is, so that the next
-    /// process knows of which turns nothing came: those it takes up one after the other, and the one that ends it then is
-    /// held by the process after that.
+    /// The process may have ended because of one of them. Each resumption is recorded first, so that the next process
+    /// knows which turns made no progress: it resumes those one after the other, and the one that ends it then is held
+    /// by the process after that.
     pub(super) async fn resume_interrupted(self: &Arc<Self>) -> Result<(), Refusal> {
         let running = self.store.running().await.map_err(store_refusal)?;
         let taken = futures::stream::iter(running).map(|session_id| {
@@ -59,7 +59,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Goes on with a session. What comes back was taken up before, so many times in a row, and nothing came of it.
+    /// Resumes a session, or returns it, with the number of times in a row that it was resumed without progress.
     async fn take_up(self: &Arc<Self>, session_id: Arc<str>) -> Option<(u32, Arc<str>)> {
         let live = self.live(&session_id);
         if !failpoint::blames_sessions() {
@@ -71,14 +71,14 @@ impl Inner {
             Ok((true, _)) => return None,
             Ok((false, times @ 1..)) => return Some((times, session_id)),
             Ok((false, 0)) => {}
-            // Its driver tries until it can be read and written.
+            // Its driver retries until it can be read and written.
             Err(error) => not_recorded(&session_id, &error),
         }
         self.spawn_driver(live);
         None
     }
 
-    /// Whether it is held, and how many times it was taken up before this.
+    /// Whether it is held, and how many times it was resumed before this.
     async fn taken_up(&self, live: &LiveRef) -> Result<(bool, u32), Refusal> {
         let mut guard = live.lock().await;
         let state = self.load(live, &mut guard).await?;
@@ -88,7 +88,7 @@ impl Inner {
         Ok((state.held, state.restarts))
     }
 
-    /// Goes on with sessions one after the other, each when something has come of the one before, or it has had some time.
+    /// Resumes sessions one after the other, each when the previous one has made progress or used its time.
     async fn take_up_again(self: Arc<Self>, sessions: Vec<(u32, Arc<str>)>) {
         let mut sessions = sessions.into_iter().peekable();
         while let Some((times, session_id)) = sessions.next() {
@@ -110,7 +110,7 @@ impl Inner {
                     self.spawn_driver(live.clone());
                     let survived = timeout(PROBATION, something_comes_of(&live)).await.is_err();
                     if survived && sessions.peek().is_some() {
-                        // It only takes long. What ends the process from here on may as well be the next.
+                        // It is only slow. If the process ends from here on, the next one may be the cause as well.
                         self.is_not_blamed(&live).await;
                     }
                 }
@@ -122,7 +122,7 @@ impl Inner {
         }
     }
 
-    /// Whether it is held from now on; `None` if somebody has done something about it meanwhile.
+    /// Whether it is held from now on; `None` if it has been changed meanwhile.
     async fn taken_up_again(&self, live: &LiveRef, times: u32) -> Result<Option<bool>, Refusal> {
         let mut guard = live.lock().await;
         let state = self.load(live, &mut guard).await?;
@@ -135,7 +135,7 @@ impl Inner {
         Ok(Some(held))
     }
 
-    /// A turn that is still under way counts as taken up once, as if it had not been alone.
+    /// A turn that is still running counts as resumed once, as if it had not run alone.
     async fn is_not_blamed(&self, live: &LiveRef) {
         let mut guard = live.lock().await;
         if guard.state().is_ok_and(|state| state.restarts > 1 && !state.held && state.status == Status::Running)
@@ -145,7 +145,7 @@ impl Inner {
         }
     }
 
-    /// The process ends in order, so it was not this session that has ended it.
+    /// The process shuts down in order, so this session has not ended it.
     pub(super) async fn ends_in_order(&self, live: &LiveRef, guard: &mut LiveState) {
         if guard.state().is_ok_and(|state| state.restarts > 0 && !state.held && state.status.is_active())
             && let Err(error) = self.restarted(live, guard, 0, false).await
@@ -160,7 +160,8 @@ impl Inner {
         self.transact(live, guard, Durability::Buffered, make).await.map(drop)
     }
 
-    /// Times interruptions out, and says again what waits. The index in the store is asked each time; no timer is kept in memory.
+    /// Times interruptions out, and reminds of pending ones. The store's index is read each time; no timer is kept in
+    /// memory.
     pub(super) async fn watch_deadlines(self: Arc<Self>) {
         let mut closing = self.closing.subscribe();
         while !*closing.borrow() {
@@ -170,7 +171,7 @@ impl Inner {
                 self.refused(error);
                 Vec::new()
             });
-            // Side by side, so that the store can group them and one busy session holds up no other.
+            // Concurrently, so that the store can group them and one busy session delays no other.
             futures::stream::iter(due)
                 .for_each_concurrent(SIDE_BY_SIDE, |(session_id, n)| {
                     let inner = self.clone();
@@ -204,9 +205,9 @@ impl Inner {
     }
 }
 
-/// Waits until a turn that was taken up has got on, or does nothing more by itself.
+/// Waits until a resumed turn has made progress, or does nothing more by itself.
 async fn something_comes_of(live: &LiveRef) {
-    // A state that is not at hand is in the middle of something.
+    // A state that cannot be read now is in use.
     let got_on = |state: Arc<State>| state.restarts == 0 || state.status != Status::Running;
     while !live.lock().await.state().is_ok_and(got_on) {
         tokio::time::sleep(DEADLINE_TICK).await;

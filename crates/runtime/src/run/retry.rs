@@ -1,4 +1,4 @@
-//! Sessions that have failed continue (spec W2, S22).
+//! Retrying sessions that have failed (spec W2, S22).
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ use super::{
 };
 use crate::store::Durability;
 
-/// How a session that has failed is to continue.
+/// How to retry a failed session.
 #[derive(Clone, Debug, Default)]
 pub struct NewRetry {
     /// How many more model calls the turn may make, 1 to the number that its agent allows; 0 if it needs none.
@@ -32,8 +32,8 @@ pub struct NewRetry {
 }
 
 impl Runtime {
-    /// Lets a session continue that has failed: a turn or a run of a graph (spec W2). What is done stays done, what is
-    /// pending stays pending; only what failed is done again. [`super::Runs::retry`] is the same with a type.
+    /// Retries a failed turn or graph run (spec W2). What is done stays done, what is pending stays pending; only what
+    /// failed is done again. [`super::Runs::retry`] is the typed variant.
     ///
     /// # Errors
     /// `session_not_found`, `forbidden`, `invalid_message` (more model calls than a turn may get), `nothing_to_retry`,
@@ -41,14 +41,14 @@ impl Runtime {
     pub async fn retry(&self, by: &Principal, session: &str, retry: NewRetry) -> Result<SessionView, Refusal> {
         let live = self.inner.retry_run(None, by, session, retry).await?;
         let view = self.session(by, session).await;
-        // It continues also where it cannot be read now.
+        // It continues even if it cannot be read now.
         self.inner.spawn_driver(live);
         view
     }
 }
 
 impl Inner {
-    /// Lets what has failed continue: a run of this graph, if one is named.
+    /// Retries what has failed: a run of this graph, if one is named.
     pub(super) async fn retry_run(
         self: &Arc<Self>,
         graph: Option<&str>,

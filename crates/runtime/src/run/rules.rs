@@ -1,4 +1,4 @@
-//! Standing rules: listed, and revoked (spec S7).
+//! Listing and revoking standing rules (spec S7).
 
 use std::sync::Arc;
 
@@ -24,9 +24,9 @@ use crate::store::{Durability, Page, RuleFilter, RuleRow};
 /// A standing rule, as lists show it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct RuleView {
-    /// `{approval_key}.{action}`: the interruption it was made in, and which of its actions.
+    /// `{approval_key}.{action}`: the interruption and the action it was made in.
     pub id: String,
-    /// `session`, `arguments` or `tool`: how far it reaches.
+    /// The scope: `session`, `arguments` or `tool`.
     pub scope: RuleScope,
     /// Whether it approves; else it rejects.
     pub approve: bool,
@@ -34,13 +34,13 @@ pub struct RuleView {
     pub agent: Arc<str>,
     /// The tool it is for.
     pub tool: Arc<str>,
-    /// The arguments it is for, if it is for those only.
+    /// The arguments it is for, if it is limited to them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub args: Option<Args>,
-    /// What the model is told, when it rejects.
+    /// The message to the model, if it rejects.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// The role in whose place it stands; absent: the session's own subject.
+    /// The role its maker acted in; absent: the session's own subject.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub role: Option<String>,
     /// Whose sessions it is for.
@@ -56,14 +56,14 @@ pub struct RuleView {
     /// When it ends (RFC 3339); absent: never by itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub until: Option<String>,
-    /// Whether it stands: not revoked, and its time is not over.
+    /// Whether it stands: not revoked or expired.
     pub standing: bool,
-    /// Whether it counts now.
+    /// Whether it applies now.
     pub state: RuleState,
     /// Why it is suspended, if it is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub suspended: Option<String>,
-    /// When it was revoked, or another took its place (RFC 3339).
+    /// When it was revoked or replaced (RFC 3339).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub revoked_at: Option<String>,
     /// Who revoked it.
@@ -71,19 +71,19 @@ pub struct RuleView {
     pub revoked_by: Option<Arc<str>>,
 }
 
-/// Whether a standing rule counts.
+/// Whether a standing rule applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RuleState {
-    /// It does.
+    /// It applies.
     Active,
-    /// It does not for now, since whoever made it may not decide any more.
+    /// It does not apply for now, since its maker may not decide any more.
     Suspended,
-    /// It was revoked, or its time is over.
+    /// It was revoked, or has expired.
     Ended,
 }
 
-/// How far a standing rule reaches.
+/// The scope of a standing rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RuleScope {
@@ -134,18 +134,18 @@ impl RuleView {
 /// Which rules to list; all that match, newest first.
 #[derive(Clone, Debug, Default)]
 pub struct RuleQuery {
-    /// Standing (true), or revoked or over (false).
+    /// Standing (true), or revoked or expired (false).
     pub standing: Option<bool>,
     /// Made in this session.
     pub session_id: Option<String>,
-    /// The end of the page before.
+    /// The end of the previous page.
     pub cursor: Option<String>,
-    /// Rows a page.
+    /// Rows per page.
     pub limit: usize,
 }
 
 impl Runtime {
-    /// The standing rules that `by` may see: of its own sessions, those it made, those in place of its roles.
+    /// The standing rules that `by` may see: of its own sessions, those it made, those of its roles.
     ///
     /// # Errors
     /// `invalid_message` (bad cursor), `store_unavailable`.
@@ -159,8 +159,8 @@ impl Runtime {
         Ok(ListPage { rows: page.rows.iter().map(view).collect(), next_cursor: page.next })
     }
 
-    /// Revokes a rule: from the next call on people are asked again. Any person who may see it may revoke it.
-    /// A rule that is revoked already stays as it is.
+    /// Revokes a rule: from the next call on people are asked again. Any person who may see it may revoke it. Revoking
+    /// it again changes nothing.
     ///
     /// # Errors
     /// `rule_not_found`, `forbidden`, `store_unavailable`.

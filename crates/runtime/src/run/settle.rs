@@ -1,6 +1,6 @@
-//! What was said to all that waits, taken together: all of it or nothing.
+//! Resolving pending interruptions together: all of them or none.
 //!
-//! Time-outs, decisions, answers and new input of a resumed state take effect in one append, or none of them does.
+//! Timeouts, decisions, answers and new input of a resumed state take effect in one append, or none of them does.
 
 use std::sync::Arc;
 
@@ -20,13 +20,13 @@ use countersign_core::{
 use super::{NewDecision, Runtime, owned, store_refusal, visible};
 use crate::{run_state::onto, store::Durability};
 
-/// Why nothing was taken. Nothing is stored then.
+/// Why nothing was accepted. Nothing is stored then.
 pub(crate) enum Unsettled {
-    /// The session stands elsewhere: somebody has gone on with it.
+    /// The session is at another position: another writer has continued it.
     Moved,
-    /// It was cancelled while rules, which are the application's, still looked at the replies.
+    /// It was cancelled while rules, which are the application's, still judged the replies.
     Cancelled,
-    /// One of the replies or messages does not fit.
+    /// One of the replies or messages is invalid.
     Refused(Refusal),
 }
 
@@ -36,21 +36,20 @@ impl From<Refusal> for Unsettled {
     }
 }
 
-/// Where a session stands when it goes on.
+/// The position from which a session resumes.
 #[derive(Clone)]
 pub(crate) struct Stands {
-    /// The position at which its store stands.
+    /// The position of its store.
     pub(crate) pos: u64,
-    /// What was made on its state since, and is not stored yet.
+    /// What was added to its state since, and is not stored yet.
     pub(crate) unstored: Vec<Arc<Entry>>,
-    /// The time.
     pub(crate) at: Millis,
 }
 
 impl Runtime {
-    /// Times out what is overdue, takes all replies to what waits, then what the user says next: in one transition, over
-    /// the session as it stands. Nothing runs yet. It is given up when `cancelled` ends, which is looked at only where
-    /// something is waited for that may never come.
+    /// Times out what is overdue, accepts all replies to pending interruptions, then the user's next input: in one
+    /// transition, on the session's current state. Nothing runs yet. It is abandoned when `cancelled` ends, which is
+    /// checked only while waiting for something that may never come.
     pub(crate) async fn settle(
         &self,
         by: &Principal,
@@ -115,14 +114,14 @@ impl Runtime {
             live.wake();
             return Ok(());
         };
-        // Whether somebody else was first is what the store says, not the words of an error.
+        // Whether another writer was first is decided by the store, not by an error's text.
         match self.inner.store.head(session_id).await.map_err(store_refusal)? {
             Some(head) if head.pos == pos => Err(refusal.into()),
             _ => Err(Unsettled::Moved),
         }
     }
 
-    /// A reply with what this runtime's rules say about the calls that were changed.
+    /// A reply with this runtime's verdicts on the edited calls.
     async fn read(&self, by: &Principal, state: &State, reply: NewDecision) -> Result<DecideInput, Refusal> {
         let not_found = || resolve::not_found(&reply.approval_key);
         let (_, n) = parse_approval_key(&reply.approval_key).ok_or_else(not_found)?;
@@ -157,13 +156,12 @@ impl Runtime {
     }
 }
 
-/// The interruptions whose deadline has come at `at`.
+/// The interruptions whose deadline has passed at `at`.
 pub(crate) fn overdue(state: &State, at: Millis) -> Vec<u32> {
     let due = state.open.iter().filter(|open| open.asked.expires_at.is_some_and(|due| at >= due));
     due.map(|open| open.asked.n).collect()
 }
 
-/// Transitions that follow each other, as one.
 struct Together {
     state: Arc<State>,
     made: Option<Transition>,

@@ -1,4 +1,4 @@
-//! Tools that come from elsewhere are reached before a session needs them (spec S13).
+//! Remote sources of tools are reached before a session needs them (spec S13).
 
 use std::{sync::Arc, time::Duration};
 
@@ -20,9 +20,9 @@ use tokio::{
 use super::{Inner, live::LiveRef, now, outcomes::Done};
 use crate::tool::Asks;
 
-/// How long calls wait for what their tools come from, if it was never reached in this process.
+/// How long calls wait for their tools' source, if it was never reached in this process.
 const HELD_BACK: Duration = Duration::from_secs(30);
-/// The pause until it is tried again.
+/// The pause before the next try.
 const REACH_AGAIN: Duration = Duration::from_millis(250);
 
 /// The calls that a transition asks about again, since their tools have changed.
@@ -34,7 +34,7 @@ pub(super) fn outdated_of(transition: &Transition) -> impl Iterator<Item = u32> 
 }
 
 impl Inner {
-    /// Stores that a call has ended its attempt with questions to a person.
+    /// Stores that a call ended its attempt with questions to a person.
     pub(super) async fn call_asks(&self, live: &LiveRef, turn: Turn, call: u32, attempt: u32, asks: Asks) {
         let Asks { questions, state, live: waits, timeout } = asks;
         let timeout = self.settings.patient(timeout);
@@ -45,7 +45,7 @@ impl Inner {
         .await;
     }
 
-    /// Stores that a call cannot go on with the answers that people have given it.
+    /// Stores that a call cannot use the answers that it was given.
     pub(super) async fn call_forgotten(&self, live: &LiveRef, turn: Turn, call: u32, attempt: u32) {
         self.must_store_outcome(live, turn, |state| {
             Draft::new(state, now()).call_forgotten(call, attempt, &self.agents)
@@ -53,7 +53,7 @@ impl Inner {
         .await;
     }
 
-    /// Of these calls, those that have their answers but nobody who waits for them: it was another process that did.
+    /// Of these calls, those that have their answers but no running attempt to receive them: another process had it.
     pub(super) fn without_answers(&self, state: &State, calls: &[u32]) -> Option<Transition> {
         let parked = |call: &Call| {
             let tool = self.agents.get(&call.agent).and_then(|agent| agent.tool(&call.name));
@@ -65,7 +65,7 @@ impl Inner {
         if lost.is_empty() { None } else { Draft::new(state, now()).input_lost(&lost, &self.agents) }
     }
 
-    /// Begins to reach what all agents' tools come from. Nobody waits for it but the sessions that need it.
+    /// Starts to reach the sources of all agents' tools. Only the sessions that need one wait for it.
     pub(super) fn reach_all_tools(self: &Arc<Self>) {
         if self.agents.have_sources() {
             let inner = self.clone();
@@ -73,8 +73,8 @@ impl Inner {
         }
     }
 
-    /// Reaches what the tools of a session's agents come from, if it is not reached: what its calls are checked against
-    /// must be known before they go on.
+    /// Reaches the sources of the tools of a session's agents, if they are not reached: the schemas that check its
+    /// calls must be known before they run.
     ///
     /// # Errors
     /// The session cannot be loaded.
@@ -93,7 +93,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Of these calls, those whose tool may come from what was never reached in this process.
+    /// Of these calls, those whose tool may come from a source never reached in this process.
     fn unreached(&self, state: &State, calls: &[u32]) -> Vec<u32> {
         let unreached = |call: &&Call| {
             let agent = self.agents.get(&call.agent);
@@ -103,8 +103,8 @@ impl Inner {
         calls.filter(unreached).map(|call| call.call).collect()
     }
 
-    /// Takes out of `start` what cannot begin since its tool is not known yet: beginning it would only spend what a person
-    /// has allowed. What it comes from is tried again, and for so long; then it counts as dead, and the call fails.
+    /// Takes out of `start` the calls whose tool is not known yet: starting one would only use up a person's approval.
+    /// Its source is retried for a limited time; then it counts as dead, and the call fails.
     pub(super) fn hold_back(
         self: &Arc<Self>,
         live: &LiveRef,
@@ -127,7 +127,7 @@ impl Inner {
             let (inner, live) = (self.clone(), live.clone());
             held.reaching = Some(running.spawn(async move {
                 sleep(REACH_AGAIN).await;
-                // What fails is tried again with the next step.
+                // A failure is retried with the next step.
                 let _ = inner.reach_tools(&live).await;
                 Done::Reached
             }));
@@ -139,6 +139,6 @@ impl Inner {
 #[derive(Default)]
 pub(super) struct Held {
     since: Option<Instant>,
-    /// What tries again.
+    /// The task that retries.
     reaching: Option<AbortHandle>,
 }

@@ -1,24 +1,25 @@
-//! Spans of what a session does, by the conventions of OpenTelemetry for generative AI: agents, model calls, calls of
-//! tools, graphs (which are called workflows there) with their nodes, compressions, and what people were asked and decided.
+//! Spans of a session's activity, by the OpenTelemetry conventions for generative AI: agents, model calls, tool calls,
+//! graphs (there called workflows) with their nodes, compressions, and people's approval requests and decisions.
 //!
-//! They are spans of the `tracing` crate under the target [`TARGET`], so any subscriber can have them. What makes them one
-//! trace is on record: the trace is the turn, and its id and that of its first span follow from the session's id and the
-//! turn's number. A turn that waits has a span for each part, from when it goes on until it waits again; the later ones
-//! lie under the first one and link to it, in whatever process and however much later they are made.
+//! They are spans of the `tracing` crate under the target [`TARGET`], so any subscriber can receive them. What makes
+//! them one trace is on record: the trace is the turn, and its id and that of its first span follow from the session's
+//! id and the turn's number. A turn with pauses has a span for each part between them; the later ones lie under the
+//! first one and link to it, in whatever process and however much later they are made.
 //!
-//! No argument, result or answer is in a span unless [`RunConfig::trace_content`](crate::RunConfig::trace_content) says so.
+//! Spans contain no argument, result or answer unless [`RunConfig::trace_content`](crate::RunConfig::trace_content)
+//! allows it.
 //!
 //! The names follow conventions that are still in development: `invoke_agent NAME`, `chat MODEL`, `execute_tool NAME`,
 //! with `gen_ai.provider.name`, `gen_ai.request.model`, `gen_ai.usage.*`, `gen_ai.tool.*`, `gen_ai.conversation.id`
 //! (the session) and `error.type`. An agent that works for a call lies under that call's span. A run of a graph is
-//! `invoke_workflow NAME` with `gen_ai.workflow.name`; each stretch of a node is `execute_node NAME` (the conventions
+//! `invoke_workflow NAME` with `gen_ai.workflow.name`; each segment of a node is `execute_node NAME` (the conventions
 //! have no name yet) with its path, and a nested graph lies under that. A compression is `compress AGENT`, with the
-//! tokens before and after, over the `chat` that wrote the summary. What people are asked and decide are events:
+//! tokens before and after, over the `chat` that wrote the summary. Approval requests and decisions are events:
 //! `approval.requested`, `approval.decided`, `approval.timed_out`, `approval.withdrawn`. A decision that comes while
 //! nothing runs is an event of a short span `decide` of its own.
 //!
-//! The level is `DEBUG`, so a log at `info` has none of them. Ids are digests and nothing about tracing is on record or
-//! in a saved state; a crash loses the spans that were open.
+//! The level is `DEBUG`, so a log at `info` has none of them. Ids are digests, and no tracing data is on record or in a
+//! saved state; a crash loses the spans that were open.
 
 use std::{
     fmt::Write as _,
@@ -47,13 +48,13 @@ use crate::{
 /// The target of all spans and of the events in them.
 pub const TARGET: &str = "countersign::spans";
 
-/// The 16 bytes that the trace of a turn is known by, in hexadecimal digits.
+/// The trace id of a turn: 16 bytes in hexadecimal digits.
 #[must_use]
 pub fn trace_id(session_id: &str, turn: u32) -> String {
     id("trace", session_id, turn, 16)
 }
 
-/// The 8 bytes that the first span of a turn is known by, in hexadecimal digits.
+/// The id of the first span of a turn: 8 bytes in hexadecimal digits.
 #[must_use]
 pub fn first_span_id(session_id: &str, turn: u32) -> String {
     id("turn", session_id, turn, 8)
@@ -73,11 +74,11 @@ fn id(what: &str, session_id: &str, turn: u32, bytes: usize) -> String {
     })
 }
 
-/// The part of a turn that one driver does.
+/// The part of a turn that one driver carries out.
 #[derive(Default)]
 pub(super) struct Part {
     turn: u32,
-    /// Whoever stores something meanwhile tells of it here, see [`told`].
+    /// Tasks that store something meanwhile report it here, see [`told`].
     span: Option<Arc<Span>>,
     /// The agents that work for calls: the call, its span, and that of the agent.
     runs: Vec<(u32, Span, Span)>,
@@ -86,7 +87,7 @@ pub(super) struct Part {
 }
 
 impl Part {
-    /// What is begun from now on belongs to the turn that the session is in.
+    /// Spans started from now on belong to the session's current turn.
     pub(super) fn at(&mut self, state: &State) -> Weak<Span> {
         if state.turns != self.turn || !state.status.is_active() {
             *self = Part { turn: state.turns, ..Part::default() };
@@ -149,13 +150,13 @@ impl Part {
         span
     }
 
-    /// A node that is begun, or goes on.
+    /// A node that starts or resumes.
     pub(super) fn node(&mut self, state: &State, run: &GraphRun, task: &Task) -> Span {
         let above = self.frame(state, run, task.frame);
         if above.is_disabled() { Span::none() } else { node_span(&above, state, run, task) }
     }
 
-    /// Making the session's conversation shorter.
+    /// Compressing the session's conversation.
     pub(super) fn compression(&mut self, state: &State) -> Span {
         let above = self.run(state, 0);
         let Some(room) = state.window.due.filter(|_| !above.is_disabled()) else { return Span::none() };
@@ -197,7 +198,7 @@ impl Part {
     }
 }
 
-/// Asking a model, for whatever it is asked.
+/// Asking a model, for any purpose.
 fn chat_span(above: &Span, state: &State, agent: &str, named: &str, model: &dyn Model) -> Span {
     let name = match model.name() {
         "default" => named,
@@ -288,7 +289,7 @@ fn tool_span(above: &Span, session_id: &str, tool: &str, id: &str, kind: &str) -
 }
 
 impl Inner {
-    /// Adds to the present span how asking a model ended.
+    /// Adds to the current span how asking a model ended.
     pub(super) fn trace_asked(&self, asked: &Asked) {
         let span = Span::current();
         match asked {
@@ -312,7 +313,7 @@ impl Inner {
         if above.is_disabled() { Span::none() } else { chat_span(&above, state, &state.agent, named, model) }
     }
 
-    /// Adds to the present span how asking for a summary ended.
+    /// Adds to the current span how asking for a summary ended.
     pub(super) fn trace_summarised(&self, summary: &Result<Summary, ModelError>) {
         let span = Span::current();
         match summary {
@@ -330,7 +331,7 @@ impl Inner {
         }
     }
 
-    /// Adds to the present span how a call ended.
+    /// Adds to the current span how a call ended.
     pub(super) fn trace_called(&self, outcome: &Result<String, ToolError>) {
         let span = Span::current();
         match outcome {
@@ -344,12 +345,12 @@ impl Inner {
     }
 }
 
-/// Adds to the present span how small the conversation has become.
+/// Adds to the current span the conversation's new size.
 pub(super) fn trace_compressed(compressed: &Compressed) {
     Span::current().record("countersign.compression.tokens_after", compressed.tokens_after);
 }
 
-/// Adds to the present span why a node failed.
+/// Adds to the current span why a node failed.
 pub(super) fn trace_node_failed(code: &str) {
     ended(&Span::current(), code);
 }
@@ -358,7 +359,7 @@ fn ended(span: &Span, error: &str) {
     span.record("error.type", error);
 }
 
-/// An answer as the conventions write messages. What of it was on record before is not repeated.
+/// An answer as the conventions write messages, without the part that was on record before.
 fn output(answer: &ModelResponded) -> String {
     let parts = answer.blocks.iter().map(|block| match block {
         Block::Text(text) => json!({ "type": "text", "content": text }),
@@ -370,8 +371,8 @@ fn output(answer: &ModelResponded) -> String {
     json!([{ "role": "assistant", "parts": parts.collect::<Vec<_>>() }]).to_string()
 }
 
-/// Tells of what people were asked and decided, as events in the span of the part; of what is decided while nothing goes
-/// on, in a short span of its own under the turn's first one.
+/// Reports approval requests and decisions as events in the span of the part; a decision while nothing runs gets a
+/// short span of its own under the turn's first one.
 pub(super) fn told(part: &Weak<Span>, before: &State, entries: &[Arc<Entry>]) {
     if !tracing::enabled!(target: TARGET, Level::DEBUG) {
         return;
@@ -421,7 +422,7 @@ fn decided_span(state: &State) -> Span {
     )
 }
 
-/// `call` is the tool and the call's id in the model's words.
+/// `call` is the tool and the call's id from the model.
 fn event(span: &Span, what: &str, n: u32, call: Option<(&str, &str)>, decision: &str) {
     let (tool, id) = call.unwrap_or_default();
     tracing::event!(

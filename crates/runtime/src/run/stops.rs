@@ -1,7 +1,7 @@
-//! What stops a run from within: guardrails that trip, budgets, answers of another type (spec S11, S22, S23).
+//! What stops a run from within: guardrails that trip, budgets, invalid answers (spec S11, S22, S23).
 //!
-//! A trip fails the turn. Within an agent that works for another one's call it ends that work, in one append with all
-//! that is open in it, at any depth.
+//! A trip fails the turn. In an agent that works for another agent's call it ends that work, in one append with
+//! everything open in it, at any depth.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::runner::guardrail::{GuardrailKind, GuardrailResult, bounded};
 /// Why a run is stopped from within.
 #[derive(Clone, Debug)]
 pub(crate) struct Stop {
-    /// What stands on record.
+    /// The recorded code.
     pub(crate) code: &'static str,
     pub(crate) message: String,
     pub(crate) why: Why,
@@ -34,18 +34,18 @@ pub(crate) enum Why {
 }
 
 impl Stop {
-    /// Whether it ends the whole turn, also from within an agent that works for another one's call.
+    /// Whether it ends the whole turn, also from within an agent that works for another agent's call.
     pub(super) fn ends_all(&self) -> bool {
         matches!(self.why, Why::Budget { .. })
     }
 
-    /// The agent that answers is not one of those that there are.
+    /// The current agent is not one of those configured.
     pub(super) fn no_agent(name: &Arc<str>, message: String) -> Stop {
         Stop { code: "unknown_agent", message, why: Why::NoAgent(name.clone()) }
     }
 
-    /// A guardrail has tripped, or failed. People and models are told which one; what it found, or what went wrong with it, may
-    /// have secrets in it, and is told to those who run this alone.
+    /// A guardrail has tripped, or failed. People and models are told which one; its finding or error may contain
+    /// secrets, and is for the operators alone.
     pub(super) fn tripped(result: GuardrailResult, session_id: &str, locale: Locale) -> Stop {
         let (code, stopped, unchecked) = match result.kind {
             GuardrailKind::Input => ("input_guardrail", Text::GuardrailInput, Text::InputUnchecked),
@@ -57,7 +57,7 @@ impl Stop {
         };
         let (kind, guardrail, agent) = (code.trim_end_matches("_guardrail"), &*result.guardrail, &*result.agent);
         let (tool, tool_use_id) = (result.tool.as_deref(), result.call_id.as_deref());
-        // As texts, which stand in quotes there: a line break in them begins no line of the log.
+        // As quoted strings: a line break in one starts no new log line.
         match &result.error {
             Some(error) => {
                 tracing::warn!(
@@ -92,7 +92,7 @@ impl Stop {
 }
 
 impl Inner {
-    /// What is said of a session that is as large as sessions may grow.
+    /// The text for a session that has reached its size limit.
     pub(super) fn full(&self, state: &State) -> Option<String> {
         let most = self.session_bytes;
         (state.bytes >= most).then(|| {
@@ -103,7 +103,7 @@ impl Inner {
         })
     }
 
-    /// Keeps why a run was stopped, for whoever called it.
+    /// Keeps why a run was stopped, for the caller.
     pub(super) fn stopped(&self, stop: Stop) -> (&'static str, String) {
         let (code, message) = (stop.code, stop.message.clone());
         if let Some(watch) = &self.settings.watch {
@@ -112,13 +112,13 @@ impl Inner {
         (code, message)
     }
 
-    /// Why the run is to stop after a call, if a guardrail of a tool said so.
+    /// Why the run is to stop after a call, if a tool's guardrail stopped it.
     pub(super) fn stopping(&self) -> Option<(&'static str, String)> {
         let seen = self.settings.watch.as_ref()?.seen();
         seen.stopped.as_ref().map(|stop| (stop.code, stop.message.clone()))
     }
 
-    /// The session as it stands, however long the store takes to give it. `None` if it is gone.
+    /// The current session, retried until the store can read it. `None` if it is gone.
     pub(super) async fn loaded(&self, live: &LiveRef) -> Option<Arc<State>> {
         let mut patience = Patience::default();
         loop {
@@ -134,10 +134,10 @@ impl Inner {
         }
     }
 
-    /// A guardrail of a call stops the turn, or the agent whose call it is, if that works for another one's call.
+    /// A call's guardrail stops the turn, or the call's agent, if that works for another agent's call.
     pub(super) async fn call_stopped(&self, live: &LiveRef, turn: Turn, call: u32, attempt: u32, stop: Stop) {
         let Some(state) = self.loaded(live).await else { return };
-        // It is over with its turn, or with the agent that it was of.
+        // It is over with its turn, or with its agent.
         let Some(run) = state.calls.iter().find(|open| open.call == call).map(|open| open.run) else { return };
         let within: Vec<u32> = match run {
             0 => Vec::new(),
@@ -155,8 +155,8 @@ impl Inner {
         }
     }
 
-    /// Stores an answer of an agent that works for another one's call, and that a guardrail stops because of one of the
-    /// answer's calls.
+    /// Stores an answer of an agent that works for another agent's call, and that a guardrail stops because of one of
+    /// the answer's calls.
     pub(super) async fn answer_stopped(
         &self,
         live: &LiveRef,
@@ -173,13 +173,12 @@ impl Inner {
         .await;
     }
 
-    /// Ends the run of an agent that works for another one's call.
+    /// Ends the run of an agent that works for another agent's call.
     pub(super) async fn agent_stopped(&self, live: &LiveRef, turn: Turn, run: u32, message: &str) {
         self.must_store(live, turn, |state, _| Some(Draft::new(state, now()).agent_failed(run, message, &self.agents)))
             .await;
     }
 
-    /// Fails the turn.
     pub(super) async fn fail(&self, live: &LiveRef, turn: Turn, code: &'static str, message: String) {
         self.must_store(live, turn, |state, partial| {
             Some(Draft::new(state, now()).fail(code, message.clone(), partial, &self.agents))

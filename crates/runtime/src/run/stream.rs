@@ -1,15 +1,15 @@
-//! Asking a model: its stream becomes blocks, shown while they are written.
+//! Asking a model: its stream becomes blocks, shown as they are written.
 //!
-//! What people are to see before the answer is complete goes on record when the model has to be waited for: the blocks that
-//! are finished, and that the open one begins. Whoever follows it or not, that is the same, and an answer that comes at once
+//! What people are to see before the answer is complete is recorded whenever the model has to be waited for: the
+//! finished blocks, and the start of the open one. This does not depend on followers, and an answer that comes at once
 //! is one record.
 //!
-//! What people have seen is never taken back. When the model is asked again, after a broken stream or a crash, and says the
-//! same, it is not repeated, and a block that was open begins over in its place. When it says something else, the open block
-//! ends as it stands, and `Record::Replaced` marks what was shown as no part of the answer.
+//! What people have seen is never taken back. When the model is asked again, after a broken stream or a crash, and
+//! repeats itself, the repetition is not shown, and a block that was open starts over in its place. When it differs,
+//! the open block ends as it is, and `Record::Replaced` marks what was shown as no part of the answer.
 //!
-//! An answer that continues after a cut is one answer. The further model calls happen before anything of it is complete
-//! on record, so its text is one block, and what a provider wants back is left out, since it would be about a part.
+//! An answer that continues after a cut is one answer. The further model calls happen before anything of it is recorded
+//! as complete, so its text is one block, and the provider's opaque data is left out, since it would be about a part.
 
 use std::{collections::BTreeSet, sync::Arc, task::Poll};
 
@@ -44,15 +44,14 @@ use crate::{
     store::Durability,
 };
 
-/// How asking a model ended.
 pub(super) enum Asked {
     /// It answered; the blocks of `shown` are on record already.
     Answered(ModelResponded),
     /// It failed for good.
     Failed(ModelError),
-    /// Something of the run's own speaks against going on.
+    /// A guardrail, budget or error of the run itself stops it.
     Stopped(Stop),
-    /// The turn is not wanted any more.
+    /// The turn is no longer wanted.
     Stale,
 }
 
@@ -70,7 +69,7 @@ impl Inner {
             Ok(instructions) => instructions,
             Err(stop) => return Asked::Stopped(stop),
         };
-        // What its provider does by itself is an effect.
+        // What its provider runs itself is an effect.
         if !ready.kits.hosted().is_empty() && self.released().await.is_err() {
             return Asked::Stale;
         }
@@ -110,8 +109,8 @@ impl Inner {
         }
     }
 
-    /// The calls that the model's provider is told next that it may make. That is put on record before, so that neither a crash, nor a fork,
-    /// nor the next turn tells it again (spec R4).
+    /// The calls that the model's provider will be told it may make. That is recorded first, so that neither a crash,
+    /// nor a fork, nor the next turn sends the approval again (spec R4).
     async fn approval_sent(self: &Arc<Self>, live: &LiveRef, state: &State, run: u32) -> Result<Vec<u32>, Stale> {
         let mut patience = Patience::default();
         let finished = self.hosted_calls(state);
@@ -134,7 +133,7 @@ impl Inner {
     ) -> Result<Result<Vec<u32>, Stale>, Refusal> {
         let approved = JournalTranscript::of(self, state, run).approved().await;
         let mut approved = approved.map_err(|error| Refusal::new(Code::StoreUnavailable, error.message))?;
-        // Of a turn that has ended nothing is let go any more.
+        // Nothing of an ended turn is sent any more.
         approved.retain(|call| finished.contains(call));
         if approved.is_empty() {
             return Ok(Ok(approved));
@@ -153,13 +152,13 @@ impl Inner {
         Ok(Ok(approved))
     }
 
-    /// The calls of the latest answers that the providers of models make, and that are over here.
+    /// The calls of the latest answers that model providers make, and that are finished here.
     pub(super) fn hosted_calls(&self, state: &State) -> Vec<u32> {
         let is_hosted = |call: &&Call| call.phase == Phase::Finished && self.agents.is_hosted(&call.agent, &call.name);
         state.calls.iter().filter(is_hosted).map(|call| call.call).collect()
     }
 
-    /// Which images to show to a model whose provider has refused these, if that may have been the reason.
+    /// Which images to show a model whose provider has refused these, if they may have been the reason.
     async fn fewer_images(
         self: &Arc<Self>,
         ready: &Ready,
@@ -180,7 +179,7 @@ impl Inner {
         ReadBy { takes: ready.agent.model.images(), shown: reads.images, conversation }
     }
 
-    /// Asks for one answer, and for the rest of it where it was cut and the agent wants that. `None` if the turn ended
+    /// Asks for one answer, and for the rest of it if it was cut and the agent wants that. `None` if the turn ended
     /// meanwhile.
     async fn whole_answer(
         self: &Arc<Self>,
@@ -196,7 +195,7 @@ impl Inner {
         match self.write_answer(&mut writer, state, run, ready, instructions, reads).await {
             Ok(Ok(())) => Ok(writer.finish().await.ok()),
             Ok(Err(Stale)) => Ok(None),
-            // What was said by then stays to be read.
+            // The text so far stays readable.
             Err(error) => writer.show().await.map_or(Ok(None), |()| Err(error)),
         }
     }
@@ -229,7 +228,7 @@ impl Inner {
                 output: agent.output.as_ref().map(|output| output.for_model()),
                 conversation,
             };
-            // What was said before it is done, whatever becomes of the rest.
+            // The part before it is done, whatever happens to the rest.
             let of_rest = |error: ModelError| ModelError { refused: error.refused && is_first, ..error };
             if writer.read(agent.model.call(request)).await.map_err(of_rest)?.is_err() {
                 return Ok(Err(Stale));
@@ -251,11 +250,11 @@ impl Inner {
 /// What a model reads of a conversation in one attempt.
 struct Reads {
     images: Shown,
-    /// The calls of which its provider is told that it may make them.
+    /// The calls that its provider is told it may make.
     released: Vec<u32>,
 }
 
-/// The conversation, as a model reads it that is to go on with an answer which was cut.
+/// The conversation for a model that is to continue a cut answer.
 struct GoingOn {
     before: ReadBy,
     answer: Answer,
@@ -279,7 +278,7 @@ impl Transcript for GoingOn {
     }
 }
 
-/// A number from 0 to 1 that differs between sessions, for spreading retries.
+/// A number from 0 to 1 that differs between sessions, to spread retries.
 pub(super) fn fraction() -> f64 {
     f64::from(uuid::Uuid::now_v7().as_fields().2) / f64::from(u16::MAX)
 }
@@ -289,9 +288,9 @@ struct Writer<'a> {
     inner: &'a Arc<Inner>,
     live: &'a LiveRef,
     turn: Turn,
-    /// The run that it is the answer of.
+    /// The run that it answers for.
     run: u32,
-    /// It is the answer of a nested run, which is shown while it is written to those alone who follow nested runs.
+    /// It is the answer of a nested run, which only followers of nested runs see while it is written.
     aside: bool,
     locale: Locale,
     agent: &'a Ready,
@@ -303,7 +302,7 @@ struct Writer<'a> {
     seen: bool,
     /// How many of `blocks` are on record (the first ones), once `repeating` is over.
     recorded: usize,
-    /// Blocks on record from a stream that broke off; while they repeat nothing is shown.
+    /// Recorded blocks of a broken stream; while they repeat nothing is shown.
     before: Vec<Block>,
     repeating: bool,
     bytes: usize,
@@ -314,11 +313,11 @@ struct Writer<'a> {
     /// How many further calls the answer took, and the tokens of those before the last one.
     continued: u32,
     usage_before: Usage,
-    /// What people have seen of an answer that broke off is no part of this one, and that is not on record yet.
+    /// What people have seen of a broken answer is no part of this one, and that is not on record yet.
     diverged: bool,
 }
 
-/// The turn is over; whatever the model says is not wanted.
+/// The turn is over; the model's output is no longer wanted.
 struct Stale;
 
 impl<'a> Writer<'a> {
@@ -348,7 +347,6 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Begins the answer.
     async fn start(&mut self) {
         if self.run != 0 {
             self.aside = self.live.lock().await.tells_entries();
@@ -359,7 +357,6 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Reads a stream to its end.
     async fn read(
         &mut self,
         mut stream: futures::stream::BoxStream<'static, Result<ModelEvent, ModelError>>,
@@ -409,12 +406,11 @@ impl<'a> Writer<'a> {
         Err(ModelError::transient("the model's stream ended in the middle of its answer"))
     }
 
-    /// The blocks so far.
     fn all(&self) -> impl Iterator<Item = &Block> {
         self.blocks.iter().chain(&self.open)
     }
 
-    /// Whether there is anything in the answer for a person or a tool.
+    /// Whether the answer has anything for a person or a tool.
     fn says_anything(&self) -> bool {
         self.all().any(|block| match block {
             Block::Text(text) => !text.trim().is_empty(),
@@ -423,21 +419,21 @@ impl<'a> Writer<'a> {
         })
     }
 
-    /// Whether the model can go on where it was cut: in the middle of a text.
+    /// Whether the model can continue where it was cut: in the middle of a text.
     fn can_go_on(&self, cut: Cut) -> bool {
         matches!(cut, Cut::MaxTokens | Cut::Incomplete) && !self.all().any(|block| matches!(block, Block::ToolUse(_)))
     }
 
-    /// The answer is asked for again from where it was cut.
+    /// Prepares to ask for the rest of the answer.
     fn go_on(&mut self) {
         self.cut = None;
         self.continued += 1;
         self.usage_before.add(&std::mem::take(&mut self.usage));
-        // What a provider wants back is about its own part, and would not fit the whole.
+        // The provider's opaque data is about its own part, and would not fit the whole.
         self.opaque = None;
     }
 
-    /// What the model has to go on from, if it does.
+    /// The text that the model has to continue, if any.
     fn said_so_far(&self) -> Option<Answer> {
         let said = || Answer {
             model: self.agent.agent.model_name.clone(),
@@ -447,7 +443,7 @@ impl<'a> Writer<'a> {
         (self.continued > 0).then(said)
     }
 
-    /// Tells those who follow nested runs.
+    /// Reports to followers of nested runs.
     async fn tell(&self, written: Option<Written>) {
         if self.aside
             && let Some(written) = written
@@ -479,7 +475,7 @@ impl<'a> Writer<'a> {
             let most = limits::CALLS_PER_RESPONSE.to_string();
             return Err(ModelError::permanent(self.locale.fill(Text::TooManyCalls, &[("most", &most)])));
         }
-        // Each call of an answer has an id of its own, whatever the model says: results are matched by it.
+        // Each call of an answer gets a unique id, whatever the model sends: results are matched by it.
         let base = if id.is_empty() { format!("call_{}", self.ids.len() + 1) } else { id };
         let mut unique = base.clone();
         let mut n = 2;
@@ -543,17 +539,17 @@ impl<'a> Writer<'a> {
         }
         self.blocks.push(block);
         if self.repeating && self.before.get(self.blocks.len() - 1) != self.blocks.last() {
-            // It says something else this time: all of it is shown anew.
+            // It differs this time: all of it is shown again.
             self.begins_over();
         }
         if self.repeating {
             self.recorded = self.blocks.len();
-            // All that was shown has been repeated; what comes now is new.
+            // Everything shown has been repeated; the rest is new.
             self.repeating = self.blocks.len() < self.before.len();
         }
     }
 
-    /// What people have seen so far is of an answer that broke off; this one is shown from its beginning.
+    /// What people have seen so far is of a broken answer; this one is shown from its beginning.
     fn begins_over(&mut self) {
         self.repeating = false;
         self.recorded = 0;
@@ -574,8 +570,8 @@ impl<'a> Writer<'a> {
         self.put_on_record(false).await
     }
 
-    /// Puts on record what people are to see of this answer, in the place of what they have seen of one that broke off, however
-    /// long the store takes to accept it. The `last` time, what comes is on record with the answer itself.
+    /// Records what people are to see of this answer, replacing what they have seen of a broken one, and retries until
+    /// the store accepts it. The `last` time, the rest is recorded with the answer itself.
     async fn put_on_record(&mut self, last: bool) -> Result<(), Stale> {
         let mut patience = Patience::default();
         loop {
@@ -643,8 +639,8 @@ impl<'a> Writer<'a> {
         })
     }
 
-    /// The state, if the turn is still wanted. It is loaded where somebody else's request was abandoned half way,
-    /// which is no reason to ask the model again.
+    /// The state, if the turn is still wanted. It is loaded again after another caller's request was abandoned half
+    /// way, which is no reason to ask the model again.
     async fn current(&self, guard: &mut LiveState) -> Option<Arc<State>> {
         let state = self.inner.load(self.live, guard).await.ok()?;
         state.is_in(self.turn).then_some(state)

@@ -1,4 +1,4 @@
-//! Following a session: a replay from the journal, then live, without a gap or a repeat (spec W2, R7).
+//! Subscribing to a session: a replay from the journal, then live, without a gap or a repeat (spec W2, R7).
 
 use std::{collections::VecDeque, io, sync::Arc};
 
@@ -38,19 +38,19 @@ impl Frame {
     }
 }
 
-/// What followers of a session are told.
+/// What followers of a session receive.
 #[derive(Clone, Debug)]
 pub(crate) enum Told {
     /// An event of the session's own conversation.
     Frame(Frame),
-    /// An entry, to those who follow nested runs too.
+    /// An entry, for those who also follow nested runs.
     Entry(Arc<Entry>),
-    /// What the model of this nested run writes, to those who follow nested runs too. No record holds it yet.
+    /// What the model of this nested run is writing, for those who also follow nested runs. No record holds it yet.
     Written(u32, Written),
 }
 
 impl Told {
-    /// About how much room it takes.
+    /// About how much memory it takes.
     pub(super) fn bytes(&self) -> usize {
         match self {
             Told::Frame(frame) => frame.json.len(),
@@ -84,7 +84,7 @@ impl io::Write for Count {
 /// What a model writes in a nested run.
 #[derive(Clone, Debug)]
 pub(crate) enum Written {
-    /// An answer; what was written of one before that is not on record is void.
+    /// An answer; what was written of an earlier one that is not on record is void.
     Begins,
     /// More text.
     Text(String),
@@ -95,7 +95,7 @@ pub(crate) enum Written {
 }
 
 impl Written {
-    /// More of a block that is being written; `None` if it is not to be shown until it is complete.
+    /// More of a block that is being written; `None` if it is shown only when complete.
     pub(super) fn more(open: &Block, more: &str) -> Option<Written> {
         let more = more.to_owned();
         expand::is_streamed(open).then(|| match open {
@@ -106,9 +106,9 @@ impl Written {
     }
 }
 
-/// A session's events, in order, from a point on.
+/// A session's events, in order, from a given point on.
 ///
-/// Memory is bounded: a follower that falls behind is brought up to date from the journal.
+/// Memory is bounded: a follower that falls behind catches up from the journal.
 pub struct Subscription {
     inner: Arc<Inner>,
     live: LiveRef,
@@ -119,37 +119,37 @@ pub struct Subscription {
     entries: Option<Entries>,
     /// The last `seq` given.
     seq: u64,
-    /// Fell behind: brought up to date from the journal before anything else is given.
+    /// Fell behind: catches up from the journal before anything else is given.
     behind: bool,
-    /// Something is ready that rests on what may not be on the disk yet.
+    /// Something is ready that depends on what may not be on disk yet.
     unreleased: bool,
 }
 
 /// How far the entries are given.
 struct Entries {
     pos: u64,
-    /// While somebody has it, followers are told of entries.
+    /// While this is held, followers receive entries.
     _wanted: Arc<()>,
 }
 
 /// A block that is begun.
 pub(super) struct Begun {
     pub(super) start: Frame,
-    /// What is written in it so far.
+    /// Its content so far.
     pub(super) written: Option<Frame>,
 }
 
-/// What is still to come from the journal before the live events.
+/// What is still to be replayed from the journal before the live events.
 struct Replay {
     /// Give what came after this `seq`.
     after: u64,
-    /// The position given so far; `None` before the place of `after` is found.
+    /// The position given so far; `None` before the position of `after` is found.
     pos: Option<u64>,
     /// The last position to give.
     until: u64,
-    /// What is read and not given.
+    /// What has been read but not given.
     page: VecDeque<Arc<Entry>>,
-    /// The block that was begun when the subscription was.
+    /// The block that was open when the subscription began.
     begun: Option<Begun>,
 }
 
@@ -197,11 +197,11 @@ impl Subscription {
         &self.live.session_id
     }
 
-    /// The next event, once what it tells of is on the disk: its `seq` names nothing else, whatever happens. Dropping the future
+    /// The next event, once its entry is on disk: its `seq` names nothing else, whatever happens. Dropping the future
     /// loses nothing.
     ///
     /// # Errors
-    /// `store_unavailable` if the journal cannot be read; call it again to try again.
+    /// `store_unavailable` if the journal cannot be read; call again to retry.
     /// `session_deleted` if it was deleted, `store_closed` if its store is closed.
     pub async fn next(&mut self) -> Result<Frame, Refusal> {
         loop {
@@ -216,8 +216,8 @@ impl Subscription {
         }
     }
 
-    /// Gives the entries too from now on, and what is written in nested runs: see [`Subscription::next_told`]. The state
-    /// that the first of them follows.
+    /// Gives the entries too from now on, and what is written in nested runs: see [`Subscription::next_told`]. Returns
+    /// the state that the first of them follows.
     pub(crate) async fn with_entries(&mut self) -> Result<Arc<State>, Refusal> {
         let mut guard = self.live.lock().await;
         let state = self.inner.load(&self.live, &mut guard).await?;
@@ -225,8 +225,8 @@ impl Subscription {
         Ok(state)
     }
 
-    /// Like [`Subscription::next`], with all that is told, and at once: for the program that runs the session, which a power cut
-    /// ends too. What nested runs write is lost to a follower that falls behind; entries are not.
+    /// Like [`Subscription::next`], with everything, and at once: for the program that runs the session, which a power
+    /// cut ends too. A follower that falls behind loses what nested runs write, but no entries.
     pub(crate) async fn next_told(&mut self) -> Result<Told, Refusal> {
         loop {
             self.make_ready().await?;
@@ -247,7 +247,7 @@ impl Subscription {
     /// Waits until there is something to give.
     async fn make_ready(&mut self) -> Result<(), Refusal> {
         while self.ready.is_empty() {
-            // Whatever comes may have been stored just now.
+            // Anything received may have been stored just now.
             self.unreleased = true;
             if self.replay.is_some() {
                 self.replay_one().await?;
@@ -262,7 +262,7 @@ impl Subscription {
                 Err(Missed::Behind) => self.behind = true,
                 Err(Missed::Gone) => return Err(self.inner.no_more_events()),
             }
-            // What has no `seq` is on no record.
+            // Events without a `seq` are not on record.
             let on_record = |told: &Told| matches!(told, Told::Frame(Frame { seq: Some(_), .. }));
             self.unreleased = self.ready.iter().any(on_record);
         }
@@ -291,7 +291,7 @@ impl Subscription {
         Ok(())
     }
 
-    /// Gives the next entry of the journal, no more at a time: whoever is slow has little waiting here.
+    /// Gives one entry of the journal at a time: a slow follower has little queued here.
     async fn replay_one(&mut self) -> Result<(), Refusal> {
         let Some(replay) = &self.replay else { return Ok(()) };
         let (after, until) = (replay.after, replay.until);

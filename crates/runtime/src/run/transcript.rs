@@ -1,10 +1,10 @@
-//! The conversation of a session, when a model asks for it: what is [kept](super::conversations) of it, and what the journal
-//! has since.
+//! The conversation of a session, when a model asks for it: the [cached](super::conversations) part, and what the
+//! journal has since.
 //!
-//! What a provider makes of an image is known only when it refuses it ([`Shown`]), and its error does not say reliably
-//! which image it was, or that it was one. So every refusal that does not pass by itself is tried again with fewer
-//! images, on no provider's error text. That costs two requests that are refused at once, once in a turn. An outage is
-//! no reason to leave images out: an answer that has not looked at what was shown must not seem to have.
+//! Whether a provider accepts an image is known only when it refuses it ([`Shown`]), and its error does not say
+//! reliably which image it was, or that it was one. So every permanent refusal is retried with fewer images, without
+//! relying on any provider's error text. That costs two requests that are refused at once, once in a turn. An outage is
+//! no reason to leave images out: an answer must not seem based on images that the model has not seen.
 
 use std::sync::Arc;
 
@@ -42,12 +42,12 @@ pub(super) struct JournalTranscript {
     until: u64,
     /// The agent whose model reads it.
     agent: Arc<str>,
-    /// The calls of which the model's provider is told that it may make them.
+    /// The calls that the model's provider is told it may make.
     released: Vec<u32>,
 }
 
 impl JournalTranscript {
-    /// The conversation of a session's run as it stands; 0 is the session's own.
+    /// The current conversation of a session's run; 0 is the session's own.
     pub(super) fn of(inner: &Arc<Inner>, state: &State, run: u32) -> JournalTranscript {
         JournalTranscript {
             inner: inner.clone(),
@@ -61,12 +61,12 @@ impl JournalTranscript {
         }
     }
 
-    /// The same, in which the provider is told that it may make these calls.
+    /// The same, telling the provider that it may make these calls.
     pub(super) fn releasing(self, released: Vec<u32>) -> JournalTranscript {
         JournalTranscript { released, ..self }
     }
 
-    /// The calls of the latest answer that the provider makes and that are approved, without those of which it was told before.
+    /// The approved calls of the latest answer that the provider makes, without those it was told of before.
     pub(super) async fn approved(&self) -> Result<Vec<u32>, ModelError> {
         let of_conversation = |conversation: &Conversation| {
             conversation.clone().approved(|tool| self.inner.agents.is_hosted(&self.agent, tool))
@@ -74,13 +74,13 @@ impl JournalTranscript {
         self.of_conversation(of_conversation).await
     }
 
-    /// The conversation without the bytes of its images, folded anew: it is made shorter once in many turns.
+    /// The conversation without image bytes, folded anew: it is compressed once in many turns.
     pub(super) async fn without_image_bytes(&self) -> Result<Conversation, ModelError> {
         let folded = self.extended(self.begin().await?, Conversation::forget_image_bytes).await?;
         Ok(folded.conversation)
     }
 
-    /// What `make` makes of the conversation, which is kept for the next time.
+    /// Applies `make` to the conversation, which is cached for the next time.
     async fn of_conversation<T>(&self, make: impl FnOnce(&Conversation) -> T + Send) -> Result<T, ModelError> {
         let key = (self.session_id.clone(), self.run());
         let (kept, ticket) = self.inner.conversations.take(&key);
@@ -95,7 +95,7 @@ impl JournalTranscript {
         Ok(made)
     }
 
-    /// Where the fold begins: at the newest compression, what it covers is not even read.
+    /// Where the fold begins: at the newest compression; what that covers is not even read.
     async fn begin(&self) -> Result<Folded, ModelError> {
         if let Some(nested) = &self.nested {
             let conversation = Conversation::nested(self.locale, nested);
@@ -115,8 +115,8 @@ impl JournalTranscript {
         Ok(Folded { conversation: Conversation::new(), until: 0, began: 0 })
     }
 
-    /// Folds the appends that follow. `so_far` sees what there is of it from time to time, so that it need not have all images at
-    /// once.
+    /// Folds the appends that follow. `so_far` gets the partial result from time to time, so that it need not have all
+    /// images at once.
     async fn extended(
         &self,
         mut folded: Folded,
@@ -138,7 +138,7 @@ impl JournalTranscript {
         self.nested.as_ref().map_or(0, |nested| nested.call)
     }
 
-    /// The newest thing that `find` finds, looking back from the end.
+    /// The newest match of `find`, looking back from the end.
     async fn newest(&self, find: impl Fn(&Record) -> Option<String> + Send + Sync) -> Result<String, ModelError> {
         let mut end = self.until;
         // What no model reads any more is not found either.
@@ -161,7 +161,7 @@ impl JournalTranscript {
     }
 }
 
-/// Nothing was sent then.
+/// A failure before anything was sent.
 fn failed(error: impl std::fmt::Display) -> ModelError {
     ModelError { refused: true, ..ModelError::transient(format!("the conversation could not be read: {error}")) }
 }
@@ -191,11 +191,11 @@ impl JournalTranscript {
     }
 }
 
-/// How many of the images of a conversation a model is shown, of those that it takes.
+/// How many images of a conversation a model is shown, of those that it takes.
 ///
-/// A provider refuses a request for an image: its address has expired, its bytes are broken after a right beginning, it has too
-/// many pixels for this model. Nobody here can know that before, and every later request has it too. So where one is refused, and
-/// for no reason that passes, it is sent again with fewer.
+/// A provider refuses a request because of an image: its address has expired, its bytes are broken after a valid
+/// beginning, it has too many pixels for this model. That cannot be known in advance, and every later request has the
+/// image too. So a permanently refused request is sent again with fewer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Shown {
     /// All.
@@ -223,9 +223,10 @@ impl Shown {
     }
 }
 
-/// A conversation as a model can read it. Where an image is not for it, since it was accepted for another model (before a handoff,
-/// in the past of a fork, under an older configuration) or its provider may have refused it, there is a note: better than a
-/// provider's error, which would end every turn from here on, and better than nothing, which would hide that something is missing.
+/// A conversation as a model can read it. An image that the model does not get, since it was accepted for another model
+/// (before a handoff, in the past of a fork, under an older configuration) or its provider may have refused it, is
+/// replaced by a note: better than a provider's error, which would end every turn from here on, and better than
+/// nothing, which would hide that something is missing.
 pub(super) struct ReadBy {
     pub(super) takes: TakesImages,
     pub(super) shown: Shown,

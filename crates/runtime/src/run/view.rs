@@ -1,4 +1,4 @@
-//! What can be read: sessions, the inbox of approvals, state, agents.
+//! Reading: sessions, the inbox of approvals, state, agents.
 
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ use crate::store::{
 
 /// The role that may read the audit log.
 pub(crate) const AUDITOR: &str = "auditor";
-/// How many entries are read at once when what was said about an interruption is looked for.
+/// How many entries are read at once to find updates of an interruption.
 const UPDATES_PAGE: usize = 16;
 /// How many entries are read from the store at once.
 pub(crate) const READ_PAGE: usize = 512;
@@ -54,7 +54,7 @@ pub struct SessionView {
     pub session_id: Arc<str>,
     /// The agent that answers.
     pub agent: Arc<str>,
-    /// Who it belongs to.
+    /// Its owner.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub subject: Option<Arc<str>>,
     /// The beginning of its first message.
@@ -66,21 +66,21 @@ pub struct SessionView {
     pub created_at: String,
     /// When it last changed (RFC 3339).
     pub updated_at: String,
-    /// The approval keys that wait.
+    /// The pending approval keys.
     pub pending: Vec<String>,
-    /// Whose past it has, if it is a fork. Not in lists.
+    /// The session whose past it has, if it is a fork. Not in lists.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub forked_from: Option<ForkedFrom>,
-    /// Why its turn does not go on by itself, if it does not: a message, a decision or a cancel lets it. Not in lists.
+    /// Why its turn is on hold, if it is: a message, a decision or a cancel lets it continue. Not in lists.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub held: Option<Held>,
 }
 
-/// Why a turn does not go on by itself.
+/// Why a turn is on hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Held {
-    /// It was forked, and nobody has let it go on yet.
+    /// It was forked, and has not been continued yet.
     Fork,
     /// The server ended in the middle of it, several times in a row.
     Crashes,
@@ -108,54 +108,54 @@ impl SessionView {
     }
 }
 
-/// An interruption in the inbox: the block that asked, and how it ended.
+/// An interruption in the inbox: the block that asked, and its resolution.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct ApprovalView {
     /// The session.
     pub session_id: Arc<str>,
     /// `waiting` or `resolved`.
     pub status: ApprovalStatus,
-    /// What was asked.
+    /// The request.
     #[serde(flatten)]
     pub request: Request,
-    /// When it was asked (RFC 3339).
+    /// When it was requested (RFC 3339).
     pub created_at: String,
-    /// What was said and changed about it while it waited, oldest first.
+    /// Comments and changes while it was pending, oldest first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub updates: Vec<UpdateView>,
-    /// How it ended.
+    /// How it was resolved.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resolution: Option<Resolution>,
-    /// When it ended (RFC 3339).
+    /// When it was resolved (RFC 3339).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resolved_at: Option<String>,
-    /// Who ended it.
+    /// Who resolved it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub by: Option<Arc<str>>,
-    /// What was decided, or answered.
+    /// The decisions or answers.
     #[serde(flatten)]
     #[schemars(with = "ReplyMembers")]
     pub reply: Option<ReplyView>,
 }
 
-/// Something that was said or changed about an interruption while it waited.
+/// A comment on a pending interruption, or a change of it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct UpdateView {
     /// What.
     #[serde(flatten)]
     pub update: ApprovalUpdate,
-    /// Who, if it was somebody.
+    /// Who, if a person.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub by: Option<Arc<str>>,
     /// When (RFC 3339).
     pub at: String,
 }
 
-/// What a person said to an interruption.
+/// A person's reply to an interruption.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ReplyView {
-    /// To actions, one for each; to questions that were declined, one reject.
+    /// To actions, one for each; to declined questions, one reject.
     Decisions(Vec<Decision>),
     /// To questions.
     Answers(Answers),
@@ -163,11 +163,11 @@ pub enum ReplyView {
     Resume(#[schemars(with = "Value")] Raw),
 }
 
-/// How a [`ReplyView`] is written, if there is one: at most one of these.
+/// The JSON form of a [`ReplyView`], if there is one: at most one of these.
 #[derive(JsonSchema)]
 #[expect(dead_code, reason = "only its schema is used")]
 struct ReplyMembers {
-    /// To actions, one for each; to questions that were declined, one reject.
+    /// To actions, one for each; to declined questions, one reject.
     #[serde(skip_serializing_if = "Option::is_none")]
     decisions: Option<Vec<Decision>>,
     /// To questions.
@@ -179,13 +179,13 @@ struct ReplyMembers {
     resume: Option<Raw>,
 }
 
-/// Whether an interruption waits.
+/// Whether an interruption is pending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, serde::Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ApprovalStatus {
-    /// It waits.
+    /// It is pending.
     Waiting,
-    /// It is over.
+    /// It is resolved.
     Resolved,
 }
 
@@ -198,13 +198,13 @@ pub struct ApprovalQuery {
     pub role: Option<String>,
     /// The agent that asks.
     pub agent: Option<String>,
-    /// A tool it asks about.
+    /// A tool that it asks about.
     pub tool: Option<String>,
     /// The session.
     pub session_id: Option<String>,
-    /// The end of the page before.
+    /// The end of the previous page.
     pub cursor: Option<String>,
-    /// Rows a page.
+    /// Rows per page.
     pub limit: usize,
 }
 
@@ -218,7 +218,7 @@ pub struct AgentView {
     pub description: Option<Arc<str>>,
     /// The configured name of its model.
     pub model: Arc<str>,
-    /// Whether its model takes images: a message with one is refused if not.
+    /// Whether its model takes images: if not, a message with one is refused.
     pub takes_images: bool,
     /// Its tools.
     pub tools: Vec<Arc<str>>,
@@ -226,7 +226,7 @@ pub struct AgentView {
     pub max_turns: u32,
 }
 
-/// The state of a session, for programs and people who look inside.
+/// The state of a session, for inspection.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct StateView {
     /// The session.
@@ -234,7 +234,7 @@ pub struct StateView {
     pub session: SessionView,
     /// The language of the server's own texts.
     pub locale: Locale,
-    /// The node it stands at: of the agent's loop, or of a graph; several are separated by `, `.
+    /// The node it is at: of the agent's loop, or of a graph; several are separated by `, `.
     pub node: String,
     /// The `seq` of the last event.
     pub seq: u64,
@@ -244,12 +244,12 @@ pub struct StateView {
     pub turn_calls: u32,
     /// Tokens so far.
     pub usage: Usage,
-    /// What waits.
+    /// The pending interruptions.
     pub interruptions: Vec<Request>,
-    /// The agent's list of todos.
+    /// The agent's to-do list.
     pub todos: Vec<Todo>,
-    /// The state of the graph that the session runs, as JSON, with all rounds that are over. Absent for agents' sessions,
-    /// and where the program does not have the graph.
+    /// The state of the graph that the session runs, as JSON, with all finished rounds. Absent for agents' sessions,
+    /// and if the program does not have the graph.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Value")]
     pub values: Option<Raw>,
@@ -305,7 +305,7 @@ impl Runtime {
     /// `session_not_found`, `too_busy`, `store_unavailable`.
     pub async fn state(&self, by: &Principal, session_id: &str) -> Result<StateView, Refusal> {
         let state = self.read_state(by, session_id).await?;
-        // That of a graph is folded from its journal.
+        // A graph's state is folded from its journal.
         let graph = state.run.as_ref().is_some_and(|run| !run.agent_loop);
         let _turn = if graph { Some(self.inner.heavy.turn(by).await?) } else { None };
         Ok(StateView { values: self.inner.graph_values(&state).await?, ..StateView::of(&state) })
@@ -362,7 +362,7 @@ impl Runtime {
         let paged = self.inner.store.interruptions(filter, page).await.map_err(store_refusal)?;
         let mut rows = Vec::with_capacity(paged.rows.len());
         for row in &paged.rows {
-            // A session deleted since the page was read is no error of the page.
+            // A session deleted since the page was read does not fail the page.
             rows.extend(self.inner.approval_view(row).await?);
         }
         self.inner.released().await?;
@@ -389,8 +389,8 @@ impl Runtime {
         view.ok_or_else(not_found)
     }
 
-    /// Deletes a session: what runs is stopped, and everything of it is gone, also its standing rules. Where some are
-    /// for other sessions too only a person may: it would revoke them.
+    /// Deletes a session: running work is stopped, and all of its data is removed, also its standing rules. If some of
+    /// them apply to other sessions too, only a person may delete it: that revokes them.
     ///
     /// # Errors
     /// `session_not_found`, `forbidden`, `store_unavailable`.
@@ -413,7 +413,7 @@ impl Runtime {
         Ok(())
     }
 
-    /// Whether a rule that was made in the session stands for others too.
+    /// Whether a rule made in the session also applies to others.
     async fn stands_elsewhere(&self, session_id: &str) -> Result<bool, Refusal> {
         let filter = RuleFilter {
             standing: Some(true),
@@ -426,8 +426,8 @@ impl Runtime {
         Ok(!rules.rows.is_empty())
     }
 
-    /// Records of the audit log with numbers after `after`, in order: all for who may do everything, those of its
-    /// tenant for who holds the role `auditor` (spec R8). Where there are no tenants those are all.
+    /// Records of the audit log with numbers after `after`, in order: all for a trusted principal, those of its tenant
+    /// for one with the role `auditor` (spec R8). Without tenants those are all.
     ///
     /// # Errors
     /// `forbidden`, `store_unavailable`.
@@ -445,7 +445,7 @@ impl Runtime {
         Ok(records)
     }
 
-    /// Whether the store is open: it was not closed after an error of its disk. Nothing is read or written for that.
+    /// Whether the store is open: not closed after a disk error. Nothing is read or written to check.
     ///
     /// # Errors
     /// `store_closed`.
@@ -468,7 +468,7 @@ impl Runtime {
 }
 
 impl Inner {
-    /// The state of a session for somebody outside.
+    /// The state of a session for a client.
     pub(super) async fn read_state(self: &Arc<Self>, by: &Principal, session_id: &str) -> Result<Arc<State>, Refusal> {
         check_session_id(session_id)?;
         let live = self.live(&Arc::from(session_id));
@@ -522,8 +522,8 @@ impl Inner {
         }))
     }
 
-    /// What was asked, of those whose it is by now, and what was said about it since. Little else happens in a session that
-    /// waits, so it is near; messages that were queued meanwhile may be long.
+    /// The request, its current reviewers, and its updates. Little else happens in a paused session, so they are near;
+    /// messages queued meanwhile may be long.
     async fn asked(&self, row: &InterruptionRow) -> Result<Option<(Arc<Interrupted>, Vec<UpdateView>)>, Refusal> {
         let (mut asked, mut updates): (Option<Arc<Interrupted>>, _) = (None, Vec::new());
         let end = row.resolved_pos.unwrap_or(u64::MAX);
@@ -557,7 +557,7 @@ impl Inner {
         }
     }
 
-    /// Who ended an interruption, and with what.
+    /// Who resolved an interruption, and how.
     async fn ended_by(&self, row: &InterruptionRow) -> Result<(Option<Arc<str>>, Option<ReplyView>), Refusal> {
         let Some(pos) = row.resolved_pos else { return Ok((None, None)) };
         let entry = self.entry(&row.session_id, pos).await?;
@@ -577,7 +577,7 @@ impl Inner {
         Ok(end.unwrap_or_default())
     }
 
-    /// Who was first (spec W5: `details: {resolution, decisions | answers, by, at}`).
+    /// Who resolved it first (spec W5: `details: {resolution, decisions | answers, by, at}`).
     pub(crate) async fn resolved_refusal(&self, row: &InterruptionRow) -> Result<Refusal, Refusal> {
         let (by, reply) = self.ended_by(row).await?;
         let mut details = json!({ "resolution": row.resolution, "by": by, "at": row.resolved_at.map(rfc3339) });
@@ -591,7 +591,7 @@ impl Inner {
         Ok(Refusal::new(Code::ApprovalAlreadyResolved, format!("{key:?} is already resolved")).with_details(details))
     }
 
-    /// The blocks of the answer at `pos` that were put on record before it. Other records may stand between.
+    /// The blocks of the answer at `pos` that were recorded before it. Other records may lie between.
     async fn shown_before(&self, session_id: &str, pos: u64, shown: u32) -> Result<Vec<Block>, Refusal> {
         let wanted = usize::try_from(shown).unwrap_or(usize::MAX);
         let (mut blocks, mut end) = (Vec::new(), pos.saturating_sub(1));
@@ -612,7 +612,7 @@ impl Inner {
         Ok(blocks.split_off(blocks.len().saturating_sub(wanted)))
     }
 
-    /// Gives the entries after `from` up to `end` to `take`, in order, and never has more than a page of them.
+    /// Passes the entries after `from` up to `end` to `take`, in order, and never holds more than a page of them.
     pub(super) async fn read_between(
         &self,
         session_id: &str,
@@ -630,9 +630,9 @@ impl Inner {
         Ok(())
     }
 
-    /// Where the session stands, with the text of its latest answer.
+    /// The outcome of a session, with the text of its latest answer.
     ///
-    /// `answer` is the entry of the latest answer, if the caller has it at hand.
+    /// `answer` is the entry of the latest answer, if the caller has it.
     pub(crate) async fn outcome(&self, state: &State, answer: Option<Arc<Entry>>) -> Result<Outcome, Refusal> {
         let mut text = String::new();
         if let Some(output) = &state.output {

@@ -1,16 +1,16 @@
-//! Waypoints: how a session stood on its way, kept now and then, so that its past is folded from the nearest of them and
-//! not from its first append.
+//! Waypoints: states of a session saved along its journal, so that its past is folded from the nearest of them and not
+//! from its first append.
 //!
-//! They are a cache. One is kept when appends have come to another megabyte, and whoever goes through a journal where there
-//! are none, that of a fork for one, leaves them behind. One that cannot be read, or that is not as it was written, is passed
-//! by, and one of another [`FOLD_VERSION`] is not even found.
+//! They are a cache. One is saved for each further megabyte of appends, and walking a journal without any, such as a
+//! fork's, saves them too. One that cannot be read, or that has changed since it was written, is skipped, and one of
+//! another [`FOLD_VERSION`] is not even found.
 //!
 //! An old state is folded from the nearest waypoint before it: about a megabyte, however long the session is. One is
-//! kept only where it has at most a quarter of the bytes that it saves reading, and no more than a page of appends, so
+//! saved only if it has at most a quarter of the bytes that it saves reading, and no more than a page of appends, so
 //! all of them stay small beside their journal. Its digest covers itself, its session, its position and the version of
-//! folding (raised whenever folding changes), so a damaged or misplaced one is never believed, encrypted store or not.
-//! That is no protection from who can write the file, and who could write other records too. An append does not wait
-//! for its waypoint: nothing is awaited between a commit and its effects.
+//! folding (raised whenever folding changes), so a damaged or misplaced one is never used, encrypted store or not. That
+//! does not protect against a writer of the file, who could forge other records too. An append does not wait for its
+//! waypoint: nothing is awaited between a commit and its effects.
 
 use std::{io, sync::Arc};
 
@@ -34,20 +34,20 @@ use crate::store::{Store, StoreError, Waypoint};
 
 /// Bytes of records, as a state counts them, from one waypoint to the next.
 const STRETCH: u64 = 1024 * 1024;
-/// A waypoint has at most this part of the records since the one before, so that all of them are small beside a journal.
+/// A waypoint has at most this part of the records since the previous one, so that all of them are small beside a
+/// journal.
 const SHARE: u64 = 4;
-/// None is larger than a page of records, however long the way was.
+/// None is larger than a page of records, however far the previous one is.
 const LARGEST: usize = READ_BYTES;
-/// The digits of a digest.
 const DIGEST: usize = 64;
 
-/// The most that a waypoint may have `since` bytes after the one before.
+/// The maximum size of a waypoint `since` bytes after the previous one.
 fn most(since: u64) -> usize {
     usize::try_from(since / SHARE).map_or(LARGEST, |most| most.min(LARGEST))
 }
 
-/// What a text must have so that it is taken for what was written of this session at this position. A store that is not
-/// encrypted does not notice by itself that a text was changed, or stands elsewhere.
+/// The digest that binds a text to this session and position. A store without encryption does not notice by itself that
+/// a text was changed or moved.
 fn digest(session_id: &str, pos: u64, state: &str) -> String {
     let mut hash = Sha256::new();
     hash.update(FOLD_VERSION.to_be_bytes());
@@ -58,7 +58,7 @@ fn digest(session_id: &str, pos: u64, state: &str) -> String {
     audit::hex(&hash.finalize())
 }
 
-/// A waypoint of a session: the digest, and the state. `None` if that has more bytes than it may.
+/// A waypoint of a session: the digest, and the state. `None` if that exceeds `most` bytes.
 fn write(session_id: &str, state: &State, most: usize) -> Option<Waypoint> {
     let mut written = Bounded { bytes: Vec::new(), most };
     serde_json::to_writer(&mut written, state).ok()?;
@@ -82,7 +82,7 @@ fn read(session_id: &str, waypoint: &Waypoint) -> Option<State> {
     (state.pos == waypoint.pos).then_some(state)
 }
 
-/// Takes so many bytes, and then fails: what would be thrown away for its size is not made to its end.
+/// Accepts so many bytes, and then fails: a waypoint that is too large is not serialised to its end.
 struct Bounded {
     bytes: Vec<u8>,
     most: usize,
@@ -102,17 +102,16 @@ impl io::Write for Bounded {
     }
 }
 
-/// Whether a session has come to another stretch.
+/// Whether a session has completed another stretch.
 pub(super) fn passed(before: &State, after: &State) -> bool {
     before.bytes / STRETCH != after.bytes / STRETCH
 }
 
-/// A way through the journal of a session, page by page, from a waypoint on.
+/// A walk through the journal of a session, page by page, from a waypoint on.
 pub(super) struct Walk<'a> {
     inner: &'a Inner,
     session_id: &'a Arc<str>,
     at: State,
-    /// Where it began.
     begin: u64,
     /// The bytes of records up to the last waypoint, and from there to the next.
     kept: u64,
@@ -120,7 +119,7 @@ pub(super) struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    /// From the last waypoint before `pos`, or from the beginning; of a session whose records are those of `session_id`.
+    /// From the last waypoint before `pos`, or from the beginning; `session_id` is the session that has the records.
     pub(super) async fn before(
         inner: &'a Inner,
         session_id: &'a Arc<str>,
@@ -143,22 +142,20 @@ impl<'a> Walk<'a> {
         Ok(Walk { inner, session_id, at, begin, kept, stretch: STRETCH })
     }
 
-    /// Where it began.
     pub(super) fn begin(&self) -> u64 {
         self.begin
     }
 
-    /// How the session stood where the walk has come.
     pub(super) fn at(&self) -> &State {
         &self.at
     }
 
-    /// The same.
     pub(super) fn into_state(self) -> State {
         self.at
     }
 
-    /// Takes the next page up to `end`, and tells of each checkpoint. The last append of the page; `None` at the end.
+    /// Reads the next page up to `end`, and reports each checkpoint. Returns the last append of the page; `None` at the
+    /// end.
     pub(super) async fn on(
         &mut self,
         end: u64,
@@ -177,14 +174,14 @@ impl<'a> Walk<'a> {
             self.at.apply(entry);
             Checkpoint::of(&self.at, entry).into_iter().for_each(&mut found);
         }
-        // Where whoever asks wants to stop is no place for one: each would leave its own.
+        // No waypoint where the caller stops: each caller would leave its own.
         if page.last().is_some_and(|last| last.pos < end) {
             self.keep().await;
         }
         Ok(page.last().cloned())
     }
 
-    /// Leaves a waypoint here, if the last one is far.
+    /// Saves a waypoint here, if the last one is far.
     async fn keep(&mut self) {
         let since = self.at.bytes.saturating_sub(self.kept);
         if since < self.stretch {
@@ -202,14 +199,14 @@ impl<'a> Walk<'a> {
 
 async fn keep(store: &dyn Store, session_id: &str, waypoint: Waypoint) {
     if let Err(error) = store.keep_waypoint(session_id, waypoint).await {
-        // Whoever needs it goes a longer way.
+        // The next reader folds more.
         tracing::debug!("a waypoint of session {session_id} was not kept: {error}");
     }
 }
 
 impl Inner {
-    /// Has a waypoint kept of a session as it stands. Nobody waits for it: what was stored must have its effects, whatever
-    /// becomes of a cache. The store may be closed meanwhile.
+    /// Saves a waypoint of a session's current state. Nothing waits for it: what was stored must have its effects,
+    /// whether the cache works or not. The store may be closed meanwhile.
     pub(super) fn keep_waypoint(&self, state: Arc<State>) {
         let store = Arc::downgrade(&self.store);
         let Ok(threads) = self.threads.clone().map_or_else(Handle::try_current, Ok) else { return };

@@ -1,4 +1,4 @@
-//! What a driver carries out: models, tool calls and nodes at work.
+//! What a driver carries out: running models, tool calls and nodes.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -22,13 +22,12 @@ use crate::{
     tool::{AppContext, ToolError},
 };
 
-/// Something that is to be carried out.
 pub(super) struct Work {
-    /// The tool call that it is, if it is one.
+    /// The tool call, if it is one.
     pub(super) call: Option<u32>,
-    /// The call of another agent that it is done for, directly or by a call of its own; 0 if it is the session's own.
+    /// The call of another agent that it works for, directly or through a call of its own; 0 if it is the session's
+    /// own.
     pub(super) within: u32,
-    /// What does it.
     pub(super) work: BoxFuture<'static, Done>,
 }
 
@@ -39,17 +38,17 @@ impl Work {
     }
 }
 
-/// Runs work in tasks of its own: one that waits for the session's lock must not stop while the driver waits for it too.
+/// Runs work in separate tasks: one that waits for the session's lock must not stall while the driver waits for it too.
 #[derive(Default)]
 pub(super) struct Running {
-    /// Tool calls. They come to their end even if their turn fails.
+    /// Tool calls. They run to their end even if their turn fails.
     calls: JoinSet<Done>,
     numbers: BTreeSet<u32>,
-    /// Models, nodes of graphs, and what reaches for tools: they end with a turn that fails.
+    /// Models, nodes of graphs, and reaching tools' sources: a turn that fails ends them.
     pub(super) others: JoinSet<Done>,
     /// The agent runs whose models are being asked.
     asking: BTreeSet<u32>,
-    /// What is done for agents that work for another agent's call, by that call's number.
+    /// Work for agents that work for another agent's call, by that call's number.
     within: HashMap<u32, AbortHandle>,
 }
 
@@ -62,12 +61,11 @@ impl Running {
         self.calls.len() + self.others.len()
     }
 
-    /// The calls at work.
     pub(super) fn calls(&self) -> &BTreeSet<u32> {
         &self.numbers
     }
 
-    /// The model of this agent run is asked from now on; `false` if it is already.
+    /// Marks the model of this agent run as being asked; `false` if it already is.
     pub(super) fn asks(&mut self, run: u32) -> bool {
         self.asking.insert(run)
     }
@@ -94,7 +92,7 @@ impl Running {
         };
     }
 
-    /// Aborts what is done for a call that is over: an agent was stopped, with all of its work.
+    /// Aborts the work for a call that is over: an agent was stopped, with all of its work.
     pub(super) fn only_open(&mut self, state: &State) {
         let is_open = |call: u32| state.calls.iter().any(|open| open.call == call && open.phase != Phase::Finished);
         self.numbers.retain(|call| is_open(*call));
@@ -121,7 +119,7 @@ impl Running {
         self.asking.clear();
     }
 
-    /// Waits for the next end of something; `None` if nothing is at work.
+    /// Waits for the next one to end; `None` if nothing runs.
     pub(super) async fn next(&mut self) -> Option<Result<Done, JoinError>> {
         let done = tokio::select! {
             Some(done) = self.calls.join_next() => done,
@@ -131,7 +129,6 @@ impl Running {
         Some(done.inspect(|done| self.ended(done)))
     }
 
-    /// What has ended already.
     pub(super) fn try_next(&mut self) -> Option<Result<Done, JoinError>> {
         let done = self.calls.try_join_next().or_else(|| self.others.try_join_next())?;
         Some(done.inspect(|done| self.ended(done)))
@@ -139,7 +136,7 @@ impl Running {
 }
 
 impl Inner {
-    /// One attempt of a call, as something to be carried out.
+    /// One attempt of a call, as work.
     pub(super) fn call_work(
         self: &Arc<Self>,
         state: &State,
@@ -170,7 +167,7 @@ impl Inner {
         let run = async {
             let agent = self.agents.get(permit.agent());
             match agent.and_then(|agent| agent.tool(permit.tool())) {
-                // The tool may have changed while the call waited for a person.
+                // The tool may have changed while the call was pending.
                 Some(tool) if !tool.schema.check(permit.args()).is_empty() => {
                     (Err(ToolError::new(locale.text(Text::ArgsOutdated))), None)
                 }

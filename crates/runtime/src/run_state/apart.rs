@@ -1,7 +1,7 @@
-//! Records that are made on a state apart from its store, and are stored when the run continues.
+//! Records that are made on a state outside its store, and are stored when the run resumes.
 //!
-//! They are folded onto what the store has ([`onto`]), after its last entry was found to be the state's. A text that has
-//! another history of the same length is `Claimed`, and what it says was approved counts for nothing.
+//! They are folded onto the store's journal ([`onto`]), once its last entry was found to be the state's. A text with
+//! another history of the same length is `Claimed`, and its approvals have no effect.
 
 use std::sync::Arc;
 
@@ -23,12 +23,12 @@ impl RunState {
         self.entries.get(self.stored..).unwrap_or_default()
     }
 
-    /// The position at which its store stands.
+    /// The position of its store.
     pub(crate) fn stored_pos(&self) -> u64 {
         self.last_of(self.stored).map_or(0, |entry| entry.pos)
     }
 
-    /// The last one of the first so many entries.
+    /// The last of the first `count` entries.
     fn last_of(&self, count: usize) -> Option<&Arc<Entry>> {
         count.checked_sub(1).and_then(|last| self.entries.get(last))
     }
@@ -40,7 +40,7 @@ impl RunState {
         Ok(())
     }
 
-    /// Whether a store that ends at `pos` has what this state is of, and nothing after it: it was taken from there, or
+    /// Whether a store that ends at `pos` has this state's journal, and nothing after it: it was taken from there, or
     /// restored into it. Another history of the same length is another session.
     pub(crate) async fn is_at_end_of(&mut self, store: &dyn Store, pos: u64) -> Result<bool, RunStateError> {
         let counts = [self.stored, self.entries.len()];
@@ -56,23 +56,23 @@ impl RunState {
     }
 }
 
-/// Whether two entries are the same one. A text may have been laid out differently since, and its first entry may have
-/// other data of the application's.
+/// Whether two entries are the same one. A text may have been reformatted since, and its first entry may have other
+/// application data.
 fn is_same(one: &Entry, other: &Entry) -> bool {
     let records = |entry: &Entry| serde_json::to_string(&entry.records).unwrap_or_default();
     (one.pos, one.at, &one.cursor) == (other.pos, other.at, &other.cursor)
         && (one.pos == 1 || same_json(&records(one), &records(other)))
 }
 
-/// The first of the entries that nothing makes on a state apart from its store.
+/// The first of the entries that cannot be made on a state outside its store.
 pub(super) fn not_made_apart(entries: &[Arc<Entry>]) -> Option<&Arc<Entry>> {
     let is_not =
         |record: &Record| !matches!(record, Record::HandedOff(HandedOff { call: 0, .. }) | Record::RuleRevoked(_));
     entries.iter().find(|entry| entry.records.iter().any(is_not))
 }
 
-/// Entries that were made apart from a store, on the state that this has. `None`: they do not follow there. What a text
-/// says of the state before them counts for nothing.
+/// Entries that were made outside a store, as a transition of this state. `None`: they do not follow from it. What a
+/// text says about earlier states does not count.
 pub(crate) fn onto(state: &State, made: Vec<Arc<Entry>>) -> Option<Transition> {
     let mut after = state.clone();
     made.iter().try_for_each(|entry| after.append(entry)).ok()?;

@@ -1,12 +1,11 @@
-//! The entries of a state as they are written: without what follows from the entries before.
+//! The entries of a state as they are written: without what follows from earlier entries.
 //!
-//! A list in which stand, in order: whole numbers, with each of which an entry begins, the milliseconds that have passed since
-//! the one before (the first since 1970-01-01T00:00:00Z); its records; `"sN"`, the first attempt of call N was begun; `"gN"`,
-//! nobody needs to be asked about the N calls of the answer before. Where an entry stands in the event stream follows from the
-//! one before.
+//! A list of, in order: whole numbers, each of which starts an entry, the milliseconds since the previous one (the
+//! first since 1970-01-01T00:00:00Z); its records; `"sN"`, the first attempt of call N was started; `"gN"`, the N calls
+//! of the previous answer need no approval. An entry's position in the event stream follows from the previous one.
 //!
-//! There are lists, too: `["g", [N, gate], …]`, verdicts of which N after each other are the same; and what `repeats` says
-//! of what people are asked. So what is asked about is in the text once, as the model wrote it.
+//! There are also lists: `["g", [N, gate], …]`, verdicts, where each `gate` stands for N equal ones in a row; and what
+//! `repeats` defines for interruptions. So the content of a request is in the text once, as the model wrote it.
 
 use std::{fmt, sync::Arc};
 
@@ -28,7 +27,6 @@ use super::{
     repeats::{self, Before, Short},
 };
 
-/// Writes entries.
 pub(super) struct Compact<'a>(pub(super) &'a [Arc<Entry>]);
 
 impl Serialize for Compact<'_> {
@@ -60,22 +58,22 @@ impl Serialize for Compact<'_> {
     }
 }
 
-/// The entries of a text, read in one go. Where they stand in the event stream is left for the fold to say.
+/// The entries of a text, read in one pass. Their positions in the event stream are left to the fold.
 ///
-/// It does not say which entry is wrong; [`read`] does, which also takes times where a serde_json with `arbitrary_precision`
-/// does not say of a number that it is one.
+/// It does not say which entry is wrong; [`read`] does, which also accepts times if serde_json's `arbitrary_precision`
+/// hides that they are numbers.
 #[derive(Default)]
 pub(super) struct Entries {
     /// Those that are complete.
     list: Vec<Arc<Entry>>,
-    /// The time of the one that is not, and its records so far.
+    /// The time of the incomplete one, and its records so far.
     at: Millis,
     records: Vec<Record>,
     /// Whether it has begun.
     begun: bool,
 }
 
-/// Reads entries one by one, so that what is wrong has its place.
+/// Reads entries one by one, to give an error its position.
 pub(super) fn read(list: &[&RawValue]) -> Result<Vec<Arc<Entry>>, RunStateError> {
     let mut entries = Entries::default();
     for raw in list {
@@ -103,12 +101,11 @@ pub(super) fn read(list: &[&RawValue]) -> Result<Vec<Arc<Entry>>, RunStateError>
 }
 
 impl Entries {
-    /// The position of the entry that is read.
+    /// The position of the entry being read.
     fn next(&self) -> u64 {
         self.list.len() as u64 + 1
     }
 
-    /// All of them.
     pub(super) fn end(mut self) -> Result<Vec<Arc<Entry>>, &'static str> {
         self.complete()?;
         Ok(self.list)
@@ -119,7 +116,7 @@ impl Entries {
             if self.records.is_empty() {
                 return Err("nothing happens in it");
             }
-            // Most entries have one record: a list that grows makes room for four, each of them large.
+            // Most entries have one record: a list that grows allocates room for four, each of them large.
             let (pos, at, records) = (self.next(), self.at, self.records.drain(..).collect());
             self.list.push(Arc::new(Entry { pos, at, cursor: Cursor::default(), records }));
         }
@@ -175,7 +172,7 @@ impl<'de> Visitor<'de> for List {
     }
 }
 
-/// Reads what stands next in the list. A record goes to its place at once: it is large.
+/// Reads the next item of the list. A record goes to its place at once: it is large.
 struct Next<'a>(&'a mut Entries);
 
 impl<'de> DeserializeSeed<'de> for Next<'_> {
@@ -220,7 +217,7 @@ impl<'de> Visitor<'de> for Next<'_> {
 mod tests {
     use super::*;
 
-    /// What is read in one go is what is read entry by entry, and so is what is refused.
+    /// Reading in one pass and entry by entry accept and refuse the same texts.
     #[test]
     fn s17_both_ways_to_read_entries_read_the_same() {
         let both = |text: &str| {

@@ -1,11 +1,11 @@
-//! Decisions that are made on a state, and count when the run goes on (spec S6, S7, S8, S10).
+//! Decisions that are made on a state, and take effect when the run resumes (spec S6, S7, S8, S10).
 //!
-//! They are kept in the state, also in its text, and are applied together. What was not decided comes back.
+//! They are kept in the state, also in its text, and are applied together. Undecided requests come back.
 //!
-//! A decision is checked when it is made, against the arguments that are pending. A second, different one is refused
-//! until the first is retracted, so no order of calls turns a rejection into an execution. What nobody decided is
-//! deferred, whatever its tool lets a reviewer decide (`Reply::Staged`); a standing decision also covers what is
-//! pending already. Questions of tools, nodes and models are listed among the interruptions and answered on the state
+//! A decision is checked when it is made, against the pending arguments. A second, different one is refused until the
+//! first is retracted, so no order of calls turns a rejection into an execution. An undecided request is deferred,
+//! whatever its tool lets a reviewer decide (`Reply::Staged`); a standing decision also covers pending requests.
+//! Questions of tools, nodes and models are listed among the interruptions and answered on the state
 //! (`RunState::answer`), with their schema checked at once.
 
 use countersign_core::{
@@ -25,17 +25,16 @@ use serde_json::Value;
 use super::{RunState, finite};
 use crate::runner::interruption::Interruption;
 
-/// A decision that waits until the run goes on.
+/// A decision that takes effect when the run resumes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Staged {
-    /// The call's number.
     pub(crate) call: u32,
-    /// What was decided, with the digest of what was shown.
+    /// The decision, with the digest of what was shown.
     pub(crate) decision: Decision,
 }
 
 impl Staged {
-    /// Whether it was decided on this very request.
+    /// Whether it was made on this very request.
     fn is_of(&self, item: &Interruption) -> bool {
         self.call == item.call
             && self.decision.digest.as_deref() == Some(item.digest.as_str())
@@ -43,20 +42,19 @@ impl Staged {
     }
 }
 
-/// An answer that waits until the run goes on.
+/// An answer that takes effect when the run resumes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct StagedAnswer {
     /// The number of the interruption that asks.
     pub(crate) n: u32,
-    /// The answer.
     pub(crate) value: Raw,
 }
 
-/// Why a decision was not taken. The state is then as it was.
+/// Why a decision was refused. The state is then unchanged.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DecisionError {
-    /// No such call waits in this run.
+    /// No such call is pending in this run.
     #[error("no call {call_id:?} of the tool {tool:?} waits in this run")]
     Unknown {
         /// The call.
@@ -64,7 +62,7 @@ pub enum DecisionError {
         /// Its tool.
         tool: String,
     },
-    /// Several calls of this id wait, of different answers: take the one that is meant from [`RunState::interruptions`].
+    /// Several calls of this id are pending, of different answers: take the right one from [`RunState::interruptions`].
     #[error("several calls of the id {call_id:?} wait: take the one that is meant from RunState::interruptions")]
     Ambiguous {
         /// The id.
@@ -78,48 +76,49 @@ pub enum DecisionError {
         /// Its tool.
         tool: String,
     },
-    /// The call waits, but is asked about anew since this was shown: because of other arguments or another tool, at another
-    /// level, after a deferral, or since nobody knows whether it has run. [`RunState::interruptions`] has what waits now.
+    /// The call is pending, but was requested again since this was shown: because of other arguments or another tool,
+    /// at another level, after a deferral, or since its outcome is unknown. [`RunState::interruptions`] has the current
+    /// request.
     #[error("the call {call_id:?} is asked about anew since this was shown; decide on what waits now")]
     Stale {
         /// The call.
         call_id: String,
-        /// The [digest](Interruption::digest) of what waits.
+        /// The [digest](Interruption::digest) of the current request.
         digest: String,
     },
-    /// Something else was decided about this call before, and does not count yet: [`RunState::retract`] it first.
+    /// There is a different decision on this call, which has not taken effect: [`RunState::retract`] it first.
     #[error("the call {call_id:?} was decided otherwise before ({before}); retract that first")]
     Duplicate {
         /// The call.
         call_id: String,
-        /// What was decided.
+        /// The earlier decision.
         before: &'static str,
     },
-    /// Its tool does not let this be decided.
+    /// Its tool does not allow this decision.
     #[error("the tool {tool:?} does not allow {decision:?}; it allows {}", allowed.join(", "))]
     NotAllowed {
         /// The tool.
         tool: String,
-        /// What was decided.
+        /// The decision.
         decision: &'static str,
-        /// What may be.
+        /// The allowed ones.
         allowed: Vec<&'static str>,
     },
-    /// The new arguments are not ones of the tool.
+    /// The new arguments do not fit the tool.
     #[error("the new arguments of {tool:?} are not right: {}", errors.join("; "))]
     InvalidEdit {
         /// The tool.
         tool: String,
-        /// What is wrong, each with its place.
+        /// What is wrong, each with its path.
         errors: Vec<String>,
     },
-    /// It waits for an answer, not for a decision: [`RunState::answer`].
+    /// It needs an answer, not a decision: [`RunState::answer`].
     #[error("the call {call_id:?} asks something: answer it, there is nothing to decide")]
     NeedsAnswer {
         /// The call.
         call_id: String,
     },
-    /// The answer is none to what is asked.
+    /// The answer does not fit the question.
     #[error("the answer to the call {call_id:?} is not right: {error}")]
     InvalidAnswer {
         /// The call.
@@ -138,20 +137,20 @@ pub enum DecisionError {
 }
 
 impl RunState {
-    /// Lets the call run, with exactly the arguments that were shown. Of a call whose outcome is unknown
-    /// ([`Kind::InDoubt`]) it says that it runs once more; [`RunState::respond`] says that it ran.
+    /// Approves the call, with exactly the arguments that were shown. If the call's outcome is unknown
+    /// ([`Kind::InDoubt`]), it runs once more; [`RunState::respond`] records that it ran.
     ///
-    /// What is decided counts when the run goes on. What was left undecided comes back, with the deadline that it had. Where
-    /// several people must approve, all that is asked about together is decided together: until it is, what was decided is kept in
-    /// the state, and nothing of it runs ([`RunState::decided`] says what it is).
+    /// Decisions take effect when the run resumes. Undecided requests come back, with the same deadline. Where several
+    /// people must approve, the actions of a request are decided together: until all are, the decisions are kept in the
+    /// state, and none of the calls runs ([`RunState::decided`] returns them).
     ///
     /// # Errors
-    /// [`DecisionError`]; deciding the same twice is none.
+    /// [`DecisionError`]; repeating the same decision is no error.
     pub fn approve(&mut self, item: &Interruption) -> Result<(), DecisionError> {
         self.decide(item, Decision::approve())
     }
 
-    /// Lets the call run with other arguments, which must fit the tool's schema. The model is told what ran.
+    /// Approves the call with other arguments, which must fit the tool's schema. The model is told what ran.
     ///
     /// ```
     /// # use countersign::{Agent, model::scripted::Scripted, run, tool};
@@ -184,7 +183,7 @@ impl RunState {
         self.decide(item, Decision::edit(&*item.tool, args))
     }
 
-    /// Lets the call not run; the model is told so, in the run's words or by default.
+    /// Rejects the call; the model gets the run's message or the default one.
     ///
     /// # Errors
     /// [`DecisionError`]
@@ -192,7 +191,7 @@ impl RunState {
         self.decide(item, Decision::reject(None))
     }
 
-    /// Lets the call not run; the model is told this, also if it is empty.
+    /// Rejects the call; the model gets this message, even if it is empty.
     ///
     /// # Errors
     /// [`DecisionError`]
@@ -200,8 +199,8 @@ impl RunState {
         self.decide(item, Decision::reject(Some(message.into())))
     }
 
-    /// Lets the call not run; this is its result. Its tool must allow that: `allow(respond, …)`. Of a call whose outcome is
-    /// unknown it says that it ran, with this result.
+    /// Responds in the call's place: it does not run, and this is its result. Its tool must allow that: `allow(respond,
+    /// …)`. If the call's outcome is unknown, this records that it ran, with this result.
     ///
     /// # Errors
     /// [`DecisionError`]
@@ -209,8 +208,8 @@ impl RunState {
         self.decide(item, Decision::respond(output))
     }
 
-    /// Lets the call run, and every later call of this tool by this agent in this run, which nobody is asked about then. A
-    /// decision about one call counts more than this.
+    /// Approves the call, and every later call of this tool by this agent in this run, without asking again. A decision
+    /// on a single call takes precedence.
     ///
     /// # Errors
     /// [`DecisionError`]
@@ -218,7 +217,7 @@ impl RunState {
         self.decide(item, Decision::approve().always(Always::Session))
     }
 
-    /// Lets the call not run, nor any later call of this tool by this agent in this run; the model is told `message`, if
+    /// Rejects the call, and every later call of this tool by this agent in this run; the model gets `message`, if
     /// there is one, each time.
     ///
     /// # Errors
@@ -227,12 +226,12 @@ impl RunState {
         self.decide(item, Decision::reject(message).always(Always::Session))
     }
 
-    /// Answers what a call, or a node of a graph, asks: to questions ([`Kind::Question`]) an object, question text → answer; to
-    /// what has an [`Interruption::payload`], a value that fits [`Interruption::schema`] (spec Q3, S13, G3). It counts when the
-    /// run goes on.
+    /// Answers a question of a call, or of a graph's node: for [`Kind::Question`] an object, question text → answer;
+    /// for an [`Interruption::payload`], a value that fits [`Interruption::schema`] (spec Q3, S13, G3). It takes effect
+    /// when the run resumes.
     ///
     /// # Errors
-    /// [`DecisionError`]; the same answer twice is none.
+    /// [`DecisionError`]; repeating the same answer is no error.
     pub fn answer(&mut self, item: &Interruption, value: &impl Serialize) -> Result<(), DecisionError> {
         let call_id = || item.call_id.to_string();
         let wrong = |error: String| DecisionError::InvalidAnswer { call_id: call_id(), error };
@@ -255,13 +254,13 @@ impl RunState {
         }
     }
 
-    /// What asks, as it waits now.
+    /// The current request.
     fn asking(&self, item: &Interruption) -> Result<&Interrupted, DecisionError> {
         let session_id = &self.state.session_id;
         let open = self.state.open.iter().find(|open| approval_key(session_id, open.asked.n) == item.approval_key);
         let waits = open.and_then(|open| Some((open, open.asked.actions.iter().find(|a| a.call == item.call)?)));
         let Some((open, action)) = waits else {
-            // It may be asked something else by now.
+            // It may have another question by now.
             let mut actions = self.state.open.iter().flat_map(|open| &open.asked.actions);
             let now = actions.find(|action| action.call == item.call && action.tool_use_id == item.call_id);
             let (call_id, tool) = (item.call_id.to_string(), item.tool.to_string());
@@ -273,7 +272,7 @@ impl RunState {
         Ok(&open.asked)
     }
 
-    /// Takes a decision or an answer back that does not count yet. `false`: there was none.
+    /// Retracts a decision or an answer that has not taken effect. `false`: there was none.
     pub fn retract(&mut self, item: &Interruption) -> bool {
         let before = self.staged.len() + self.answers.len();
         self.staged.retain(|staged| !staged.is_of(item));
@@ -282,13 +281,13 @@ impl RunState {
         self.staged.len() + self.answers.len() < before
     }
 
-    /// What was decided about a call and does not count yet.
+    /// The decision on a call that has not taken effect.
     #[must_use]
     pub fn decided(&self, item: &Interruption) -> Option<DecisionType> {
         self.staged.iter().find(|staged| staged.is_of(item)).map(|staged| staged.decision.kind())
     }
 
-    /// Decides about a call: any [`Decision`].
+    /// Makes any [`Decision`] on a call.
     ///
     /// # Errors
     /// [`DecisionError`]
@@ -334,7 +333,7 @@ impl RunState {
         }
     }
 
-    /// What was decided for the rest of the run about the same tool of the same agent, if this says the opposite.
+    /// The decision for the rest of the run about the same tool of the same agent, if this one is its opposite.
     fn contradicts(&self, action: &Action, decision: &Decision) -> Option<&'static str> {
         let always = |decision: &Decision| *decision.reach() != Always::No;
         if !always(decision) {
@@ -350,7 +349,7 @@ impl RunState {
         Some(if other.decision.kind() == DecisionType::Approve { "always approve" } else { "always reject" })
     }
 
-    /// The action that an item is of, as it waits now.
+    /// The action of an item, as it is pending now.
     fn waiting(&self, item: &Interruption) -> Result<&Action, DecisionError> {
         let (call_id, tool) = (item.call_id.to_string(), item.tool.to_string());
         if item.session_id != self.state.session_id {
@@ -376,7 +375,7 @@ impl RunState {
     }
 }
 
-/// Whether an item is of this very request: shown once, it is of no other for ever (spec R11).
+/// Whether an item is of this very request: a digest names one request for ever (spec R11).
 fn is_of(item: &Interruption, open: &Open, action: &Action, session_id: &str) -> bool {
     approval_key(session_id, open.asked.n) == item.approval_key
         && *action.digest == *item.digest
@@ -388,7 +387,7 @@ fn stale(item: &Interruption, action: &Action) -> DecisionError {
     DecisionError::Stale { call_id: item.call_id.to_string(), digest: action.digest.to_string() }
 }
 
-/// What is wrong with an answer, each with its place. How it is sent over the wire is not said.
+/// What is wrong with an answer, each with its path, leaving out how it is sent over the wire.
 fn told(refusal: &Refusal) -> String {
     let message = refusal.message.trim_start_matches("resume: ");
     let errors = refusal.details.as_ref().and_then(|details| details["errors"].as_array());

@@ -1,4 +1,4 @@
-//! A state in a file, which is claimed by one process (spec S17).
+//! A state in a file, which one process claims (spec S17).
 
 use std::{
     fs::{self, File},
@@ -10,8 +10,8 @@ use super::{RunState, RunStateError};
 use countersign_store::owner_only;
 
 impl RunState {
-    /// Writes the state to a file, whole or not at all, and durably. What was there before is replaced. Only the file's owner can
-    /// read it, where there are such rights: it holds all that the session holds.
+    /// Writes the state to a file, whole or not at all, and durably. An existing file is replaced. Only the file's
+    /// owner can read it, where the system has permissions: it contains everything in the session.
     ///
     /// # Errors
     /// [`RunStateError::File`]
@@ -25,18 +25,18 @@ impl RunState {
                 .and_then(|()| file.sync_all())
                 .and_then(|()| fs::rename(&new, path));
             if stored.is_err() {
-                // The error that matters is the one there is.
+                // The first error matters more than this one.
                 let _ = fs::remove_file(&new);
             }
-            // The new name is durable once its folder is.
+            // The new name is durable once its folder is synced.
             stored.and_then(|()| sync(folder(path)))
         };
         written().map_err(|error| failed(path, &error))
     }
 
-    /// Takes the state out of a file: of any number of processes that try, one gets it, and all others are told so. The file
-    /// then has the name `PATH.claimed`: if its process dies, nothing is lost, and whoever is sure of that can give it its
-    /// name back.
+    /// Takes the state out of a file: of any number of processes that try, one gets it, and the others get an error.
+    /// The file is then named `PATH.claimed`: if its process dies, nothing is lost, and renaming it back makes it
+    /// available again.
     ///
     /// # Errors
     /// [`RunStateError::Claimed`], [`RunStateError::File`], and those of [`RunState::from_json`], in which case it stays
@@ -44,7 +44,7 @@ impl RunState {
     pub fn take(path: impl AsRef<Path>) -> Result<RunState, RunStateError> {
         let path = path.as_ref();
         let claimed = beside(path, "claimed");
-        // A name of its own first: two that claim one file one after the other must not take each other's.
+        // A unique name first: two processes that claim one file in turn must not take each other's.
         let own = beside(path, &format!("{}.claimed", uuid::Uuid::now_v7()));
         match fs::rename(path, &own) {
             Err(error) if error.kind() == io::ErrorKind::NotFound && is_claimed(path, &claimed) => {
@@ -60,7 +60,7 @@ impl RunState {
                 Ok(state)
             }
             Err(error) => {
-                // What another one has written there meanwhile stays.
+                // A file that another process has written there meanwhile stays.
                 if fs::hard_link(&own, path).is_ok() {
                     let _ = fs::remove_file(&own);
                 }
@@ -70,17 +70,16 @@ impl RunState {
     }
 }
 
-/// Whether somebody has claimed what stood there, or is about to have.
+/// Whether another process has claimed the file, or is about to.
 fn is_claimed(path: &Path, claimed: &Path) -> bool {
     let folder = folder(path);
     let begin = format!("{}.", path.file_name().unwrap_or_default().to_string_lossy());
     let name = |entry: fs::DirEntry| entry.file_name().to_string_lossy().into_owned();
     let names = fs::read_dir(folder).into_iter().flatten().flatten().map(name);
-    // In this order: what is not seen any more under its first name has its last one.
+    // In this order: a file that has lost its first name already has its last one.
     names.into_iter().any(|name| name.starts_with(&begin) && name.ends_with(".claimed")) || claimed.exists()
 }
 
-/// The folder that a file stands in.
 fn folder(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."))
 }
@@ -90,7 +89,7 @@ fn sync(folder: &Path) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }
 
-/// Elsewhere a folder cannot be opened like a file.
+/// On other systems a folder cannot be opened like a file.
 #[cfg(not(unix))]
 fn sync(_: &Path) -> io::Result<()> {
     Ok(())

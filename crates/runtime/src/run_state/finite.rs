@@ -1,10 +1,10 @@
-//! Numbers that JSON does not have. What writes JSON writes `null` in their place, which is another value.
+//! Numbers that JSON does not have. Serialisers write `null` for them, which is another value.
 
 use std::{error, fmt};
 
 use serde::{Serialize, Serializer, ser};
 
-/// Says where a value has a number that JSON does not have. What else is wrong with it is said when it is written.
+/// Finds a number in a value that JSON does not have. Other errors appear when the value is written.
 pub(super) fn check(value: &impl Serialize) -> Result<(), String> {
     match value.serialize(Finite) {
         Err(Wrong::Number { number, mut at }) => {
@@ -53,10 +53,10 @@ impl ser::Error for Wrong {
 
 type Looked = Result<(), Wrong>;
 
-/// Looks at a value, and writes nothing.
+/// Visits a value, and writes nothing.
 struct Finite;
 
-/// Where in a list or an object it looks.
+/// The current place in a list or an object.
 #[derive(Default)]
 struct Place {
     /// The variant of an enum that the list or the object is of.
@@ -214,7 +214,7 @@ impl ser::SerializeMap for Place {
     type Ok = ();
     type Error = Wrong;
     fn serialize_key<T: Serialize + ?Sized>(&mut self, key: &T) -> Looked {
-        // A key that cannot be one is said to be so when it is written.
+        // An invalid key is reported when it is written.
         let key = serde_json::to_string(key).unwrap_or_default();
         self.key = serde_json::from_str(&key).unwrap_or(key);
         Ok(())

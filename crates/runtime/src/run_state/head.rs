@@ -1,11 +1,11 @@
-//! What a text says it is.
+//! The schema and version of a text.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{RunStateError, SCHEMA, VERSION, damaged, signed};
 
-/// What every version has: enough to say which it is.
+/// The members that every version has: enough to identify it.
 #[derive(Deserialize)]
 pub(super) struct Head {
     schema: Option<String>,
@@ -14,7 +14,8 @@ pub(super) struct Head {
     pub(super) stamp: Option<String>,
 }
 
-/// Whether it is a run state that this program knows. What is known is read without looking at it twice.
+/// Fails unless it is a run state of this version. Valid texts skip this: only those that could not be read are
+/// checked.
 pub(super) fn known(text: &str) -> Result<(), RunStateError> {
     match read(text)?.1 {
         VERSION => Ok(()),
@@ -22,7 +23,7 @@ pub(super) fn known(text: &str) -> Result<(), RunStateError> {
     }
 }
 
-/// What a run state of any version has, and its version.
+/// The head of a run state of any version, and its version.
 pub(super) fn read(text: &str) -> Result<(Head, u64), RunStateError> {
     let head: Head = serde_json::from_str(text).map_err(|error| something_else(text, &error))?;
     match head.schema.as_deref() {
@@ -39,13 +40,13 @@ pub(super) fn read(text: &str) -> Result<(Head, u64), RunStateError> {
     Ok((head, version))
 }
 
-/// What a text is that has no head.
+/// What a text without a head is.
 fn something_else(text: &str, error: &serde_json::Error) -> RunStateError {
     let Err(json) = serde_json::from_str::<&RawValue>(text) else {
         return no_state(match text.trim_start().as_bytes().first() {
             Some(b'[') => "a list",
             Some(b'"') => "a string (if the run state is in that, it was written as JSON twice)",
-            // Of an object serde says which member is not right.
+            // For an object serde names the wrong member.
             Some(b'{') => return RunStateError::NotARunState(error.to_string()),
             Some(b'-' | b'0'..=b'9') => "a number",
             _ => "no object",

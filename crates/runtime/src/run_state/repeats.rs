@@ -1,11 +1,11 @@
-//! What repeats in the entries of a state and is written once: verdicts that are the same, and, of what people are asked, what the model
-//! has written already and what was asked about the same tool before.
+//! Repetitions in the entries of a state, written once: equal verdicts, and, in interruptions, what the model has
+//! already written and earlier requests about the same tool.
 //!
-//! `["i", n, expires_at, content, action, …]` is an interruption that asks for approvals. An action is an object, whole, or
-//! a list: `[call, id, agent, tool, arguments, gate, preview, says, digest, like]`. All else of such a one is as in `like`, an action,
-//! or where that is `null` as in the latest action before it that is about that tool of that agent. Arguments that are `null`
-//! are those of the latest call with that id. The preview is that of the gate at this place in the latest verdicts, if one is
-//! named. Nothing is looked for further back than [`LOOK_BACK`] records.
+//! `["i", n, expires_at, content, action, …]` is an interruption that asks for approvals. An action is an object,
+//! whole, or a list: `[call, id, agent, tool, arguments, gate, preview, says, digest, like]`. The rest of such an
+//! action equals that of `like`, an action, or if that is `null` that of the latest earlier action about the same tool
+//! of the same agent. Arguments that are `null` are those of the latest call with that id. The preview is that of the
+//! gate at this index in the latest verdicts, if an index is given. The search goes back at most [`LOOK_BACK`] records.
 
 use std::{fmt, sync::Arc};
 
@@ -20,19 +20,19 @@ use serde::{
     ser::SerializeSeq as _,
 };
 
-/// How many records before one are looked through.
+/// How many earlier records are searched.
 const LOOK_BACK: usize = 512;
-/// So many bytes of arguments are worth a list.
+/// Arguments of at least so many bytes are worth a list.
 const LONG: usize = 64;
-/// How many verdicts that are the same are worth a list.
+/// So many equal verdicts are worth a list.
 const SAME: usize = 4;
 
-/// What is before a record: entries, and records of its own one.
+/// What precedes a record: entries, and records of its own entry.
 #[derive(Clone, Copy)]
 pub(super) struct Before<'a>(pub(super) &'a [Arc<Entry>], pub(super) &'a [Record]);
 
 impl<'a> Before<'a> {
-    /// The last records, the latest first.
+    /// The preceding records, the latest first.
     fn back(self) -> impl Iterator<Item = &'a Record> {
         self.1.iter().rev().chain(records(self.0).rev()).take(LOOK_BACK)
     }
@@ -57,7 +57,7 @@ impl Serialize for Gates<'_> {
     }
 }
 
-/// An interruption, without what repeats.
+/// An interruption, without repetitions.
 pub(super) struct Short<'a> {
     asked: &'a Interrupted,
     actions: Vec<Part<'a>>,
@@ -75,7 +75,7 @@ enum Part<'a> {
 }
 
 impl<'a> Short<'a> {
-    /// `None`: nothing of it repeats.
+    /// `None`: nothing in it repeats.
     pub(super) fn of(before: Before<'a>, asked: &'a Interrupted) -> Option<Short<'a>> {
         if asked.kind != Kind::Approval || asked.at.is_some() || asked.clock.is_some() {
             return None;
@@ -166,7 +166,6 @@ fn written(before: Before<'_>, id: &str) -> Option<Args> {
     found.flatten()
 }
 
-/// The latest verdicts.
 fn gates(before: Before<'_>) -> &[Gate] {
     let found = before.back().find_map(|record| match record {
         Record::CallsGated(gates) => Some(&**gates),
@@ -175,7 +174,6 @@ fn gates(before: Before<'_>) -> &[Gate] {
     found.unwrap_or_default()
 }
 
-/// Reads a list of what repeats.
 pub(super) fn read<'de, A: SeqAccess<'de>>(before: Before<'_>, mut list: A) -> Result<Record, A::Error> {
     let missing = || de::Error::custom("it is no record");
     match list.next_element::<String>()?.as_deref() {
@@ -214,7 +212,7 @@ pub(super) fn read<'de, A: SeqAccess<'de>>(before: Before<'_>, mut list: A) -> R
     }
 }
 
-/// Call, id, agent, tool, arguments, gate, preview, what the model says that it is for, digest, and what it is like.
+/// Call, id, agent, tool, arguments, gate, preview, the model's stated purpose, digest, and the action it is like.
 type ShortAction = (
     u32,
     Arc<str>,

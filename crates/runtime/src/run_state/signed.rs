@@ -1,9 +1,9 @@
-//! States that whoever keeps them cannot change: HMAC-SHA-256 over the text.
+//! States protected against changes by whoever stores them: HMAC-SHA-256 over the text.
 //!
 //! ```json
 //! {"schema": "countersign.run_state.signed", "hmac": "…", "state": {…}}
 //! ```
-//! The signature is over the bytes of `state` as they stand there; laid out otherwise it is another text.
+//! The signature is over the bytes of `state` as they are; reformatted, it is another text.
 
 use ring::hmac;
 use serde::{Deserialize, Serialize};
@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 use super::{RunState, RunStateError};
 
 pub(super) const SCHEMA: &str = "countersign.run_state.signed";
-/// Shortest key, in bytes: as long as what it makes.
+/// Shortest key, in bytes: as long as the signature.
 const KEY_BYTES: usize = 32;
 
 #[derive(Serialize, Deserialize)]
@@ -24,11 +24,11 @@ struct Signed<'a> {
 }
 
 impl RunState {
-    /// The state as text that cannot be changed without the key. It can still be read, and kept to be given back later:
-    /// against that, claim it in a store.
+    /// The state as text that cannot be changed without the key. It can still be read, and replayed later: to prevent
+    /// that, claim it in a store.
     ///
     /// # Errors
-    /// [`RunStateError::Key`]: the key has less than 32 bytes.
+    /// [`RunStateError::Key`]: the key is shorter than 32 bytes.
     pub fn to_json_signed(&self, key: &[u8]) -> Result<String, RunStateError> {
         let key = key_of(key)?;
         let text = self.to_json();

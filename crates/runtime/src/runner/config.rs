@@ -1,4 +1,4 @@
-//! How runs go: what is set for all runs of a runner, and for one run.
+//! Run settings: those of all runs of a runner, and those of one run.
 
 use std::{
     collections::BTreeMap,
@@ -16,15 +16,15 @@ use tokio::sync::Notify;
 use super::hooks::RunHooks;
 use crate::{model::retry::RetryPolicy, policy::Policy, store::Store, tool::AppContext};
 
-/// What a rejected call is called, where nobody said why: see [`RunConfig::tool_error_formatter`].
+/// A call that was rejected without a message: see [`RunConfig::tool_error_formatter`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RejectedCall<'a> {
     /// The tool.
     pub tool: &'a str,
-    /// The call's id in the model's words.
+    /// The call's id from the model.
     pub call_id: &'a str,
-    /// What the model is told otherwise.
+    /// The message to the model by default.
     pub default: &'a str,
 }
 
@@ -38,16 +38,16 @@ impl ToolErrorFormatter {
     }
 }
 
-/// What a model costs, for a million tokens each, in whatever money you count in.
+/// The price of a model per million tokens, in any currency.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Price {
-    /// Tokens read.
+    /// Input tokens.
     pub input: f64,
-    /// Tokens written.
+    /// Output tokens.
     pub output: f64,
 }
 
-/// What a run may use.
+/// The budget of a run.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Limits {
     pub(crate) tokens: Option<u64>,
@@ -56,13 +56,13 @@ pub(crate) struct Limits {
 }
 
 impl Limits {
-    /// The first of these models that has no price where money is counted.
+    /// The first of these models that has no price, if cost is limited.
     pub(crate) fn unpriced<'a>(&self, models: impl IntoIterator<Item = &'a Arc<str>>) -> Option<&'a Arc<str>> {
         self.money?;
         models.into_iter().find(|model| !self.prices.contains_key(*model))
     }
 
-    /// What this has cost.
+    /// The cost of this usage.
     pub(crate) fn cost(&self, spent: &BTreeMap<Arc<str>, Usage>) -> f64 {
         #[expect(clippy::cast_precision_loss, reason = "tokens of a run are far below what a float can count")]
         let million = |tokens: u64| tokens as f64 / 1e6;
@@ -74,7 +74,7 @@ impl Limits {
     }
 }
 
-/// Stops a run from outside: what runs is stopped, what waits is withdrawn, and the run ends with
+/// Stops a run from outside: running work is stopped, pending interruptions are withdrawn, and the run ends with
 /// [`super::RunError::Cancelled`].
 #[derive(Clone, Debug, Default)]
 pub struct CancelHandle(Arc<(AtomicBool, Notify)>);
@@ -85,7 +85,7 @@ impl CancelHandle {
     pub fn new() -> CancelHandle {
         CancelHandle::default()
     }
-    /// Stops the runs that have it.
+    /// Stops the runs that use it.
     pub fn cancel(&self) {
         self.0.0.store(true, Ordering::SeqCst);
         self.0.1.notify_waiters();
@@ -105,7 +105,7 @@ impl CancelHandle {
     }
 }
 
-/// How a run goes. What is not set is as the runner has it, or by default.
+/// The settings of a run. What is not set comes from the runner, or is the default.
 ///
 /// ```
 /// # use countersign::RunConfig;
@@ -146,14 +146,14 @@ impl fmt::Debug for RunConfig {
 }
 
 impl RunConfig {
-    /// Nothing is set.
+    /// With nothing set.
     #[must_use]
     pub fn new() -> RunConfig {
         RunConfig::default()
     }
 
-    /// The application's own data, for tools, instructions and rules. It is kept in the run's state as it is: put no secrets
-    /// into it. A run that goes on has that of its state: see [`crate::RunState::with_context`].
+    /// The application's own data, for tools, instructions and rules. It is kept in the run's state as it is: put no
+    /// secrets into it. A resumed run has the data of its state: see [`crate::RunState::with_context`].
     ///
     /// # Errors
     /// It cannot be written as JSON.
@@ -161,7 +161,7 @@ impl RunConfig {
         self.context = Some(AppContext::of(serde_json::value::to_raw_value(context)?));
         Ok(self)
     }
-    /// Most model calls of the turn, at least 1, in the place of each agent's own limit. It is kept in the run's state.
+    /// Maximum model calls of the turn, at least 1, instead of each agent's own limit. It is kept in the run's state.
     #[must_use]
     pub fn max_turns(mut self, calls: u32) -> RunConfig {
         self.max_turns = Some(calls);
@@ -173,8 +173,8 @@ impl RunConfig {
         self.max_turns = Some(u32::MAX);
         self
     }
-    /// What the model is told about a rejected call, where who rejected it said nothing. `None`, or a panic, leaves the
-    /// default text (spec S9).
+    /// The message to the model about a call that was rejected without one. `None`, or a panic, leaves the default text
+    /// (spec S9).
     #[must_use]
     pub fn tool_error_formatter(
         mut self,
@@ -183,27 +183,27 @@ impl RunConfig {
         self.formatter = Some(ToolErrorFormatter(Arc::new(formatter)));
         self
     }
-    /// Whether a tool's input guardrails are asked before a person is, too. They always are after that, before the tool
-    /// runs (spec S11).
+    /// Whether a tool's input guardrails also run before a person is asked. They always run after that, before the tool
+    /// does (spec S11).
     #[must_use]
     pub fn pre_approval_input_guardrails(mut self, yes: bool) -> RunConfig {
         self.pre_approval = Some(yes);
         self
     }
-    /// Tells these hooks what happens, beside those that are set already.
+    /// Adds these hooks to those already set.
     #[must_use]
     pub fn hooks(mut self, hooks: impl RunHooks + 'static) -> RunConfig {
         self.hooks.push(Arc::new(hooks));
         self
     }
-    /// Tool calls that run at the same time; at least 1.
+    /// Tool calls that run in parallel; at least 1.
     #[must_use]
     pub fn parallel_calls(mut self, calls: usize) -> RunConfig {
         self.parallel_calls = Some(calls);
         self
     }
-    /// Whether arguments, results and answers stand in the spans of the run ([`crate::run::spans`]). By itself nothing does
-    /// that a person or a model wrote. It is no part of the run's state.
+    /// Whether the run's spans contain arguments, results and answers ([`crate::run::spans`]). By default they contain
+    /// nothing that a person or a model wrote. It is no part of the run's state.
     #[must_use]
     pub fn trace_content(mut self, yes: bool) -> RunConfig {
         self.trace_content = Some(yes);
@@ -215,16 +215,17 @@ impl RunConfig {
         self.limits.tokens = Some(tokens);
         self
     }
-    /// No model is asked once the run, with all its pauses, has cost this much, by [`RunConfig::price`]. Each model of the run's
-    /// agents, and each that it has used before, needs a price, under exactly the name that journals have; one that costs nothing
-    /// has a price of 0. Without it nothing runs ([`RunError::NoPrice`](super::RunError::NoPrice)). An amount, or a price, that is
-    /// no finite number from 0 on is no bound, and nothing runs with it ([`RunError::Settings`](super::RunError::Settings)).
+    /// No model is asked once the run, with all its pauses, has cost this much, by [`RunConfig::price`]. Each model of
+    /// the run's agents, and each that it has used before, needs a price, under exactly its name in the journal; a free
+    /// one has a price of 0. Without it nothing runs ([`RunError::NoPrice`](super::RunError::NoPrice)). An amount or a
+    /// price that is not a finite number from 0 on is invalid, and nothing runs with it
+    /// ([`RunError::Settings`](super::RunError::Settings)).
     #[must_use]
     pub fn max_cost(mut self, money: f64) -> RunConfig {
         self.limits.money = Some(money);
         self
     }
-    /// What a model costs, by the name that journals know it by.
+    /// The price of a model, by its name in the journal.
     #[must_use]
     pub fn price(mut self, model: impl Into<Arc<str>>, price: Price) -> RunConfig {
         self.limits.prices.insert(model.into(), price);
@@ -236,9 +237,9 @@ impl RunConfig {
         self.store = Some(store);
         self
     }
-    /// The session: with a store, the next input continues the conversation (spec S16), and gives up a turn that has failed.
-    /// While it waits for a person, after its process died in a turn, or to retry a turn that has failed, its state is taken
-    /// with [`crate::RunState::save`], and run. An id has 1 to 128 of the characters `A-Z a-z 0-9 . _ -`.
+    /// The session: with a store, the next input continues the conversation (spec S16), and gives up a turn that has
+    /// failed. While interruptions are pending, after its process died in a turn, or to retry a failed turn, get its
+    /// state with [`crate::RunState::save`] and run that. An id has 1 to 128 of the characters `A-Z a-z 0-9 . _ -`.
     #[must_use]
     pub fn session(mut self, id: impl Into<String>) -> RunConfig {
         self.session_id = Some(id.into());
@@ -250,30 +251,31 @@ impl RunConfig {
         self.locale = Some(locale);
         self
     }
-    /// How failed model calls are tried again (spec S23).
+    /// How failed model calls are retried (spec S23).
     #[must_use]
     pub fn retry(mut self, retry: RetryPolicy) -> RunConfig {
         self.retry = Some(retry);
         self
     }
-    /// When a person is needed, beside what the tools say themselves (spec P1).
+    /// When a person must decide, beside what the tools themselves require (spec P1).
     #[must_use]
     pub fn policy(mut self, policy: Policy) -> RunConfig {
         self.policy = Some(policy);
         self
     }
-    /// Who runs it and decides; one who may do everything if absent.
+    /// Who runs it and decides; a trusted principal by default.
     #[must_use]
     pub fn principal(mut self, principal: Principal) -> RunConfig {
         self.principal = Some(principal);
         self
     }
-    /// Whether a stream of the run has the events of agents that work for calls of other agents too, at any depth, each as a
-    /// [`RunEvent::Nested`](crate::RunEvent::Nested) (spec S15). By itself it has not. It is no part of the run's state.
+    /// Whether a stream of the run includes the events of agents that work for calls of other agents, at any depth,
+    /// each as a [`RunEvent::Nested`](crate::RunEvent::Nested) (spec S15). By default it does not. It is no part of the
+    /// run's state.
     ///
-    /// An agent's texts, reasoning and arguments are told while its model writes them, where the reader keeps up; complete ones
-    /// and results come from the journal, once the whole answer is there. What people are asked, at any depth, is told by the
-    /// stream's own [`RunEvent::ApprovalRequested`](crate::RunEvent::ApprovalRequested), whose items have the path.
+    /// An agent's texts, reasoning and arguments arrive while its model writes them, if the reader keeps up; complete
+    /// ones and results come from the journal, once the whole answer is there. Requests to people, at any depth, are
+    /// the stream's own [`RunEvent::ApprovalRequested`](crate::RunEvent::ApprovalRequested), whose items have the path.
     ///
     /// ```
     /// # use countersign::{Agent, RunConfig, RunEvent, Runner, model::scripted::Scripted};
@@ -304,14 +306,14 @@ impl RunConfig {
         self.nested_events = Some(yes);
         self
     }
-    /// Lets the run be stopped from outside.
+    /// Lets a caller stop the run with this handle.
     #[must_use]
     pub fn cancel(mut self, handle: &CancelHandle) -> RunConfig {
         self.cancel = Some(handle.clone());
         self
     }
 
-    /// What is set to something that cannot be meant.
+    /// An invalid setting.
     pub(crate) fn mistake(&self) -> Option<String> {
         if self.max_turns == Some(0) {
             return Some("max_turns is 0, so nothing could be answered; it must be at least 1".to_owned());
@@ -329,7 +331,7 @@ impl RunConfig {
         })
     }
 
-    /// This, with what is not set taken from `base`.
+    /// These settings, with what is not set taken from `base`.
     pub(crate) fn over(self, base: &RunConfig) -> RunConfig {
         let mut prices = base.limits.prices.clone();
         prices.extend(self.limits.prices);

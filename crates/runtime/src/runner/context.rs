@@ -1,4 +1,4 @@
-//! What a run knows of itself, and instructions that are made of it.
+//! The context of a run, and instructions made from it.
 
 use std::{fmt, future::Future, panic::AssertUnwindSafe, sync::Arc};
 
@@ -11,15 +11,15 @@ use serde::de::DeserializeOwned;
 
 use crate::tool::{AppContext, ContextError};
 
-/// The context of a run: what instructions, guardrails and hooks may look at.
+/// The context of a run: the facts for instructions, guardrails and hooks.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct RunContext {
     /// The session.
     pub session_id: Arc<str>,
-    /// The session's subject, if anybody.
+    /// The session's subject, if any.
     pub subject: Option<Arc<str>>,
-    /// The agent that is at work.
+    /// The current agent.
     pub agent: Arc<str>,
     /// The session's language.
     pub locale: Locale,
@@ -55,7 +55,7 @@ impl RunContext {
 
 type Make = dyn Fn(RunContext) -> BoxFuture<'static, Result<String, String>> + Send + Sync;
 
-/// What a model is told about its task: a text, or an async function of the run's context.
+/// The instructions of an agent: a text, or an async function of the run's context.
 #[derive(Clone)]
 pub struct Instructions(Kind);
 
@@ -80,7 +80,7 @@ impl fmt::Debug for Instructions {
     }
 }
 
-/// Two functions are the same if they are one.
+/// Two functions are equal if they are the same one.
 impl PartialEq for Instructions {
     fn eq(&self, other: &Instructions) -> bool {
         match (&self.0, &other.0) {
@@ -101,7 +101,7 @@ impl Instructions {
         }
     }
 
-    /// The instructions of a run; `context` is only made where they need it.
+    /// The instructions of a run; `context` is called only if they need it.
     pub(crate) async fn make<Fut: Future<Output = RunContext>>(
         &self,
         context: impl FnOnce() -> Fut,

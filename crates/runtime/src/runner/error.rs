@@ -1,4 +1,4 @@
-//! Why a run ended otherwise than by itself.
+//! Errors that end a run.
 //!
 //! An error never loses a state: one that was given to a run comes back ([`RunError::into_state`]), unchanged if the
 //! run did not get past it.
@@ -11,51 +11,50 @@ use crate::{
     run_state::{DecisionError, RunState, RunStateError},
 };
 
-/// Why a run ended otherwise than by itself. Where there is a `state`, the run can continue with it, also in the store that
-/// it failed in, and in another process: nothing that was done is done again, and what was pending stays pending under its
-/// keys. A state that was given is in every error, also in one of [`RunStream::next`](super::RunStream::next): nothing that
-/// was decided on it is lost.
+/// An error that ended a run. If it has a `state`, the run can continue from it, also in the store that it failed in,
+/// and in another process: nothing is done twice, and pending interruptions keep their keys. A given state is in every
+/// error, also in one of [`RunStream::next`](super::RunStream::next): no decision made on it is lost.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
-    /// The turn used up its model calls. It can go on with a larger limit (spec S24).
+    /// The turn used up its model calls. It can continue with a larger limit (spec S24).
     #[error("the turn used up its model calls: {limit}")]
     MaxTurns {
         /// The limit.
         limit: u32,
-        /// Where the run stands.
+        /// The run's state.
         state: Box<RunState>,
     },
-    /// The model gave no answer, also when it was asked again. It can go on: the model is asked once more.
+    /// The model gave no answer, despite retries. The run can continue: the model is asked once more.
     #[error("the model failed: {message}")]
     Model {
-        /// What failed, without secrets.
+        /// The error, without secrets.
         message: String,
-        /// Where the run stands.
+        /// The run's state.
         state: Box<RunState>,
     },
     /// A guardrail stopped the run (spec S11).
     #[error("{}", stopped_by(result))]
     Guardrail {
-        /// Which, and what it found, or what went wrong with it.
+        /// Which one, and its finding or error.
         result: Box<GuardrailResult>,
-        /// Where the run stands.
+        /// The run's state.
         state: Box<RunState>,
     },
-    /// The run has used what it may use (spec S22). It can go on with a larger budget.
+    /// The run has used up its budget (spec S22). It can continue with a larger one.
     #[error("{}", over_budget(what, *spent, *limit))]
     Budget {
         /// `tokens` or `money`.
         what: &'static str,
-        /// How much it has used.
+        /// How much was used.
         spent: f64,
-        /// How much it may.
+        /// The budget.
         limit: f64,
-        /// Where the run stands.
+        /// The run's state.
         state: Box<RunState>,
     },
-    /// The agent that is to answer is not one of those that this run was given (spec S19). It can go on: with the agent that it
-    /// began with, or with one of these after [`RunState::set_current_agent`].
+    /// The agent that is to answer is not one of those given to this run (spec S19). It can continue: with the agent
+    /// that it began with, or with one of these after [`RunState::set_current_agent`].
     #[error(
         "the agent {agent:?} is to answer, and this run has only {known:?}: run the state with the agent that it began with, or \
          name one of these by RunState::set_current_agent"
@@ -63,69 +62,69 @@ pub enum RunError {
     NoAgent {
         /// The agent that is missing.
         agent: String,
-        /// The agents that there are.
+        /// The available agents.
         known: Vec<String>,
-        /// Where the run stands.
+        /// The run's state.
         state: Box<RunState>,
     },
-    /// The last answer is not of the agent's output type (spec S23).
+    /// The last answer does not fit the agent's output type (spec S23).
     #[error("the answer does not fit the output type: {}", errors.join("; "))]
     InvalidOutput {
-        /// What is wrong with it, each with its place.
+        /// What is wrong with it, each with its path.
         errors: Vec<String>,
-        /// Where the run stands.
+        /// The run's state.
         state: Box<RunState>,
     },
-    /// Something else failed for good.
+    /// Another permanent failure.
     #[error("{message}")]
     Failed {
         /// A stable code.
         code: String,
         /// What failed.
         message: String,
-        /// Where the run stands.
+        /// The run's state.
         state: Box<RunState>,
     },
-    /// Somebody stopped it.
+    /// It was cancelled.
     #[error("the run was cancelled")]
     Cancelled {
-        /// Where the run stands: its turn is over.
+        /// The run's state: its turn is over.
         state: Box<RunState>,
     },
-    /// A decision or an answer came after its deadline (spec W7). Nothing has run. It is taken back in `state`: a run that goes on
-    /// with that has the time-out.
+    /// A decision or an answer came after its deadline (spec W7). Nothing has run. It is retracted in `state`: resuming
+    /// that applies the timeout.
     #[error("the time to decide about the call {call_id:?} was over at {expired_at}")]
     TooLate {
         /// The call.
         call_id: String,
-        /// When it was over (RFC 3339).
+        /// The deadline (RFC 3339).
         expired_at: String,
-        /// Where the run stands.
+        /// The run's state.
         state: Box<RunState>,
     },
-    /// A decision does not fit what waits. Nothing has run.
+    /// A decision does not fit the pending request. Nothing has run.
     #[error("{error}")]
     Decision {
-        /// Which, and why.
+        /// Which one, and why.
         error: DecisionError,
         /// The state as it was given.
         state: Option<Box<RunState>>,
     },
-    /// [`RunConfig::max_cost`](super::config::RunConfig::max_cost) is set, and a model has no price to count by (spec S22).
-    /// Nothing has run.
+    /// [`RunConfig::max_cost`](super::config::RunConfig::max_cost) is set, and a model has no price (spec S22). Nothing
+    /// has run.
     #[error(
         "max_cost is set, and the model {model:?} has no RunConfig::price; there are prices for {priced:?}. Give it one under this \
          name: one that costs nothing has a price of 0"
     )]
     NoPrice {
-        /// The model without a price, as journals name it.
+        /// The model without a price, as the journal names it.
         model: String,
         /// The models that have one.
         priced: Vec<String>,
         /// The state, if one was given.
         state: Option<Box<RunState>>,
     },
-    /// The run goes on elsewhere: what its store has is newer than this state. Nothing has run.
+    /// The run has continued elsewhere: its store is newer than this state. Nothing has run.
     #[error("the run {session_id:?} has gone on from this state already, in this store")]
     Claimed {
         /// The session.
@@ -133,17 +132,16 @@ pub enum RunError {
         /// The state as it was given.
         state: Box<RunState>,
     },
-    /// What the run was given is no setting that could be meant. Nothing has run.
+    /// A setting of the run is invalid. Nothing has run.
     #[error("the run cannot begin: {what}")]
     Settings {
-        /// Which, and what would be right.
+        /// Which one, and what is valid.
         what: String,
         /// The state, if one was given.
         state: Option<Box<RunState>>,
     },
-    /// Another run of this process is at work on the session, in the same store: what it runs has an outcome, which is not
-    /// known yet. Nothing has run here; wait for what comes of it there, and take the state then
-    /// ([`RunState::save`]).
+    /// Another run of this process is working on the session, in the same store: its effects will have outcomes.
+    /// Nothing has run here; wait for that run's result, and get the state then ([`RunState::save`]).
     #[error("the session {session_id:?} is at work in this process: wait for what comes of it")]
     AtWork {
         /// The session.
@@ -159,7 +157,7 @@ pub enum RunError {
         /// The state, if one was given.
         state: Option<Box<RunState>>,
     },
-    /// The agents do not fit together.
+    /// The agents are not valid together.
     #[error("{error}")]
     Agent {
         /// Why.
@@ -167,12 +165,12 @@ pub enum RunError {
         /// The state, if one was given.
         state: Option<Box<RunState>>,
     },
-    /// The runtime refused: the session is somebody else's, the input is too long, the store failed.
+    /// The runtime refused: the session has another owner, the input is too long, the store failed.
     #[error("{refusal}")]
     Refused {
         /// Why.
         refusal: Refusal,
-        /// The state, if one was given, with what was decided on it.
+        /// The state, if one was given, with the decisions on it.
         state: Option<Box<RunState>>,
     },
 }
@@ -201,7 +199,7 @@ impl From<Refusal> for RunError {
     }
 }
 
-/// What a guardrail has found, or why it could not look, in words.
+/// A guardrail's finding or error, as text.
 fn stopped_by(GuardrailResult { guardrail, info, error, .. }: &GuardrailResult) -> String {
     match error {
         Some(error) => format!("the guardrail {guardrail:?} failed, so the run was stopped: {error}"),
@@ -209,7 +207,7 @@ fn stopped_by(GuardrailResult { guardrail, info, error, .. }: &GuardrailResult) 
     }
 }
 
-/// What a run has used, in words. A sum of prices is told to a billionth: what is beyond that is how doubles add up.
+/// A run's usage, as text. A sum of prices is rounded to a billionth, to hide rounding errors of doubles.
 pub(crate) fn over_budget(what: &str, spent: f64, limit: f64) -> String {
     if what == "tokens" {
         return format!("the run has used {spent} tokens of at most {limit}");
@@ -220,7 +218,7 @@ pub(crate) fn over_budget(what: &str, spent: f64, limit: f64) -> String {
 }
 
 impl RunError {
-    /// Where the run stands, if it can go on; else the state that was given, if there was one.
+    /// The run's state, if it can continue; else the given state, if there was one.
     #[must_use]
     pub fn state(&self) -> Option<&RunState> {
         match self {
@@ -244,7 +242,7 @@ impl RunError {
         }
     }
 
-    /// The same, to go on with.
+    /// The same, by value, to resume from.
     #[must_use]
     pub fn into_state(self) -> Option<RunState> {
         match self {
@@ -268,7 +266,7 @@ impl RunError {
         }
     }
 
-    /// The error with the state that was given, if it has none.
+    /// The error with the given state, if it has none.
     pub(super) fn with(mut self, given: Option<RunState>) -> RunError {
         if let RunError::Decision { state, .. }
         | RunError::NoPrice { state, .. }

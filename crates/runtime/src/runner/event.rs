@@ -1,7 +1,7 @@
-//! What happens in a run, for a program that reads along (spec S15).
+//! The events of a run, for a program that follows it (spec S15).
 //!
-//! It is read off the frames of the wire protocol, which are made of the session's journal: a run that is streamed is told
-//! of by the same code as a session of the server.
+//! They are derived from the frames of the wire protocol, which are made from the session's journal: a streamed run and
+//! a session of the server use the same code.
 //!
 //! A handoff is no event of the wire; it follows from the result of its call.
 
@@ -16,19 +16,18 @@ use serde_json::Value;
 use super::{interruption::Interruption, nested::NestedEvent};
 use crate::run::subscription::Frame;
 
-/// Something that has happened in a run. What happens in the runs of agents that work for calls of other agents is told to those
-/// who ask for it: see [`RunEvent::Nested`].
+/// An event of a run. Events of agents that work for calls of other agents are opt-in: see [`RunEvent::Nested`].
 ///
-/// The frame that it was read off is [`RunStream::frame`](super::RunStream::frame).
+/// Its frame is [`RunStream::frame`](super::RunStream::frame).
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum RunEvent {
-    /// The user has said this: what the run began with, or what was queued.
+    /// The user's message: the run's input, or a queued one.
     UserSaid {
         /// The text.
         text: String,
     },
-    /// The answer goes on.
+    /// More of the answer.
     TextDelta {
         /// What is added.
         text: String,
@@ -38,7 +37,7 @@ pub enum RunEvent {
         /// All of it.
         text: String,
     },
-    /// The model's reasoning goes on, as far as it shows it.
+    /// More of the model's reasoning, as far as the model shows it.
     ThinkingDelta {
         /// What is added.
         text: String,
@@ -48,9 +47,9 @@ pub enum RunEvent {
         /// All of it.
         text: String,
     },
-    /// The arguments of a call go on.
+    /// More arguments of a call.
     ArgumentsDelta {
-        /// The call's id in the model's words.
+        /// The call's id from the model.
         call_id: String,
         /// The tool.
         tool: String,
@@ -59,7 +58,7 @@ pub enum RunEvent {
     },
     /// The model has called a tool. Nothing has run yet.
     ToolCalled {
-        /// The call's id in the model's words.
+        /// The call's id from the model.
         call_id: String,
         /// The tool.
         tool: String,
@@ -68,7 +67,7 @@ pub enum RunEvent {
     },
     /// A call has its result.
     ToolResult {
-        /// The call's id in the model's words.
+        /// The call's id from the model.
         call_id: String,
         /// The tool that ran, or would have.
         tool: String,
@@ -79,44 +78,44 @@ pub enum RunEvent {
     },
     /// Another agent answers from now on: a handoff (spec S25).
     AgentChanged {
-        /// The agent that answered so far.
+        /// The previous agent.
         from: Arc<str>,
-        /// The one that answers now.
+        /// The current agent.
         agent: Arc<str>,
     },
-    /// A person is asked. It can be decided once the stream has ended.
+    /// An approval request. It can be decided once the stream has ended.
     ApprovalRequested {
         /// The key of the request.
         approval_key: String,
-        /// What waits in it, in the order of the calls.
+        /// The pending interruptions in it, in the order of the calls.
         items: Vec<Interruption>,
     },
-    /// A request is over.
+    /// A request is resolved.
     ApprovalResolved {
         /// Its key.
         approval_key: String,
-        /// How it ended.
+        /// Its resolution.
         resolution: Resolution,
-        /// Who ended it, if anybody is known.
+        /// Who resolved it, if known.
         by: Option<String>,
     },
-    /// What was told of the text, the reasoning or the call that is not complete yet is void: the model's answer broke off, it
-    /// was asked again, and says something else now. What it says in the same words again is not told twice; nor is a reader
-    /// told anything twice that is slower than the model: it gets larger pieces.
+    /// The events so far of the incomplete text, reasoning or call are void: the model's answer broke off, it was asked
+    /// again, and now differs. What it repeats word for word is not sent twice; nor does a reader slower than the model
+    /// get anything twice: it gets larger pieces.
     BlockRestarted,
-    /// All that was told of the answer's texts, reasoning and calls so far is void: it broke off, and the model says something
-    /// else now, from its beginning.
+    /// All events so far of the answer's texts, reasoning and calls are void: it broke off, and the model's new answer
+    /// differs from its beginning.
     AnswerReplaced,
-    /// What the run is doing. After any other than [`Status::Running`] the stream ends.
+    /// The status of the run. After any other than [`Status::Running`] the stream ends.
     Status {
-        /// What.
+        /// The status.
         status: Status,
-        /// The keys of the requests that wait.
+        /// The keys of the pending requests.
         pending: Vec<String>,
         /// Why the turn has failed, if it has.
         error: Option<event::RunError>,
     },
-    /// Something has happened in the run of an agent that works for a call of another one, where
+    /// An event of an agent that works for a call of another one, if
     /// [`RunConfig::nested_events`](crate::RunConfig::nested_events) asks for it.
     Nested(Box<NestedEvent>),
     /// Something else, such as the beginning of a message: see its frame.
@@ -124,7 +123,7 @@ pub enum RunEvent {
 }
 
 impl RunEvent {
-    /// The text that it adds to the answer, if it does.
+    /// The text that it adds to the answer, if any.
     #[must_use]
     pub fn text(&self) -> Option<&str> {
         match self {
@@ -142,7 +141,7 @@ pub struct RunFrame {
     pub name: String,
     /// The whole frame.
     pub json: Arc<str>,
-    /// Its number in the session; deltas have none.
+    /// Its `seq` in the session; deltas have none.
     pub seq: Option<u64>,
     value: Value,
 }
@@ -177,15 +176,14 @@ enum Block {
 /// Reads frames, in order.
 #[derive(Default)]
 pub(super) struct Reader {
-    /// Whether the message that is being told is a user's.
+    /// Whether the current message is a user's.
     user: bool,
     open: Option<Block>,
-    /// What was told of the open block before it began again, as long as what comes now may be the same.
+    /// The content sent of the open block before it started over, as long as the new one may be the same.
     told: Option<Block>,
 }
 
 impl Block {
-    /// What it holds so far.
     fn content(&self) -> &str {
         match self {
             Block::Text(text) | Block::Thinking(text) | Block::Request(text) => text,
@@ -195,7 +193,7 @@ impl Block {
         }
     }
 
-    /// Whether it may be the same block, begun again.
+    /// Whether it may be the same block, started over.
     fn is_again(&self, before: &Block) -> bool {
         match (self, before) {
             (Block::Text(_), Block::Text(_))
@@ -208,7 +206,7 @@ impl Block {
         }
     }
 
-    /// The event that tells of more of it.
+    /// The event for more of its content.
     fn told(&self, more: &str, user: bool) -> Option<RunEvent> {
         let text = || more.to_owned();
         match self {
@@ -225,7 +223,7 @@ impl Block {
 }
 
 impl Reader {
-    /// What a frame says: at least one event. The items of a request are for the caller to find.
+    /// The events of a frame: at least one. The caller adds the items of a request.
     pub(super) fn take(&mut self, frame: &RunFrame) -> Vec<RunEvent> {
         let mut events = match &*frame.name {
             "content_block_start" => self.start(begun(frame.value.get("content_block").unwrap_or_default())),
@@ -245,7 +243,7 @@ impl Reader {
             "message_start" => self.user = string(value, "role") == "user",
             "message_stop" => self.user = false,
             "content_replaced" => {
-                // What comes now is told from its beginning, also in the words of before.
+                // What follows is sent from its beginning, even if it repeats the earlier text.
                 (self.open, self.told) = (None, None);
                 return RunEvent::AnswerReplaced;
             }
@@ -276,8 +274,8 @@ impl Reader {
         RunEvent::Other
     }
 
-    /// A block begins. One that is open begins again: for a reader that fell behind with all that it holds so far, and where
-    /// the model was asked again with what it says now.
+    /// A block begins. An open one starts over: for a reader that fell behind with its content so far, and after the
+    /// model was asked again with its new content.
     fn start(&mut self, block: Block) -> Vec<RunEvent> {
         let mut events = Vec::new();
         if let Some(open) = self.open.take() {
@@ -309,7 +307,7 @@ impl Reader {
         }
         let Some(told) = &self.told else { return open.told(&more, self.user).into_iter().collect() };
         if told.content().starts_with(open.content()) {
-            // All of that was told.
+            // All of it was sent.
             return Vec::new();
         }
         let new = open.content().strip_prefix(told.content()).and_then(|new| open.told(new, self.user));
@@ -321,7 +319,7 @@ impl Reader {
         events
     }
 
-    /// What was told of the open block is void: it is told anew.
+    /// The events of the open block are void: it is sent again.
     fn restarted(&self) -> Vec<RunEvent> {
         let anew = self.open.as_ref().and_then(|open| open.told(open.content(), self.user));
         std::iter::once(RunEvent::BlockRestarted).chain(anew).collect()
@@ -332,7 +330,7 @@ impl Reader {
         if let (Some(told), Some(open)) = (self.told.take(), &self.open)
             && told.content() != open.content()
         {
-            // It says less than before.
+            // It is shorter than before.
             events = self.restarted();
         }
         events.push(match self.open.take() {

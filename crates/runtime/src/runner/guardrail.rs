@@ -11,26 +11,26 @@ pub use countersign_engine::tool::guardrail::ToolGuardrailOutput;
 use countersign_engine::tool::guardrail::panicked;
 pub(crate) use countersign_engine::tool::guardrail::{ToolGuardrail, bounded};
 
-/// What a guardrail of an agent says.
+/// The result of an agent's guardrail.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct GuardrailOutput {
     /// Whether the run stops.
     pub tripped: bool,
-    /// What it found, for the caller.
+    /// Its finding, for the caller.
     pub info: Value,
 }
 
 impl GuardrailOutput {
-    /// The run goes on.
+    /// The run continues.
     #[must_use]
     pub fn pass() -> GuardrailOutput {
         GuardrailOutput::default()
     }
-    /// The run stops, with what the guardrail found.
+    /// The run stops, with the guardrail's finding.
     pub fn trip(info: impl Into<Value>) -> GuardrailOutput {
         GuardrailOutput { tripped: true, info: info.into() }
     }
-    /// The same with what it found.
+    /// The same with a finding.
     #[must_use]
     pub fn info(mut self, info: impl Into<Value>) -> GuardrailOutput {
         self.info = info.into();
@@ -38,7 +38,7 @@ impl GuardrailOutput {
     }
 }
 
-/// Where a guardrail stands.
+/// The place of a guardrail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GuardrailKind {
@@ -52,31 +52,31 @@ pub enum GuardrailKind {
     ToolOutput,
 }
 
-/// What a guardrail has said in a run. They are kept with the run's state.
+/// The result of a guardrail in a run, kept with the run's state.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GuardrailResult {
-    /// Where it stands.
+    /// Its place.
     pub kind: GuardrailKind,
     /// Its name.
     pub guardrail: String,
     /// The agent.
     pub agent: Arc<str>,
-    /// The tool, if it is one of a tool.
+    /// The tool, if it is a tool's guardrail.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool: Option<Arc<str>>,
-    /// The call's id in the model's words, if it is one of a tool.
+    /// The call's id from the model, if it is a tool's guardrail.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call_id: Option<Arc<str>>,
     /// Whether it stopped the run.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub tripped: bool,
-    /// What it told the model in place of the call's result.
+    /// The text for the model that replaces the call's result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rejected: Option<String>,
-    /// What it found.
+    /// Its finding.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub info: Value,
-    /// What went wrong where it failed, and so stopped the run without having found anything.
+    /// Its error, if it failed, and so stopped the run without a finding.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
@@ -98,7 +98,7 @@ impl Guardrail {
         Guardrail::fallible(name, move |context, text| check(context, text).map(Ok))
     }
 
-    /// One that may fail to look.
+    /// One that may fail.
     pub(crate) fn fallible<F, Fut>(name: &str, check: F) -> Guardrail
     where
         F: Fn(RunContext, String) -> Fut + Send + Sync + 'static,
@@ -107,12 +107,12 @@ impl Guardrail {
         Guardrail { name: name.into(), check: Arc::new(move |context, text| Box::pin(check(context, text))) }
     }
 
-    /// Whether both are one.
+    /// Whether both are the same one.
     pub(crate) fn is(&self, other: &Guardrail) -> bool {
         Arc::ptr_eq(&self.check, &other.check)
     }
 
-    /// What it says, or why it could not look.
+    /// Its result, or why it failed.
     pub(crate) async fn check(&self, context: RunContext, text: String) -> Result<GuardrailOutput, String> {
         let check = AssertUnwindSafe(async { (self.check)(context, text).await });
         let said = check.catch_unwind().await.unwrap_or_else(|panic| Err(panicked(&*panic)));

@@ -14,23 +14,23 @@ use crate::{
     tool::{ToolEntry, command::CommandTool, condition::ProposedCall},
 };
 
-/// A program as a guardrail. It is started for each text or call with one JSON object on its standard input, and says what it
-/// found on its standard output:
+/// A program as a guardrail. It is started for each text or call with one JSON object on its standard input, and writes
+/// its finding to its standard output:
 ///
-/// * in: `{"kind": "input" | "output", "session_id", "agent", "text"}` of an agent, or `{"kind": "tool_input" | "tool_output",
-///   "session_id", "agent", "tool", "tool_use_id", "args", "output"?}` of a tool;
-/// * out: nothing at all, or `{"trip": false, "info"?}`, if it lets it pass, else `{"trip": true, "info"?}`, which stops the run,
-///   or of tools `{"reject": "…"}`, which gives the model this text in place of the result.
+/// * in: `{"kind": "input" | "output", "session_id", "agent", "text"}` of an agent, or `{"kind": "tool_input" |
+///   "tool_output", "session_id", "agent", "tool", "tool_use_id", "args", "output"?}` of a tool;
+/// * out: nothing at all, or `{"trip": false, "info"?}`, to pass, else `{"trip": true, "info"?}`, which stops the run,
+///   or for tools `{"reject": "…"}`, which gives the model this text instead of the result.
 ///
-/// One that fails, or says something else, stops the run: it has not said that all is well. Something else is also an object with
-/// other members, with members of other types, with one that stands twice, or with neither `trip` nor `reject`.
+/// One that fails, or writes anything else, stops the run: it has not passed. Anything else includes an object with
+/// other members, with members of other types, with duplicate members, or with neither `trip` nor `reject`.
 #[derive(Clone)]
 pub struct CommandGuardrail {
     name: Arc<str>,
     command: CommandTool,
 }
 
-/// What the program says.
+/// The program's output.
 #[derive(Debug, Default, PartialEq)]
 struct Said {
     trip: bool,
@@ -39,7 +39,7 @@ struct Said {
 }
 
 impl Said {
-    /// Reads it, and nothing that is not quite it: what is not understood may be a warning.
+    /// Parses it strictly: output that is not understood may be a warning.
     fn read(text: &str) -> Result<Said, String> {
         if text.trim().is_empty() {
             return Ok(Said::default());
@@ -83,27 +83,27 @@ impl CommandGuardrail {
         CommandGuardrail { name: name.into(), command }
     }
 
-    /// Lets it look at what the user says.
+    /// Checks the user's input.
     #[must_use]
     pub fn on_input(&self, mut agent: Agent) -> Agent {
         agent.input_guardrails.push(self.of_text("input"));
         agent
     }
 
-    /// Lets it look at the agent's last answer.
+    /// Checks the agent's last answer.
     #[must_use]
     pub fn on_output(&self, mut agent: Agent) -> Agent {
         agent.output_guardrails.push(self.of_text("output"));
         agent
     }
 
-    /// Lets it look at a tool's arguments, before the tool runs.
+    /// Checks a tool's arguments, before the tool runs.
     #[must_use]
     pub fn on_tool_input(&self, tool: ToolEntry) -> ToolEntry {
         tool.guardrail(self.of_call("tool_input"), true)
     }
 
-    /// Lets it look at a tool's result.
+    /// Checks a tool's result.
     #[must_use]
     pub fn on_tool_output(&self, tool: ToolEntry) -> ToolEntry {
         tool.guardrail(self.of_call("tool_output"), false)
@@ -136,7 +136,7 @@ impl CommandGuardrail {
         output: Option<String>,
     ) -> Result<ToolGuardrailOutput, String> {
         let ProposedCall { session_id, agent, tool, tool_use_id, args, .. } = call;
-        // The arguments go digit for digit, as they will run.
+        // The arguments keep every digit, as they will run.
         let args = RawValue::from_string(args.text().to_owned()).map_err(|error| error.to_string())?;
         #[derive(serde::Serialize)]
         struct Input<'a> {
@@ -167,7 +167,7 @@ impl CommandGuardrail {
     }
 
     async fn ask(&self, input: &str) -> Result<Said, String> {
-        // What goes wrong is for those who run it, not for the people of the session.
+        // Errors are for the operators, not for the people of the session.
         let said = self.command.answer(input, Locale::default()).await.map_err(|error| error.message)?;
         Said::read(&said)
     }

@@ -1,4 +1,4 @@
-//! Hooks: being told what happens in a run, as it happens.
+//! Hooks: callbacks for the events of a run.
 
 use futures::future::BoxFuture;
 
@@ -9,10 +9,10 @@ fn nothing() -> BoxFuture<'static, ()> {
     Box::pin(async {})
 }
 
-/// Is told what happens in a run. All of it does nothing unless it is said otherwise.
+/// Receives the events of a run. Every method does nothing by default.
 ///
-/// A hook watches, it decides nothing: a run waits for it, but one that panics changes nothing. Calls that do not run,
-/// since somebody rejected them, have no `tool_start` and no `tool_end`.
+/// A hook observes, it decides nothing: a run waits for it, but one that panics changes nothing. Rejected calls do not
+/// run, and have no `tool_start` and no `tool_end`.
 #[expect(unused_variables, reason = "the names say what a hook is given")]
 pub trait RunHooks: Send + Sync {
     /// An agent begins its part of a turn.
@@ -43,11 +43,11 @@ pub trait RunHooks: Send + Sync {
     fn handoff<'a>(&'a self, run: &'a RunContext, from: &'a str) -> BoxFuture<'a, ()> {
         nothing()
     }
-    /// A call waits for a person.
+    /// A call needs a person's decision or answer.
     fn approval_requested<'a>(&'a self, interruption: &'a Interruption) -> BoxFuture<'a, ()> {
         nothing()
     }
-    /// A person has decided about a call.
+    /// An approval request was resolved.
     fn approval_resolved<'a>(&'a self, interruption: &'a Interruption) -> BoxFuture<'a, ()> {
         nothing()
     }

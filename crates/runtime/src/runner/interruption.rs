@@ -1,4 +1,4 @@
-//! What waits for a person, as a caller of the library sees it (spec S3).
+//! Pending interruptions, as a caller of the library sees them (spec S3).
 
 use std::{fmt, sync::Arc};
 
@@ -17,75 +17,76 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{agent::Agents, tool::function::read_args};
 
-/// A call that waits for a person: for a decision, or, if it asks something, for an answer
-/// ([`RunState::answer`](crate::run_state::RunState::answer)). It is a copy: changing it changes nothing of what waits.
+/// A pending call: it needs a decision, or, if it asks a question, an answer
+/// ([`RunState::answer`](crate::run_state::RunState::answer)). It is a copy: changing it has no effect on the run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Interruption {
     /// The session.
     pub session_id: Arc<str>,
-    /// The key under which it waits; calls that share one are decided together on the wire, and one by one here, where they
+    /// The key of the request; calls that share one are decided together on the wire, and one by one here, where they
     /// allow that ([`Interruption::allowed`]).
     pub approval_key: String,
-    /// What kind of answer it waits for.
+    /// The kind of the request.
     pub kind: Kind,
-    /// The calls that lead to it, from the run's own agent down: each of an agent as a tool. Empty for that agent's own calls.
+    /// The calls that lead to it, from the run's own agent down: each of an agent as a tool. Empty for that agent's own
+    /// calls.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub path: Vec<PathStep>,
-    /// The call's number in its session, which no other call has.
+    /// The call's number, unique in its session.
     pub call: u32,
-    /// The call's id in the model's words.
+    /// The call's id from the model.
     pub call_id: Arc<str>,
     /// The agent that wants to make it.
     pub agent: Arc<str>,
     /// The tool.
     pub tool: Arc<str>,
-    /// The arguments, as they would run, to the last digit: canonical JSON.
+    /// The arguments exactly as they would run: canonical JSON.
     pub arguments: String,
     /// The SHA-256 of [`Interruption::arguments`], in hexadecimal.
     pub args_digest: String,
-    /// What names this very request for ever, in hexadecimal: a digest of the session, the interruption, the call and all that
-    /// was shown. Asked about again, whatever the reason, a call has another one, and a decision on this one is
-    /// [`Stale`](crate::DecisionError::Stale).
+    /// The permanent name of this very request, in hexadecimal: a digest of the session, the interruption, the call and
+    /// all that was shown. When the call is requested again, for whatever reason, it gets another one, and a decision
+    /// on this one is [`Stale`](crate::DecisionError::Stale).
     pub digest: String,
-    /// Why a person is asked: the rule, in its author's words.
+    /// Why approval is needed: the rule, in its author's words.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// The version of the policy that asked.
+    /// The version of the policy that required it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub policy: Option<Arc<str>>,
-    /// What the tool says it does.
+    /// The tool's description.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<Arc<str>>,
-    /// The MCP server that the tool is of; the description is that server's word.
+    /// The MCP server of the tool; the description is that server's claim.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server: Option<String>,
-    /// What may be decided. What asks something is answered: `kind` says so. A call may be left undecided
-    /// while others of its answer go on, whether or not it allows [`DecisionType::Defer`]: that is a reviewer's decision.
+    /// The allowed decisions. A question is answered instead: see `kind`. A call may be left undecided while others of
+    /// its answer continue, whether or not it allows [`DecisionType::Defer`]: that is a reviewer's decision.
     pub allowed: Vec<DecisionType>,
-    /// What is asked, in the words of who asks: of a tool that asks something in the middle of a call, or a node of a graph.
+    /// The question as asked by a tool in the middle of a call, or by a node of a graph.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub payload: Option<Raw>,
     /// The JSON Schema that the answer to it must fit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub schema: Option<Arc<Schema>>,
-    /// What it would do, as its tool says.
+    /// What the call would do, according to its tool.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub preview: Option<Preview>,
-    /// When it is rejected for want of a decision (RFC 3339); never, if absent.
+    /// The deadline after which it is rejected (RFC 3339); never, if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<String>,
-    /// Why it cannot run any more: its tool or its agent is gone. It can be rejected, or answered in its place.
+    /// Why it cannot run any more: its tool or its agent is gone. It can be rejected, or responded to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unresolvable: Option<String>,
 }
 
-/// `Agent A would like to use the tool T with {…}`; of what waits for something else than an approval, what that is.
+/// `Agent A would like to use the tool T with {…}`; for other kinds than an approval, what it is.
 impl fmt::Display for Interruption {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Interruption { agent, tool, arguments, .. } = self;
         match self.kind {
-            // Whoever approves this lets it run once more.
+            // Approving this runs it once more.
             Kind::InDoubt => {
                 write!(f, "It is not known whether the tool {tool} of agent {agent} has run with {arguments}")
             }
@@ -99,7 +100,7 @@ impl fmt::Display for Interruption {
 }
 
 impl Interruption {
-    /// The arguments as a value of a type of your own, such as the struct that `#[tool]` writes: to change it and to
+    /// The arguments as a value of a type of your own, such as the struct that `#[tool]` generates: to change it and to
     /// [approve that](crate::RunState::approve_with), or to show it.
     ///
     /// # Errors
@@ -108,7 +109,7 @@ impl Interruption {
         read_args(&self.arguments)
     }
 
-    /// What waits in a state, in the order of the calls; `agents` say what can still run.
+    /// The pending interruptions of a state, in the order of the calls; `agents` determine what can still run.
     pub(crate) fn all(state: &State, agents: Option<&Agents>) -> Vec<Interruption> {
         let of = |open: &Open| -> Vec<Interruption> {
             let one = |action: &Action| Interruption::of(state, open, action, agents);
@@ -119,13 +120,13 @@ impl Interruption {
         all
     }
 
-    /// Whether it is the same that waits: one call can ask several things.
+    /// Whether it is the same request: one call can make several.
     pub(crate) fn is(&self, other: &Interruption) -> bool {
         self.call == other.call && (self.kind, &self.approval_key) == (other.kind, &other.approval_key)
     }
 
     fn of(state: &State, open: &Open, action: &Action, agents: Option<&Agents>) -> Interruption {
-        // What a node of a graph asks is no agent's.
+        // A question of a graph's node has no agent.
         let agents = agents.filter(|_| open.asked.at.is_none());
         let question = open.asked.at.as_ref().filter(|_| matches!(open.asked.kind, Kind::Interrupt | Kind::Input));
         let unresolvable = agents.and_then(|agents| match agents.get(&action.agent) {

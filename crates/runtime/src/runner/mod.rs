@@ -1,9 +1,9 @@
-//! Running agents from a program: [`run`], [`Runner`], and what comes of it.
+//! Running agents from a program: [`run`], [`Runner`], and their results.
 //!
-//! It is the server's runtime over a store in memory: one implementation, whether a run is streamed or not, kept in a file,
-//! or kept in a database.
+//! It is the server's runtime over a store in memory: one implementation, whether a run is streamed or not, kept in a
+//! file, or kept in a database.
 //!
-//! `run` makes a session, or restores the one of a `RunState`, stores what was decided on it, and drives it on the
+//! `run` creates a session, or restores the one of a `RunState`, stores the decisions made on it, and drives it on the
 //! caller's task; streaming only follows the same session.
 
 pub mod config;
@@ -34,13 +34,13 @@ pub use self::{
 pub(crate) use self::{error::over_budget, said::answers};
 use crate::{agent::Agent, core::content::Content, run_state::RunState};
 
-/// What a run begins with: what the user says, or the state of a run that goes on.
+/// The input of a run: the user's message, or the state of a run to resume.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum RunInput {
-    /// What the user says.
+    /// The user's message.
     Content(Content),
-    /// A run goes on, with what was decided on its state.
+    /// Resumes a run, with the decisions made on its state.
     State(Box<RunState>),
 }
 
@@ -74,10 +74,11 @@ impl From<&RunState> for RunInput {
     }
 }
 
-/// Runs an agent until it has answered, or waits for a person.
+/// Runs an agent until it has answered, or has pending interruptions.
 ///
-/// With a [`RunState`] the run goes on: what was decided about is done, what was not comes back in
-/// [`RunResult::interruptions`] ([`RunState::approve`] says when it counts), and no model is asked again for what it has said. `agent` is the one that the run began with.
+/// With a [`RunState`] the run resumes: decisions take effect, undecided requests come back in
+/// [`RunResult::interruptions`] (see [`RunState::approve`]), and no model is asked again for an answer it has given.
+/// `agent` is the one that the run began with.
 ///
 /// Dropping the future stops the run where it is.
 ///
@@ -87,7 +88,7 @@ pub async fn run(agent: &Agent, input: impl Into<RunInput>) -> Result<RunResult,
     Runner::default().run(agent, input).await
 }
 
-/// Like [`run`], with the events of the run while it goes on (spec S15).
+/// Like [`run`], with the run's events as they happen (spec S15).
 ///
 /// # Errors
 /// [`RunError`]
@@ -95,14 +96,14 @@ pub async fn run_streamed(agent: &Agent, input: impl Into<RunInput>) -> Result<R
     Runner::default().run_streamed(agent, input).await
 }
 
-/// Runs agents, all in one way.
+/// Runs agents with common settings.
 #[derive(Clone, Debug, Default)]
 pub struct Runner {
     config: RunConfig,
 }
 
 impl Runner {
-    /// A runner whose runs go like this, unless they say otherwise themselves.
+    /// A runner with these settings, which each run can override.
     #[must_use]
     pub fn new(config: RunConfig) -> Runner {
         Runner { config }
@@ -116,7 +117,7 @@ impl Runner {
         self.run_with(agent, input, RunConfig::default()).await
     }
 
-    /// Like [`Runner::run`]; what `config` says counts more than what the runner says.
+    /// Like [`Runner::run`]; `config` overrides the runner's settings.
     ///
     /// # Errors
     /// [`RunError`]
@@ -126,7 +127,7 @@ impl Runner {
         input: impl Into<RunInput>,
         config: RunConfig,
     ) -> Result<RunResult, RunError> {
-        // On the heap, both: callers join and spawn runs, and their own futures stay small.
+        // Both on the heap: callers join and spawn runs, and their own futures stay small.
         let session = Box::pin(Session::begin(agent, input.into(), config.over(&self.config), false)).await?;
         Box::pin(session.drive()).await
     }
@@ -139,7 +140,7 @@ impl Runner {
         self.run_streamed_with(agent, input, RunConfig::default()).await
     }
 
-    /// Like [`Runner::run_streamed`]; what `config` says counts more than what the runner says.
+    /// Like [`Runner::run_streamed`]; `config` overrides the runner's settings.
     ///
     /// # Errors
     /// [`RunError`]

@@ -1,9 +1,10 @@
-//! What happens in the runs of agents that work for calls of other agents, as events (spec S15).
+//! Events of agents that work for calls of other agents (spec S15).
 //!
-//! No frame of the wire protocol tells of it. What is done is read off the session's journal; what is being written, off the
-//! model's stream.
+//! No frame of the wire protocol has them. Completed steps are read from the session's journal; text being written,
+//! from the model's stream.
 //!
-//! So no client of the server gets any of it: only a follower in this process that asks is told the session's entries.
+//! So no client of the server gets them: only a follower in this process that requests them receives the session's
+//! entries.
 
 use std::{collections::HashSet, sync::Arc};
 
@@ -23,32 +24,31 @@ use crate::run::subscription::Written;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct NestedEvent {
-    /// The calls that lead to it, from the run's own agent down; the last one is the call that it works for. Two agents at
-    /// work at the same time differ in it.
+    /// The calls that lead to it, from the run's own agent down; the last one is the call that it works for. It
+    /// distinguishes agents that run at the same time.
     pub path: Vec<PathStep>,
-    /// The number of the call that it works for, which no other call of the session has.
+    /// The number of the call that it works for, unique in the session.
     pub call: u32,
     /// The agent.
     pub agent: Arc<str>,
-    /// What has happened.
+    /// The event.
     pub event: RunEvent,
 }
 
 /// Follows the runs of nested agents.
 pub(super) struct Nested {
-    /// The session as far as its entries were read.
+    /// The session as of the last entry that was read.
     state: State,
-    /// The runs whose model has begun to write an answer that is not on record.
+    /// The runs whose model is writing an answer that is not on record yet.
     writing: HashSet<u32>,
 }
 
 impl Nested {
-    /// From here on.
     pub(super) fn new(state: State) -> Nested {
         Nested { state, writing: HashSet::new() }
     }
 
-    /// What an append tells.
+    /// The events of an entry.
     pub(super) fn entry(&mut self, entry: &Entry) -> Vec<RunEvent> {
         let mut told = Vec::new();
         self.state.begin(entry.pos, entry.at);
@@ -89,10 +89,10 @@ impl Nested {
         }
     }
 
-    /// What the model of a run writes.
+    /// What the model of a run is writing.
     pub(super) fn written(&mut self, run: u32, written: Written) -> Option<RunEvent> {
         let event = match written {
-            // What it wrote before is on record, or is void.
+            // Its earlier output is on record, or is void.
             Written::Begins => {
                 if !self.writing.remove(&run) {
                     return None;
@@ -111,7 +111,7 @@ impl Nested {
         self.of(run, event)
     }
 
-    /// The event of a run, if that goes on.
+    /// The event of a run, if that is still open.
     fn of(&self, run: u32, event: RunEvent) -> Option<RunEvent> {
         let call = self.state.calls.iter().find(|call| call.call == run)?;
         let mut path = self.state.path(call);
@@ -128,7 +128,7 @@ impl Nested {
 fn complete(block: &Block) -> Option<RunEvent> {
     // As in the stream's own answers.
     expand::place(block)?;
-    // Where a thought is shown, it is shown as text.
+    // Visible reasoning is shown as text.
     if let Some(text) = expand::text(block) {
         return Some(RunEvent::Text { text });
     }

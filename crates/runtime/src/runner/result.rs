@@ -1,4 +1,4 @@
-//! What a run gives: its answer, or what waits for a person.
+//! The result of a run: its answer, or its pending interruptions.
 
 use std::sync::Arc;
 
@@ -15,18 +15,18 @@ use serde::de::DeserializeOwned;
 use super::{guardrail::GuardrailResult, interruption::Interruption};
 use crate::run_state::RunState;
 
-/// Where a run stands when nothing more happens by itself.
+/// The result of a run that has ended or is paused.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct RunResult {
-    /// The last answer. While something waits it is what was said so far.
+    /// The last answer. During a pause it is the text so far.
     pub final_output: String,
-    /// Why the last answer is not whole, if it is not: what was said is there, but not all of it (see
+    /// Why the last answer is incomplete, if it is: the text so far is there (see
     /// [`Agent::on_cut`](crate::Agent::on_cut)).
     pub cut: Option<Cut>,
-    /// What waits for a person, in the order of the calls; nothing, if the run is over.
+    /// The pending interruptions, in the order of the calls; empty if the run is over.
     pub interruptions: Vec<Interruption>,
-    /// All that is needed to go on: decide on it, keep it, send it elsewhere.
+    /// All that is needed to resume: decide on it, store it, send it elsewhere.
     pub state: RunState,
     /// Tokens of the whole run, with all its pauses.
     pub usage: Usage,
@@ -34,14 +34,14 @@ pub struct RunResult {
     pub model_calls: u64,
     /// The agent that answered last.
     pub last_agent: Arc<str>,
-    /// What guardrails have said so far.
+    /// The results of guardrails so far.
     pub guardrails: Vec<GuardrailResult>,
     /// The position at which this part of the run began.
     pub(crate) from: u64,
 }
 
 impl RunResult {
-    /// Whether it waits for a person: for a decision, or for an answer.
+    /// Whether it has pending interruptions.
     #[must_use]
     pub fn is_paused(&self) -> bool {
         self.state.state().status == Status::AwaitingInput
@@ -55,13 +55,13 @@ impl RunResult {
         plain::read(&self.final_output)
     }
 
-    /// The whole conversation, as the next model call would read it; calls that wait have no result yet.
+    /// The whole conversation, as the next model call would read it; pending calls have no result yet.
     #[must_use]
     pub fn history(&self) -> Vec<Message> {
         self.messages(u64::MAX)
     }
 
-    /// What has been added to the conversation by this part of the run.
+    /// What this part of the run added to the conversation.
     #[must_use]
     pub fn new_items(&self) -> Vec<Message> {
         let before = self.messages(self.from).len();

@@ -1,4 +1,4 @@
-//! What was said on a state, as it goes on.
+//! The decisions and answers made on a state, when it resumes.
 
 use countersign_core::{
     approval::key::{approval_key, parse_approval_key},
@@ -11,7 +11,7 @@ use crate::{
     run_state::{RunState, StagedAnswer},
 };
 
-/// The call that something was said about after its deadline had come, and that deadline.
+/// A call that was decided or answered although its deadline has passed, and that deadline.
 pub(super) fn too_late(state: &RunState, late: &[u32]) -> Option<(String, String)> {
     state.state().open.iter().filter(|open| late.contains(&open.asked.n)).find_map(|open| {
         let said = |call: u32| state.staged.iter().any(|staged| staged.call == call);
@@ -22,7 +22,7 @@ pub(super) fn too_late(state: &RunState, late: &[u32]) -> Option<(String, String
     })
 }
 
-/// Takes back what was said about what is overdue.
+/// Retracts decisions and answers on what is overdue.
 pub(super) fn retract_late(state: &mut RunState, late: &[u32]) {
     for item in state.interruptions() {
         if parse_approval_key(&item.approval_key).is_some_and(|(_, n)| late.contains(&n)) {
@@ -31,7 +31,7 @@ pub(super) fn retract_late(state: &mut RunState, late: &[u32]) {
     }
 }
 
-/// What was answered, as replies to what asks.
+/// The answers made on a state, as replies to their interruptions.
 pub(crate) fn answers(state: &RunState, session_id: &str) -> Vec<NewDecision> {
     let reply = |staged: &StagedAnswer| {
         let approval_key = approval_key(session_id, staged.n);

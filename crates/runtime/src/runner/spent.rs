@@ -1,10 +1,9 @@
-//! What a run has used.
+//! The usage of a run.
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use countersign_core::journal::record::{Entry, Record, Usage, records};
 
-/// What each model was used for.
 pub(super) fn spent(entries: &[Arc<Entry>]) -> BTreeMap<Arc<str>, Usage> {
     let mut spent: BTreeMap<Arc<str>, Usage> = BTreeMap::new();
     let mut add = |model: &Arc<str>, usage: &Usage| spent.entry(model.clone()).or_default().add(usage);

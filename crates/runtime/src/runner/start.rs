@@ -1,4 +1,4 @@
-//! One part of a run: from its input, or from the decisions on what waited, until it waits again or is over.
+//! One part of a run: from its input, or from the decisions on a paused state, until it pauses or ends.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -47,7 +47,7 @@ use crate::{
     tool::AppContext,
 };
 
-/// Why a state does not go on. Nothing has run.
+/// Why a state cannot be resumed. Nothing has run.
 enum Stopped {
     Claimed,
     AtWork,
@@ -62,45 +62,45 @@ impl<E: Into<RunError>> From<E> for Stopped {
     }
 }
 
-/// A session that is ready to go on: its input and its decisions are stored, nothing of it runs yet.
+/// A session that is ready to run: its input and its decisions are stored, nothing of it runs yet.
 pub(super) struct Session {
     pub(super) runtime: Runtime,
     /// The session stays in memory from the first step to the last.
     _live: LiveRef,
     store: Arc<dyn Store>,
     pub(super) session_id: Arc<str>,
-    /// The agent that answers when it goes on.
+    /// The agent that answers when it resumes.
     pub(super) agent: Arc<str>,
     principal: Principal,
     watch: Arc<Watch>,
     cancel: Option<CancelHandle>,
-    /// What goes on from part to part: the run's state before this one, without its journal.
+    /// Carried over from part to part: the run's state before this one, without its journal.
     before: Option<RunState>,
     max_turns: Option<u32>,
     /// The position at which this part begins.
     from: u64,
-    /// Decisions that cannot count yet.
+    /// Decisions that cannot take effect yet.
     kept: Vec<Staged>,
-    /// The session's events from here on, if they are wanted.
+    /// The session's events from here on, if requested.
     pub(super) follow: Option<Subscription>,
-    /// Whether the events of nested agents are wanted.
+    /// Whether the events of nested agents are requested.
     tells_nested: bool,
     /// The runs of nested agents, if so.
     pub(super) nested: Option<Nested>,
-    /// Nobody else in this process goes on with it, until what drives it has ended.
+    /// No other run of this process continues the session until its driver has ended.
     pub(super) hold: Option<Hold>,
-    /// Whether anything is to be done.
+    /// Whether there is anything to do.
     pub(super) moves: bool,
-    /// What it has told when it begins to go on.
+    /// The events that it has already when it starts to run.
     pub(super) told: Told,
 }
 
-/// How far the events of a session reach that goes on: what was decided, and what follows from that, is told first.
+/// The range of a resumed session's events that come first: the decisions, and what follows from them.
 #[derive(Clone, Copy)]
 pub(super) struct Told {
     /// The number of the last event before it.
     pub(super) from: u64,
-    /// The number of the last one that is told when nothing of it runs yet.
+    /// The number of the last event before anything runs.
     pub(super) until: u64,
     /// Whether a turn runs then: it ends with a later status.
     pub(super) runs: bool,
@@ -194,7 +194,7 @@ impl Session {
             },
             None => session.start(content.unwrap_or_default(), context, durable, follow).await?,
         }
-        // One that waits is cancelled, too.
+        // A paused one is cancelled, too.
         session.moves |= session.cancel.as_ref().is_some_and(CancelHandle::is_cancelled);
         match &session.hold {
             Some(hold) if session.moves => hold.works(),
@@ -210,11 +210,11 @@ impl Session {
         durable: bool,
         follow: bool,
     ) -> Result<(), RunError> {
-        // While another run is at work it says so, or is about to end.
+        // Another run that works on the session reports so, or is about to end.
         self.hold = self.take_hold().await;
         loop {
             match self.say(&content, context.as_ref(), durable, follow).await {
-                // Another run of the session was first. What that means for this one is said by how it stands now.
+                // Another run of the session was first. Its current state determines the error.
                 Err(RunError::Refused { refusal, .. })
                     if durable && refusal.code == Code::StoreUnavailable && self.has_moved().await => {}
                 said => {
@@ -232,8 +232,8 @@ impl Session {
         Ok(())
     }
 
-    /// Nobody else in this process goes on with the session from now on; `None` if another run is at work on it, or this one
-    /// is cancelled before that is known.
+    /// Makes this the only run of this process that continues the session; `None` if another run works on it, or this
+    /// one is cancelled before that is known.
     async fn take_hold(&self) -> Option<Hold> {
         loop {
             match Hold::take(&self.runtime.inner, &self.session_id) {
@@ -247,7 +247,7 @@ impl Session {
         }
     }
 
-    /// Whether the session's store has more than it had when this part began.
+    /// Whether the session's store has more than when this part began.
     async fn has_moved(&self) -> bool {
         matches!(self.store.head(&self.session_id).await, Ok(Some(head)) if head.pos > self.from)
     }
@@ -267,7 +267,7 @@ impl Session {
             self.watch.seen().spent = spent(&self.entries().await?);
         }
         self.priced()?;
-        // Without data of the application's the message makes the session.
+        // Without application data the message creates the session.
         if self.from == 0
             && let Some(context) = context.and_then(AppContext::to_raw)
         {
@@ -283,7 +283,6 @@ impl Session {
         Ok(())
     }
 
-    /// From here on, if they are wanted.
     async fn follow_nested(&mut self) -> Result<(), RunError> {
         if let Some(follow) = self.follow.as_mut().filter(|_| self.tells_nested) {
             self.nested = Some(Nested::new(State::clone(&*follow.with_entries().await?)));
@@ -291,7 +290,7 @@ impl Session {
         Ok(())
     }
 
-    /// What is to be bounded can be counted: all models that answer, or have answered, have prices.
+    /// A cost limit needs prices: for all models that answer, or have answered.
     fn priced(&self) -> Result<(), RunError> {
         let (limits, models) = (&self.runtime.inner.settings.limits, self.runtime.inner.agents.models());
         let seen = self.watch.seen();
@@ -304,14 +303,14 @@ impl Session {
         }
     }
 
-    /// Puts the state where it goes on, and decides on it what was decided: all of it, or nothing.
+    /// Puts the state into the store where it resumes, and applies its decisions: all of them or none.
     async fn resume(&mut self, mut state: RunState, follow: bool) -> Result<(), RunError> {
         let given = (!state.unstored().is_empty()).then(|| state.clone());
         let gone_on = self.go_on_from(&mut state, follow).await;
         if gone_on.is_err()
             && let Some(mut given) = given
         {
-            // As it was given; only what its store has of it by now is known better.
+            // As it was given, except for what its store is now known to have.
             given.stored = state.stored;
             state = given;
         }
@@ -344,27 +343,27 @@ impl Session {
         if let Some(head) = &head
             && !state.is_at_end_of(&*self.store, head.pos).await?
         {
-            // Another one has gone on from it, or it is of another session.
+            // Another run has continued it, or it is of another session.
             return Err(Stopped::Claimed);
         }
         if self.hold.is_none() {
             return Err(Stopped::AtWork);
         }
         self.from = state.state().pos;
-        // That the turn may make no more model calls is said before anything is stored.
+        // A turn without model calls left is refused before anything is stored.
         if state.state().status == Status::Failed
             && let Err(refusal) = Draft::new(state.state(), at).retry(Retried::default(), agents)
             && refusal.code == Code::BudgetSpent
         {
             return Err(Stopped::MaxTurns(agents.max_turns(&state.state().agent)));
         }
-        // Nobody has watched the deadlines while the state was kept.
+        // Nothing watched the deadlines while the state was kept.
         let late = overdue(state.state(), at);
         if let Some((call_id, expired_at)) = too_late(state, &late) {
             return Err(Stopped::TooLate { call_id, expired_at, late });
         }
         if !state.staged.is_empty() && agents.have_sources() {
-            // What was decided is checked against tools as they are now.
+            // Decisions are checked against the current tools.
             let open = state.state().open.iter().flat_map(|open| &open.asked.actions);
             let names: BTreeSet<Arc<str>> = open.map(|action| action.agent.clone()).collect();
             agents.prepare(names.iter().map(|name| &**name)).await;
@@ -396,7 +395,7 @@ impl Session {
         let cancelled = matches!(settled, Err(Unsettled::Cancelled));
         let settled = match settled {
             Err(Unsettled::Cancelled) => {
-                // Nothing that was decided counts. What a failed turn left open is cancelled too.
+                // No decision takes effect. Calls that a failed turn left open are cancelled too.
                 self.moves = true;
                 let never = std::future::pending();
                 self.runtime.settle(&self.principal, &self.session_id, stands, Vec::new(), Vec::new(), never).await
@@ -422,7 +421,7 @@ impl Session {
         Ok(())
     }
 
-    /// The decisions by interruption. Those of one that cannot be decided in part yet are kept.
+    /// The decisions by interruption. Those of one that cannot be decided in part are kept for later.
     fn sets(&mut self, state: &State, staged: &[Staged], late: &[u32]) -> Result<Vec<(u32, Vec<Decision>)>, RunError> {
         let agents = &self.runtime.inner.agents;
         let items = Interruption::all(state, Some(agents));
@@ -460,7 +459,7 @@ impl Session {
         Ok(sets)
     }
 
-    /// A rejection without words gets the run's own, if it has any (spec S9).
+    /// A rejection without a message gets the run's own, if it has any (spec S9).
     fn in_words(&self, state: &State, open: &Open, decision: Decision, tool: &str, call_id: &str) -> Decision {
         let mut decision = decision;
         if let Choice::Reject { message: message @ None, .. } = &mut decision.choice
@@ -471,14 +470,14 @@ impl Session {
         decision
     }
 
-    /// Lets it go on until nothing more happens by itself.
+    /// Drives it until nothing more happens by itself.
     pub(super) async fn drive(mut self) -> Result<RunResult, RunError> {
         if self.moves {
             let mut going = std::pin::pin!(self.runtime.go_on(&self.session_id));
             tokio::select! {
                 biased;
                 () = self.until_cancelled() => {
-                    // Side by side: what goes on may hold the session while it stores.
+                    // Concurrently: the driver may hold the session while it stores.
                     tokio::join!(self.cancelled(), going);
                 }
                 () = &mut going => {}
@@ -488,7 +487,6 @@ impl Session {
         self.finish().await
     }
 
-    /// Waits until somebody cancels it.
     async fn until_cancelled(&self) {
         match &self.cancel {
             Some(cancel) => cancel.cancelled().await,
@@ -496,14 +494,14 @@ impl Session {
         }
     }
 
-    /// Stops the turn. One that is over already is left as it is.
+    /// Stops the turn. One that is over is not changed.
     pub(super) async fn cancelled(&self) {
         if let Err(refusal) = self.runtime.stop(&self.principal, &self.session_id).await {
             tracing::debug!(session = &*self.session_id, %refusal, "there was nothing to cancel");
         }
     }
 
-    /// What waits under a key now.
+    /// The pending interruptions with a key.
     pub(super) async fn items(&self, approval_key: &str) -> Result<Vec<Interruption>, RunError> {
         let state = self.runtime.loaded(&self.session_id).await?;
         let mut items = Interruption::all(&state, Some(&self.runtime.inner.agents));
@@ -511,12 +509,11 @@ impl Session {
         Ok(items)
     }
 
-    /// The error with the state that was given, which is kept.
+    /// The error with the given state, which is kept.
     pub(super) fn with_given(&self, error: RunError) -> RunError {
         error.with(self.before.clone())
     }
 
-    /// The state that was given.
     pub(super) fn given(&mut self) -> Option<RunState> {
         self.before.take()
     }
@@ -527,12 +524,12 @@ impl Session {
 
     async fn entries(&self) -> Result<Vec<Arc<Entry>>, RunError> {
         let entries = journal(&*self.store, &self.session_id).await.map_err(RunStateError::from)?;
-        // They leave with the result.
+        // They are returned with the result.
         self.store.sync().await.map_err(RunStateError::from)?;
         Ok(entries)
     }
 
-    /// What has come of it.
+    /// The result of the run.
     pub(super) async fn finish(mut self) -> Result<RunResult, RunError> {
         let read = async {
             let (outcome, state) = self.runtime.stands(&self.session_id).await?;
@@ -569,7 +566,7 @@ impl Session {
         })
     }
 
-    /// The decisions that cannot count yet, but for those on what has been withdrawn since.
+    /// The decisions that cannot take effect yet, except those on interruptions withdrawn since.
     fn kept_for(&self, state: &RunState) -> Vec<Staged> {
         self.kept.iter().filter(|staged| state.waits(staged.call)).cloned().collect()
     }
@@ -604,7 +601,7 @@ impl Session {
     }
 }
 
-/// A refusal of a message in words of the library: how it would be sent over the wire is of no use here.
+/// A refusal of a message in the library's terms: how it would be sent over the wire does not help here.
 fn in_the_library(refusal: Refusal) -> Refusal {
     let message = match refusal.code {
         Code::ApprovalPending => {
@@ -620,7 +617,7 @@ fn in_the_library(refusal: Refusal) -> Refusal {
     Refusal { message: message.to_owned(), ..refusal }
 }
 
-/// What is decided about a call by what was decided for the rest of the run about another one that waits (spec S7).
+/// The decision on a call that follows from one for the rest of the run on another pending call (spec S7).
 fn standing(state: &State, staged: &[Staged], call: u32) -> Option<Decision> {
     let find =
         |number: u32| state.open.iter().flat_map(|open| &open.asked.actions).find(|action| action.call == number);
@@ -629,7 +626,7 @@ fn standing(state: &State, staged: &[Staged], call: u32) -> Option<Decision> {
         let other = find(staged.call)?;
         let same = other.agent == action.agent && other.name == action.name;
         let approves = staged.decision.kind() == DecisionType::Approve;
-        // As for later calls: it stands in one person's place, and for the tool that they were shown.
+        // As for later calls: it replaces one person's decision, and for the tool that they were shown.
         let stands = !approves
             || (action.ask.is_one_person()
                 && action.reviewer() == other.reviewer()

@@ -1,4 +1,4 @@
-//! A session in a store, with what is decided and said in it next: `store.session("s").approve("call_1").run(&agent)`.
+//! A session in a store, with its next decisions and inputs: `store.session("s").approve("call_1").run(&agent)`.
 
 use std::{fmt, sync::Arc};
 
@@ -16,7 +16,7 @@ type Decide = Box<dyn FnOnce(&mut RunState) -> Result<(), DecisionError> + Send>
 
 /// Stores, with the sessions in them.
 pub trait Sessions {
-    /// The session of this id, which need not be there yet.
+    /// The session of this id, which may not exist yet.
     fn session(&self, id: impl Into<String>) -> StoredSession;
 }
 
@@ -32,7 +32,7 @@ impl Sessions for Arc<dyn Store> {
     }
 }
 
-/// A session in a store, and what is said and decided in it next. It always goes on in that store, also after a pause.
+/// A session in a store, with its next inputs and decisions. It always continues in that store, also after a pause.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -79,13 +79,13 @@ impl StoredSession {
         StoredSession { store, id, config: RunConfig::new(), decides: Vec::new(), says: None }
     }
 
-    /// How it runs; the store and the session are these.
+    /// The settings of its run; the store and the session are fixed.
     pub fn config(mut self, config: RunConfig) -> StoredSession {
         self.config = config;
         self
     }
 
-    /// The session as it stands.
+    /// The session's current state.
     ///
     /// # Errors
     /// [`RunState::save`]
@@ -93,15 +93,15 @@ impl StoredSession {
         RunState::save(&*self.store, &self.id).await
     }
 
-    /// Says this next: see [`RunState::add_input`].
+    /// Adds an input: see [`RunState::add_input`].
     pub fn say(mut self, content: impl Into<Content>) -> StoredSession {
         self.says = Some(content.into());
         self
     }
 
-    /// See [`RunState::approve`]. An id names a call as long as no other of the session has had it, and nobody has to say what
-    /// became of it; otherwise it is [`DecisionError::Stale`], and is decided on the [state](StoredSession::state), by what is
-    /// asked there.
+    /// See [`RunState::approve`]. An id is enough if no other call of the session has had it, and the call's outcome is
+    /// not unknown; otherwise it is [`DecisionError::Stale`], and must be decided on the [state](StoredSession::state),
+    /// by its interruption.
     pub fn approve(self, call_id: impl Into<String>) -> StoredSession {
         self.decide(call_id, RunState::approve)
     }
@@ -133,7 +133,7 @@ impl StoredSession {
         self.decide(call_id, move |state, item| state.answer(item, &value))
     }
 
-    /// Decides about the call in any other way, such as [`RunState::always_approve`].
+    /// Decides the call in any other way, such as [`RunState::always_approve`].
     pub fn decide(
         mut self,
         call_id: impl Into<String>,
@@ -147,10 +147,10 @@ impl StoredSession {
         self
     }
 
-    /// Goes on with it until it waits again or is over.
+    /// Runs it until it pauses or ends.
     ///
     /// # Errors
-    /// [`RunError`]; if a decision is not taken, nothing has run.
+    /// [`RunError`]; if a decision is refused, nothing has run.
     pub async fn run(self, agent: &Agent) -> Result<RunResult, RunError> {
         let (runner, input) = self.begins().await?;
         runner.run(agent, input).await

@@ -1,7 +1,7 @@
-//! A run whose events are read while it goes on (spec S15).
+//! A run whose events are read as they happen (spec S15).
 //!
-//! A stream that resumes tells first what was decided, with the statuses that were over by then, and ends at the first
-//! pause or end after that.
+//! A resumed stream starts with the decisions, including statuses that were over by then, and ends at the first pause
+//! or end after that.
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -20,8 +20,8 @@ use crate::run::{
     subscription::Told,
 };
 
-/// A run whose events are read while it goes on. It ends when the run waits for a person, or is over; then
-/// [`RunStream::finish`] gives what has come of it, and a run that waits can be streamed on.
+/// A run whose events are read as they happen. It ends when the run is paused or over; then [`RunStream::finish`]
+/// returns the result, and a paused run can be resumed as another stream.
 ///
 /// Dropping it stops the run where it is.
 ///
@@ -48,12 +48,12 @@ pub struct RunStream {
     session: Box<Session>,
     driver: Driver,
     reader: Reader,
-    /// The agent that answers, as far as the events have told.
+    /// The current agent, according to the events.
     agent: Arc<str>,
     frame: Option<RunFrame>,
-    /// What follows from the latest frame.
+    /// The remaining events of the latest frame.
     then: VecDeque<RunEvent>,
-    /// The number of the latest event.
+    /// The `seq` of the latest event.
     seq: u64,
     ended: bool,
 }
@@ -64,7 +64,7 @@ impl std::fmt::Debug for RunStream {
     }
 }
 
-/// What drives the run; it stops when nobody reads the stream any more.
+/// The driver of the run; it stops when the stream is dropped.
 #[derive(Default)]
 struct Driver {
     task: Option<tokio::task::JoinHandle<()>>,
@@ -76,7 +76,7 @@ impl Drop for Driver {
         if let Some(task) = &self.task {
             task.abort();
         }
-        // Whoever goes on with the session waits until the task is gone.
+        // The next run of the session waits until the task is gone.
         if let Some(ending) = &self.ending {
             ending.ends();
         }
@@ -106,7 +106,7 @@ impl RunStream {
     /// The next event; `None` at the end. Dropping the future loses nothing.
     ///
     /// # Errors
-    /// The store cannot be read. A state that was given is in the error; the stream can be read on.
+    /// The store cannot be read. A given state is in the error; the stream can be read further.
     pub async fn next(&mut self) -> Result<Option<RunEvent>, RunError> {
         match self.next_event().await {
             Err(error) => Err(self.session.with_given(error)),
@@ -134,14 +134,14 @@ impl RunStream {
         let start::Told { until, runs, .. } = self.session.told;
         self.seq = frame.seq.unwrap_or(self.seq);
         match events.last() {
-            // What was told before it went on is not its end.
+            // A status from before it resumed is not its end.
             Some(RunEvent::Status { status, .. }) if runs => {
                 self.ended = *status != Status::Running && self.seq > until;
             }
             Some(RunEvent::ToolResult { tool: name, status: CallStatus::Success, .. }) => tool = Some(name.clone()),
             _ => {}
         }
-        // Nothing runs: these are all the events that there are.
+        // Nothing runs: there are no more events.
         self.ended |= !runs && self.seq >= until;
         self.then.extend(events);
         if let Some(tool) = tool {
@@ -150,7 +150,7 @@ impl RunStream {
         self.frame = Some(frame);
     }
 
-    /// What is told of nested agents has no frame.
+    /// Events of nested agents have no frame.
     fn take_nested(&mut self, told: Told) {
         let Some(nested) = &mut self.session.nested else { return };
         let events = match told {
@@ -185,7 +185,7 @@ impl RunStream {
         Ok(Some(told))
     }
 
-    /// The agent that answers is another one from now on, if that tool hands the conversation over.
+    /// Updates the current agent, if that tool is a handoff.
     fn handed_on(&mut self, tool: &str) {
         let agents = &self.session.runtime.inner.agents;
         let target = agents.get(&self.agent).and_then(|agent| agent.tool(tool)?.entry.target.clone());
@@ -195,13 +195,13 @@ impl RunStream {
         }
     }
 
-    /// The frame of the wire protocol that the latest event was read off; none tells of nested agents.
+    /// The wire frame of the latest event; events of nested agents have none.
     #[must_use]
     pub fn frame(&self) -> Option<&RunFrame> {
         self.frame.as_ref()
     }
 
-    /// Reads what is left of the events, and gives what has come of the run.
+    /// Reads the remaining events, and returns the result of the run.
     ///
     /// # Errors
     /// [`RunError`]
@@ -214,7 +214,7 @@ impl RunStream {
             }
         }
         if let Some(driver) = self.driver.task.take() {
-            // It ends by itself; a panic of it shows in what has come of the run.
+            // It ends by itself; the result shows whether it panicked.
             let _ = driver.await;
         }
         Box::pin(self.session.finish()).await

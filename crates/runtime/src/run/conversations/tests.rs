@@ -1,4 +1,4 @@
-//! What is kept is what the store says, is bounded, and is gone where it has to be.
+//! The cache matches the store, is bounded, and forgets what it must.
 
 use std::time::Duration;
 
@@ -47,7 +47,7 @@ impl Conversations {
         self.kept().by_key.contains_key(key)
     }
 
-    /// What it says it has is what it has.
+    /// The size it reports is its actual size.
     fn check(&self) {
         let kept = self.kept();
         assert_eq!(kept.bytes, kept.by_key.values().map(|one| one.bytes).sum::<usize>());
@@ -90,7 +90,7 @@ fn r9_a_session_is_forgotten_with_all_its_runs_and_nothing_else() {
     conversations.check();
 }
 
-/// Who reads a session while it is deleted does not bring it back.
+/// Reading a session while it is deleted does not bring it back.
 #[test]
 fn r9_what_was_taken_before_something_was_forgotten_is_not_kept() {
     let conversations = Conversations::new(100_000);
@@ -101,7 +101,7 @@ fn r9_what_was_taken_before_something_was_forgotten_is_not_kept() {
     conversations.check();
 }
 
-/// A model that reads all of its conversation, and then does what it is told in the newest message.
+/// A model that reads all of its conversation, and then follows the newest message.
 #[derive(Clone)]
 struct Reader;
 
@@ -185,7 +185,7 @@ enum Op {
     Say(u8, Option<OnPending>),
     Decide(u8),
     Cancel,
-    /// The session goes on as a fork of itself.
+    /// The session continues as a fork of itself.
     Fork,
     Delete,
     /// A new process over the same store.
@@ -209,7 +209,7 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
     proptest::collection::vec(op, 1..24)
 }
 
-/// Does it, and says how the session is called from then on.
+/// Applies it, and returns the session's id from then on.
 async fn apply(runtime: &Runtime, session_id: &str, n: usize, op: &Op) -> String {
     let me = Principal::trusted();
     match op {
@@ -239,7 +239,7 @@ async fn apply(runtime: &Runtime, session_id: &str, n: usize, op: &Op) -> String
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Spec R2, G5: whatever happens to a session, and wherever, its models read what a runtime reads that keeps nothing.
+    /// Spec R2, G5: whatever happens to a session, and wherever, its models read what a runtime without a cache reads.
     #[test]
     fn g5_what_is_kept_is_what_the_store_says(ops in ops(), bytes in prop_oneof![Just(3_000), Just(20_000), Just(1 << 20)]) {
         let executor = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("executor");
@@ -279,7 +279,7 @@ async fn turns(runtime: &Runtime, session_id: &str) {
     }
 }
 
-/// It is kept while its session waits for a person, and nobody has the session in memory.
+/// It stays cached while its session waits for a person and is not in memory.
 #[tokio::test]
 async fn r9_a_conversation_is_kept_across_a_pause_and_goes_with_its_session() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
@@ -299,7 +299,7 @@ async fn r9_a_conversation_is_kept_across_a_pause_and_goes_with_its_session() {
     assert!(!runtime.inner.conversations.has(&key("t", 0)));
 }
 
-/// Only what is new is folded, and into the same list, as long as nobody holds it. Who still reads how it stood before gets that.
+/// Only what is new is folded, and into the same list, unless a reader holds it. Such a reader keeps the earlier one.
 #[tokio::test]
 async fn g5_what_is_kept_is_extended_in_place() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());

@@ -1,4 +1,4 @@
-//! What goes on record of tasks that have ended: results, rounds that are over, frames that are.
+//! What is recorded of ended tasks: results, finished rounds, finished frames.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -20,14 +20,14 @@ use crate::{
     run::Inner,
 };
 
-/// Works out what goes on record of tasks that have ended.
+/// Works out the records for tasks that have ended.
 pub(super) struct Ending<'a> {
     pub(super) inner: &'a Inner,
     pub(super) state: &'a State,
     pub(super) run: &'a GraphRun,
     pub(super) hot: &'a mut Hot,
     pub(super) ops: Vec<Op>,
-    /// A merge went wrong half way, so the states in memory are not those on record.
+    /// A merge failed half way, so the states in memory differ from those on record.
     pub(super) spoiled: bool,
 }
 
@@ -50,7 +50,7 @@ impl Ending<'_> {
                 Stretch::Paused(parked) => self.paused(known, parked),
             }
         }
-        // Inner frames first: the end of one is a result in the one outside.
+        // Inner frames first: the end of one is a result in the outer one.
         while let Some((frame, tasks)) = done.pop_last() {
             if let Some((outer, task)) = self.frame_done(frame, tasks) {
                 done.entry(outer).or_default().push(task);
@@ -88,7 +88,7 @@ impl Ending<'_> {
         }
     }
 
-    /// Some tasks of a frame are done. If that ends an inner frame, the task that it was is done too.
+    /// Some tasks of a frame are done. If that ends an inner frame, the outer task that it ran for is done too.
     fn frame_done(&mut self, frame: u32, done: Vec<DoneTask>) -> Option<(u32, DoneTask)> {
         let open = self.run.frames.get(&frame)?;
         let last = done.last()?.task;
@@ -119,7 +119,7 @@ impl Ending<'_> {
         }
     }
 
-    /// The number of the latest task, with those of rounds that are about to go on record.
+    /// The number of the latest task, including those of rounds about to be recorded.
     fn made(&self) -> u32 {
         let of = |op: &Op| match op {
             Op::Done(TasksDone { then: Then::Round(round), .. }) => round.tasks.last().map(|task| task.task),
@@ -128,8 +128,7 @@ impl Ending<'_> {
         self.ops.iter().filter_map(of).max().unwrap_or(0).max(self.run.made)
     }
 
-    /// Merges what a round has changed, and finds what follows; at the end of an inner frame also what the task that it
-    /// was changes outside.
+    /// Merges a round's updates and finds what follows; at the end of an inner frame also the outer task's update.
     fn round_over(&mut self, frame: u32) -> Result<(Ahead, Option<(u32, DoneTask)>), NodeError> {
         let (run, hot) = (self.run, &mut *self.hot);
         let open = run.frames.get(&frame).ok_or_else(|| node_gone("?"))?;
@@ -166,7 +165,7 @@ impl Ending<'_> {
         Ok((ahead, Some((task.frame, DoneTask { task: task.task, update: given.json }))))
     }
 
-    /// Puts the states on record now and then, so that a fold never reads much more than they are.
+    /// Records the states now and then, so that a fold never reads much more than their size.
     fn states(&mut self) {
         let (since, last) = self.hot.bytes;
         let many = self.state.pos.saturating_sub(self.run.since) >= STATES_RECORDS;

@@ -50,16 +50,16 @@ impl Inner {
                 }
             }
         }
-        // It has read all there is, also the edits that are in the states it began with.
+        // It has read everything, also the edits included in the states it began with.
         fold.hot.edited = run.edited;
         Ok(Ok(fold.hot))
     }
 }
 
-/// The states of a run in the making, from the records of its journal.
+/// The states of a run being folded from its journal records.
 struct Fold {
     hot: Hot,
-    /// The tasks of each frame that are done, in the round that is not over.
+    /// The tasks of each frame that are done in the current round.
     done: BTreeMap<u32, Vec<u32>>,
 }
 

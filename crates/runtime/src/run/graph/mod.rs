@@ -1,8 +1,8 @@
-//! Running graphs: what follows from where a run stands, and what its nodes bring back (spec G1, G3).
+//! Running graphs: what follows from a run's position, and the results of its nodes (spec G1, G3).
 //!
-//! The typed states of a run's frames are kept while a driver is at work, and made again from the journal when there are
-//! none: they are the fold of the updates on record. Nodes that wait for a person are kept as they are for a while, so
-//! that an answer finds them where they stopped; whatever is forgotten is begun again when it is answered.
+//! The typed states of a run's frames are kept while a driver works, and folded again from the updates in the journal
+//! when they are not in memory. Nodes with pending questions stay in memory for a while, so that an answer finds them
+//! where they stopped; a dropped one starts over when it is answered.
 
 mod ending;
 mod fold;
@@ -48,30 +48,30 @@ use crate::{
     store::Durability,
 };
 
-/// States are put on record once the updates since the last time have so many bytes, or as many as the states.
+/// States are recorded once the updates since the last time have so many bytes, or as many as the states.
 const STATES_BYTES: usize = 64 * 1024;
 
-/// Also once so many records stand after the last time.
+/// Also once there are so many records since.
 const STATES_RECORDS: u64 = 1_000;
 
 /// A run of a graph in memory.
 pub(super) struct Hot {
-    /// Which run: the position it began at, and the latest edit it knows.
+    /// Which run: the position it began at, and the latest edit it includes.
     began: u64,
     edited: u64,
     frames: BTreeMap<u32, HotFrame>,
-    /// What tasks of unfinished rounds change.
+    /// The updates of tasks in unfinished rounds.
     updates: BTreeMap<u32, AnyUpdate>,
     parked: BTreeMap<u32, Parked>,
-    /// Bytes of updates since the states were last on record, and of the states then.
+    /// Bytes of updates since the states were last recorded, and of the states then.
     bytes: (usize, usize),
 }
 
-/// The tasks that run here: as long as their futures do, whatever becomes of the states.
+/// The tasks that run here: as long as their futures do, whatever happens to the states.
 #[derive(Default)]
 pub(super) struct AtWork {
     tasks: BTreeMap<u32, Working>,
-    /// How many of a frame's node, of those nodes that are limited.
+    /// How many tasks run per frame and node, for nodes with a limit.
     counts: HashMap<(u32, Arc<str>), usize>,
 }
 
@@ -111,7 +111,7 @@ struct HotFrame {
     state: AnyState,
 }
 
-/// A stretch of a task that has ended.
+/// A segment of a task that has ended.
 pub(super) struct Ended {
     task: u32,
     stretch: Stretch,
@@ -141,7 +141,7 @@ fn node_gone(node: &str) -> NodeError {
     fatal("node_gone", what)
 }
 
-/// What a node is now; `None` if it is gone.
+/// A node as the graph has it now; `None` if it is gone.
 fn look(graph: &dyn AnyGraph, node: &str) -> Option<(Arc<str>, Kind, NodeOptions)> {
     graph.look(node).or_else(|| {
         let renamed = graph.migrate()?(&Gone { node, question: None })?.node?;
@@ -149,7 +149,7 @@ fn look(graph: &dyn AnyGraph, node: &str) -> Option<(Arc<str>, Kind, NodeOptions
     })
 }
 
-/// The node's name now; `None` if it is gone.
+/// The node's current name; `None` if it is gone.
 fn resolve(graph: &dyn AnyGraph, node: &str) -> Option<Arc<str>> {
     look(graph, node).map(|(name, ..)| name)
 }
@@ -172,7 +172,6 @@ impl Hot {
             && (run.agent_loop || run.frames.keys().all(|frame| self.frames.contains_key(frame)))
     }
 
-    /// The root's state.
     pub(crate) fn root(&self) -> Option<(&Arc<dyn AnyGraph>, &AnyState)> {
         self.frames.get(&0).map(|frame| (&frame.graph, &frame.state))
     }
@@ -183,17 +182,17 @@ impl Hot {
     }
 }
 
-/// What is to go on record of tasks that have ended.
+/// What is recorded of ended tasks.
 enum Op {
     Done(TasksDone),
     Failed(TaskFailed),
-    /// A task that stands still: what it asks, the steps it knows nothing of, and what it was told so far.
+    /// A paused task: its questions, the steps whose outcome it does not know, and the answers so far.
     Asks(u32, Vec<NewQuestion>, Vec<Arc<str>>, Arc<Memory>),
     States(Vec<FrameState>),
 }
 
 impl Inner {
-    /// Begins what is to run now. One task alone is given back, to be tried at once.
+    /// Starts what is to run now. A single task is returned, to be polled in place.
     pub(super) async fn begin_tasks(
         self: &Arc<Self>,
         live: &LiveRef,
@@ -228,7 +227,7 @@ impl Inner {
             let single = at_work.tasks.is_empty() && run.ready().nth(1).is_none();
             for task in run.ready() {
                 if let Some(working) = at_work.tasks.get(&task.task) {
-                    // It may have been answered while it runs.
+                    // It may be answered while it runs.
                     working.memory.told(task);
                     continue;
                 }
@@ -330,7 +329,7 @@ impl Inner {
         }
     }
 
-    /// Puts on record what tasks have come to, however long the store takes to accept it.
+    /// Records the results of tasks, retrying until the store accepts them.
     pub(super) async fn tasks_ended(
         &self,
         live: &LiveRef,
@@ -363,7 +362,7 @@ impl Inner {
                             Op::Done(done) => draft.tasks_done(done.clone()),
                             Op::Failed(failed) => draft.task_failed(failed.clone()),
                             Op::Asks(task, questions, lost, memory) => {
-                                // Looked at now: somebody may have answered since it stood still.
+                                // Read now: it may have been answered since it paused.
                                 let known = state.run.as_ref().and_then(|run| run.tasks.get(task));
                                 let goes_on = known.is_some_and(|known| memory.has_news(known));
                                 draft.steps_lost(*task, lost);
@@ -393,7 +392,7 @@ impl Inner {
         }
     }
 
-    /// An agent's loop goes on from a node that the runner does itself, as far as such nodes are done.
+    /// An agent's loop continues from a node that the runner executes itself, as far as such nodes are done.
     pub(super) async fn walk_loop(&self, live: &Live, guard: &mut LiveState) -> Result<(), Refusal> {
         loop {
             let state = guard.state()?;
@@ -419,7 +418,7 @@ impl Inner {
         }
     }
 
-    /// Where an agent's loop goes from a node.
+    /// Where an agent's loop continues after a node.
     fn walk_on(&self, state: &State, task: &Task, update: Option<&Raw>) -> Result<Then, NodeError> {
         let graph = self.agents.agent_loop_of(&state.agent).ok_or_else(|| node_gone(&task.node))?;
         let run = state.run.as_ref().ok_or_else(|| node_gone(&task.node))?;
@@ -452,7 +451,7 @@ impl Inner {
         }
     }
 
-    /// The driver has nothing to do: what waits is kept as it is for a while.
+    /// The driver has nothing to do: a paused run stays in memory for a while.
     pub(super) fn keep_warm(&self, live: &Live, hot: Option<Hot>, pos: u64) {
         if let Some(hot) = hot {
             self.warm.keep(&live.session_id, hot, pos);
@@ -507,14 +506,14 @@ pub(super) fn round(ahead: Ahead, made: &mut u32) -> Round {
 }
 
 impl Memory {
-    /// Stores something about this task. `false`: the turn is over, or the runtime closes.
+    /// Stores a record of this task. `false`: the turn is over, or the runtime closes.
     async fn store(&self, make: impl Fn(&State) -> Transition) -> bool {
         let Some(inner) = self.inner.upgrade() else { return false };
         let live = inner.live(&self.session_id);
         inner.must_store(&live, self.turn, |state, _| Some(make(state))).await
     }
 
-    /// Puts on record that a step begins. When nothing is to begin any more it does not come back.
+    /// Records that a step begins. When nothing may begin any more it does not return.
     pub(crate) async fn step_started(&self, step: &Arc<str>) {
         if !self.store(|state| Draft::new(state, now()).step_started(self.task, step.clone())).await {
             std::future::pending::<()>().await;
@@ -522,7 +521,6 @@ impl Memory {
         self.inside().steps.insert(step.clone(), countersign_core::journal::run::Step::Started);
     }
 
-    /// Puts on record how a step ended.
     pub(crate) async fn step_done(&self, step: &Arc<str>, value: Option<Raw>) {
         let known = value.clone();
         if !self.store(|state| Draft::new(state, now()).step_done(self.task, step.clone(), value.clone())).await {

@@ -1,8 +1,8 @@
-//! Runs that wait for people, kept as they are for a while.
+//! Paused runs, kept in memory for a while.
 //!
-//! A node that waits keeps its future for a minute (`WARM_TASKS`, `WARM_SECONDS`), so an answer finds it where it
-//! stopped. After that, or in another process, it begins from its first line with its steps and answers from the
-//! journal. Both lead to the same records.
+//! A node with a pending question keeps its future for a minute (`WARM_TASKS`, `WARM_SECONDS`), so an answer finds it
+//! where it stopped. After that, or in another process, it starts from its first line with its steps and answers from
+//! the journal. Both lead to the same records.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -15,7 +15,7 @@ use countersign_core::limits;
 use super::Hot;
 use crate::graph::task::AnyState;
 
-/// Runs that wait, ready to go on: the latest ones, by session.
+/// Paused runs, ready to resume: the latest ones, by session.
 #[derive(Default)]
 pub(in crate::run) struct Warm {
     runs: Mutex<WarmRuns>,
@@ -46,7 +46,7 @@ impl Warm {
 
     pub(super) fn keep(&self, session_id: &Arc<str>, hot: Hot, pos: u64) {
         let tasks = hot.parked.len();
-        // What is dropped here may be nodes of the user's: not under the lock.
+        // Dropping user-written nodes may run their code: not under the lock.
         let mut dropped = Vec::new();
         self.expire();
         if tasks == 0 || tasks > limits::WARM_TASKS {
@@ -69,14 +69,14 @@ impl Warm {
         drop(runs);
     }
 
-    /// The root's state of a session's run as it stands at this position, if it is kept.
+    /// The root's state of a session's run at this position, if it is in memory.
     pub(in crate::run) fn root(&self, session_id: &str, pos: u64) -> Option<AnyState> {
         let runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
         let kept = runs.by_session.get(session_id).filter(|kept| kept.pos == pos)?;
         kept.hot.root().map(|(_, state)| state.clone())
     }
 
-    /// Forgets what was kept for long enough.
+    /// Drops runs that were kept for long enough.
     pub(in crate::run) fn expire(&self) {
         let mut runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
         let mut dropped = Vec::new();
@@ -90,7 +90,7 @@ impl Warm {
         drop(runs);
     }
 
-    /// Forgets a session's run, or all.
+    /// Drops a session's run, or all.
     pub(in crate::run) fn forget(&self, session_id: Option<&str>) {
         match session_id {
             Some(session_id) => drop(self.take(session_id)),
