@@ -178,7 +178,7 @@ fn of_server(said: &ConfigTool, tool: McpTool) -> Result<McpTool, String> {
     Ok(tool.stream(said.stream.unwrap_or_default()))
 }
 
-/// Open folders. Tools on the same folder share one, so that their changes are serialized.
+/// Open folders. Tools on the same folder share one, so that their changes are ordered.
 #[derive(Default)]
 struct Folders<'c>(BTreeMap<&'c Path, Workspace>);
 
