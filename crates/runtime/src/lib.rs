@@ -60,7 +60,7 @@
 //!   tools.
 //! - [`fn@run`] runs an agent, [`run_streamed`] streams its events, [`Runner`] and [`RunConfig`] configure the run; a
 //!   stream can include the events of nested agents ([`RunConfig::nested_events`]).
-//! - [`RunState`] is all that is needed to resume: decisions are made on it, and it is text. A [`RunError`] has one, too:
+//! - [`RunState`] is all that is needed to resume: decisions are made on it, and it is text. A [`RunError`] has one:
 //!   a failed turn resumes once the cause of the failure is fixed.
 //! - A store ([`RunConfig::store`], [`RunConfig::session`]) records a run as it proceeds: a session continues with the
 //!   next input, and if its process died in the middle of a turn, with the state that [`RunState::save`] reads from it.

@@ -104,7 +104,7 @@ fn computers(
     Ok(())
 }
 
-/// Never called: the configuration was refused already.
+/// Never reached: the configuration refuses `[computer]` in such a build.
 #[cfg(not(feature = "computer"))]
 fn computers(_: &ConfigComputer, _: Option<&ConfigTool>, _: &mut BTreeMap<String, ToolEntry>) -> Result<(), String> {
     Err("this build does not have the feature \"computer\"".to_owned())
