@@ -36,7 +36,8 @@ pub struct Options {
     pub auth: Auth,
     /// Other origins whose pages may use the server, such as `https://app.example.org`.
     pub allowed_origins: Vec<String>,
-    /// The host name of the server, in addition to `localhost` and the loopback addresses. Only used where hosts are checked.
+    /// The host name of the server, in addition to `localhost` and the loopback addresses. Only used where hosts are
+    /// checked.
     pub host: Option<String>,
     /// Refuses requests for unknown host names, so that a page cannot reach a server on this machine by pointing a
     /// domain of its own at it (DNS rebinding). [`Server::serve`](crate::Server::serve) enables it for loopback

@@ -95,8 +95,8 @@ pub(super) struct Decide {
     #[serde(default, deserialize_with = "given")]
     #[schemars(with = "Value")]
     resume: Option<Raw>,
-    /// The `digest` of one of the actions, or of the questions, as shown; refused as `stale_action` if it is not
-    /// theirs.
+    /// The `digest` of one of the actions, or of the questions, as shown; refused as `stale_action` if it does not
+    /// match.
     #[serde(default)]
     digest: Option<String>,
     /// The reviewer's words, shown in history and told to the model.
