@@ -39,7 +39,7 @@ use crate::{
 };
 pub(crate) use kit::ReadyTool;
 
-/// An agent, as it is built.
+/// An agent: a model, instructions and tools under a name.
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -67,26 +67,26 @@ pub struct Agent {
     pub(crate) output: Option<Arc<Output>>,
     pub(crate) handoff_description: Option<Arc<str>>,
     pub(crate) tool_use: ToolUse,
-    /// The name it was given, where another one has that already.
+    /// Its own name, if another agent has that already and this one was renamed.
     pub(crate) called: Option<Arc<str>>,
 }
 
-/// What follows when a model's answer is not whole: it reached its most tokens, a filter stopped it, or the model refused.
-/// An answer in which nothing was said fails the turn in any case, and calls that were cut never run.
+/// What happens when a model's answer is incomplete: it reached the token limit, a filter stopped it, or the model
+/// refused. An empty answer fails the turn in any case, and calls that were cut never run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnCut {
-    /// It counts as it is. If the turn ends with it, the turn's stop reason says why it is not whole.
+    /// It counts as it is. If it ends the turn, the turn's stop reason says why it is incomplete.
     #[default]
     End,
     /// The turn fails (`model_error`).
     Fail,
-    /// The model is asked to go on where it was cut, up to 8 times and within `max_turns`, if it reached its most tokens in
-    /// the middle of a text; anything else counts as it is.
+    /// The model is asked to continue text cut at the token limit, up to 8 times and within `max_turns`; any other
+    /// incomplete answer counts as it is.
     Continue,
 }
 
 impl Agent {
-    /// An agent that asks `model`: a [`Model`], or a pair of the name that it has in journals and the model.
+    /// An agent that calls `model`: a [`Model`], or a pair of its name in journals and the model.
     pub fn new(name: impl Into<Arc<str>>, model: impl Into<AgentModel>) -> Agent {
         let AgentModel { name: model_name, model } = model.into();
         Agent {
@@ -110,7 +110,7 @@ impl Agent {
             called: None,
         }
     }
-    /// What the model is told about its task: a text, or an async function of the run's context, which is called before each
+    /// Instructions for the model: a text, or an async function of the run's context, which is called before each
     /// model call.
     ///
     /// ```
@@ -127,7 +127,7 @@ impl Agent {
         self.instructions = instructions.into();
         self
     }
-    /// What people are told about the agent.
+    /// Description for people.
     #[must_use]
     pub fn description(mut self, text: impl Into<Arc<str>>) -> Agent {
         self.description = Some(text.into());
@@ -139,8 +139,8 @@ impl Agent {
         self.tools.push(tool.into());
         self
     }
-    /// Looks at what the user says before the agent's first model call of a turn; one that trips stops the run. It does not
-    /// look again when a run goes on after a pause (spec S11).
+    /// Checks the user's input before the agent's first model call of a turn; a tripwire stops the run. It does not
+    /// run again when a paused run resumes (spec S11).
     #[must_use]
     pub fn input_guardrail<F, Fut>(mut self, name: &str, check: F) -> Agent
     where
@@ -150,7 +150,7 @@ impl Agent {
         self.input_guardrails.push(Guardrail::new(name, check));
         self
     }
-    /// Looks at the agent's last answer of a turn before it counts; one that trips stops the run (spec S11).
+    /// Checks the agent's final answer of a turn before it counts; a tripwire stops the run (spec S11).
     #[must_use]
     pub fn output_guardrail<F, Fut>(mut self, name: &str, check: F) -> Agent
     where
@@ -160,8 +160,9 @@ impl Agent {
         self.output_guardrails.push(Guardrail::new(name, check));
         self
     }
-    /// Its answers are JSON that is a `T` (spec S23): the model is given the schema, and an answer that does not fit it fails
-    /// the run. What providers take are objects: a list, an enum or a text is put into a field of a struct.
+    /// Makes its final answer JSON of the type `T` (spec S23): the model is given the schema, and an answer that does
+    /// not match it fails the run. Providers take objects only: put a list, an enum or a text into a field of a
+    /// struct.
     ///
     /// ```
     /// # use countersign::{Agent, model::scripted::Scripted};
@@ -175,7 +176,7 @@ impl Agent {
     /// ```
     ///
     /// # Errors
-    /// The JSON of the type is not always an object, or its schema is none that can be checked.
+    /// The JSON of the type is not always an object, or its schema cannot be checked.
     pub fn output_type<T: schemars::JsonSchema>(self) -> Result<Agent, AgentError> {
         let name = T::schema_name().into_owned();
         let schema = schemars::schema_for!(T).to_value();
@@ -188,18 +189,19 @@ impl Agent {
         }
         self.output_schema(&name, schema)
     }
-    /// Its answers are JSON that fits a schema, known to the model under this name: see [`Agent::output_type`]. Whether a schema
-    /// of something else than an object is taken is for the provider to say, when it is asked.
+    /// Makes its final answer JSON that matches a schema, known to the model under this name: see
+    /// [`Agent::output_type`]. Whether a schema of anything but an object is supported is the provider's decision at
+    /// the time of the call.
     ///
     /// # Errors
-    /// The schema is none that can be checked.
+    /// The schema cannot be checked.
     pub fn output_schema(mut self, name: &str, schema: serde_json::Value) -> Result<Agent, AgentError> {
         let output = Output::new(name, schema)
             .map_err(|error| AgentError(format!("agent {:?}, output type {name}: {error}", self.name)))?;
         self.output = Some(Arc::new(output));
         Ok(self)
     }
-    /// Gives it the tools of a source, such as an MCP server, as they are at each time (spec S13).
+    /// Gives it the tools of a source, such as an MCP server, as they are at any given time (spec S13).
     ///
     /// ```no_run
     /// # #[cfg(feature = "mcp")]
@@ -221,7 +223,7 @@ impl Agent {
         self.sources.push(source);
         self
     }
-    /// Gives it an MCP server that the model's provider calls (spec S13). Only some providers can.
+    /// Gives it an MCP server that the model's provider calls (spec S13). Only some providers support this.
     #[must_use]
     pub fn hosted_mcp(mut self, server: HostedMcp) -> Agent {
         self.hosted.push(server);
@@ -233,13 +235,13 @@ impl Agent {
         self.max_turns = calls;
         self
     }
-    /// What follows when an answer of its model is not whole.
+    /// What happens when an answer of its model is incomplete.
     #[must_use]
     pub fn on_cut(mut self, on_cut: OnCut) -> Agent {
         self.on_cut = on_cut;
         self
     }
-    /// Keeps its model calls within a budget of tokens (spec G5). Without it nothing is ever compressed.
+    /// Keeps its model calls within a token budget (spec G5). Without it the conversation is never compressed.
     ///
     /// ```
     /// # use std::sync::Arc;
@@ -256,7 +258,7 @@ impl Agent {
 }
 
 impl Agent {
-    /// What is set to something that cannot be meant.
+    /// What is wrong with a setting out of bounds.
     fn out_of_bounds(&self) -> Option<&'static str> {
         match &self.compression {
             _ if self.max_turns == 0 => Some("\"max_turns\" is 0, so it could never answer; it must be at least 1"),
@@ -268,7 +270,7 @@ impl Agent {
         }
     }
 
-    /// Its loop, with nodes of your own in it: made from [`crate::graph::agent_loop::AgentLoop`] (spec G2).
+    /// Replaces its loop by one with custom nodes, built with [`crate::graph::agent_loop::AgentLoop`] (spec G2).
     #[must_use]
     pub fn graph(mut self, graph: &Graph<AgentState>) -> Agent {
         self.graph = Some(graph.clone());
@@ -276,7 +278,7 @@ impl Agent {
     }
 }
 
-/// Why agents do not fit together.
+/// Why a set of agents is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct AgentError(String);
@@ -292,9 +294,9 @@ pub(crate) struct Agents {
     by_name: BTreeMap<Arc<str>, Ready>,
     pub(crate) names: Vec<Arc<str>>,
     pub(crate) policy: Arc<Policy>,
-    /// The version of the policy with the tools' own approvals, once somebody is asked by it.
+    /// The version of the policy and the tools' own approval rules, once it is needed.
     policy_version: OnceLock<Arc<str>>,
-    /// The limit of model calls, instead of each agent's own.
+    /// Overrides each agent's own limit of model calls.
     pub(crate) max_turns: Option<u32>,
 }
 
@@ -342,7 +344,7 @@ impl Agents {
         Ok(Agents { by_name, names, policy, policy_version: OnceLock::new(), max_turns: None })
     }
 
-    /// The version of the policy with the tools' own approvals.
+    /// The version of the policy and the tools' own approval rules.
     pub(crate) fn policy_version(&self) -> Arc<str> {
         let agents = || self.names.iter().filter_map(|name| Some(&self.get(name)?.agent));
         let version = || {
@@ -356,20 +358,20 @@ impl Agents {
         self.policy_version.get_or_init(version).clone()
     }
 
-    /// The models that may be asked, by the names that journals know them by.
+    /// The models in use, by their names in journals.
     pub(crate) fn models(&self) -> Vec<&Arc<str>> {
         let agents = || self.by_name.values().map(|ready| &ready.agent);
         let summarisers = agents().filter_map(|agent| agent.compression.as_ref()?.model_name());
         agents().map(|agent| &agent.model_name).chain(summarisers).collect()
     }
 
-    /// The agent's loop, if it has nodes of the user's.
+    /// The agent's loop, if it is a custom one.
     pub(crate) fn agent_loop_of(&self, name: &str) -> Option<Arc<dyn AnyGraph>> {
         self.get(name)?.agent.graph.as_ref().map(|graph| graph.any().clone())
     }
 
-    /// Whether a model's provider runs this tool, so that what is said of its approval is what runs it. A tool that an agent does not
-    /// have may be one of whichever agent has answered before it.
+    /// Whether a model's provider runs this tool, so that approving a call is what makes it run. A tool that the
+    /// agent does not have may belong to an agent that answered earlier.
     pub(crate) fn is_hosted(&self, agent: &str, tool: &str) -> bool {
         let has = |ready: &Ready| ready.kits.hosted().iter().any(|server| server.has(tool));
         let own = self.get(agent);
@@ -380,38 +382,38 @@ impl Agents {
         self.by_name.get(name)
     }
 
-    /// Whether any agent has tools that come from elsewhere.
+    /// Whether any agent has tools from a source.
     pub(crate) fn have_sources(&self) -> bool {
         self.by_name.values().any(|ready| !ready.kits.sources().is_empty())
     }
 
-    /// Reaches the sources of these agents' tools, all at once.
+    /// Connects the tool sources of these agents, concurrently.
     pub(crate) async fn prepare(&self, names: impl IntoIterator<Item = &str>) {
         join_all(names.into_iter().filter_map(|name| self.get(name)).map(Ready::prepare)).await;
     }
 
-    /// What calls of a session's last turn have left waiting is over with it.
+    /// Forgets what calls of a session's last turn have left pending.
     pub(crate) fn forget(&self, session_id: &str) {
         for source in self.by_name.values().flat_map(|ready| ready.kits.sources()) {
             source.forget(session_id);
         }
     }
 
-    /// A session was deleted: what its tools keep for it is ended.
+    /// Ends what tools keep for a deleted session.
     pub(crate) fn session_ended(&self, session_id: &str) {
         for tool in self.by_name.values().flat_map(|ready| &ready.agent.tools) {
             tool.tool.session_ended(session_id);
         }
     }
 
-    /// What a call has left waiting is over.
+    /// Forgets what a call has left pending.
     pub(crate) fn forget_call(&self, session_id: &str, call: u32) {
         for source in self.by_name.values().flat_map(|ready| ready.kits.sources()) {
             source.forget_call(session_id, call);
         }
     }
 
-    /// Ends what the sources of all agents' tools have begun.
+    /// Shuts down the tool sources of all agents.
     pub(crate) async fn close(&self) {
         let sources = self.by_name.values().flat_map(|ready| ready.kits.sources());
         join_all(sources.map(|source| source.close())).await;
@@ -424,22 +426,22 @@ impl Ready {
         self.kits.tool(name)
     }
 
-    /// Its tools as its model sees them now.
+    /// Its current tools as its model sees them.
     pub(crate) fn specs(&self) -> Arc<[ToolSpec]> {
         self.kits.now().specs.clone()
     }
 
-    /// Whether some of its tools come from what was never reached in this process.
+    /// Whether a source of its tools has never been connected in this process.
     pub(crate) fn has_unreached(&self) -> bool {
         self.kits.sources().iter().any(|source| source.version() == 0)
     }
 
-    /// Whether this server is one of those that its tools come from, and was never reached in this process.
+    /// Whether this server is one of its sources and has never been connected in this process.
     pub(crate) fn is_unreached(&self, server: Option<&str>) -> bool {
         self.kits.sources().iter().any(|source| source.version() == 0 && Some(source.name()) == server)
     }
 
-    /// Reaches the sources of its tools that are not reached.
+    /// Connects its tool sources that are not connected.
     pub(crate) async fn prepare(&self) {
         self.kits.prepare().await;
     }

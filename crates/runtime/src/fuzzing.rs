@@ -1,4 +1,4 @@
-//! What reads input from outside and is no part of the library's surface, for `fuzz/`. Nothing else turns the feature on.
+//! Parsers of untrusted input that are not part of the public API, for `fuzz/`. Nothing else enables the feature.
 
 #[cfg(feature = "mcp")]
 pub use countersign_mcp::fuzzing::{Line, lines};

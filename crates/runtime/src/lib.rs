@@ -1,7 +1,8 @@
 //! Agents whose dangerous tool calls wait for a person.
 //!
-//! A tool is an async function. Where it needs approval the run stops, says what waits, and can be written down: to a file, a
-//! database, a request. Later, here or in another process, it goes on where it stopped, with what was decided.
+//! A tool is an async function. Where it needs approval the run pauses, reports its interruptions, and can be saved:
+//! to a file, a database, a request. Later, here or in another process, it resumes where it stopped, with the
+//! decisions.
 //!
 //! ```
 //! use countersign::{Agent, RunState, run, tool};
@@ -38,7 +39,7 @@
 //! while result.is_paused() {
 //!     result.state.write("result.json")?;
 //!
-//!     // From here on it could be another process. Of several that take the state, one gets it.
+//!     // From here on it could be another process. If several take the state, only one gets it.
 //!     let mut state = RunState::take("result.json")?;
 //!     for interruption in &state.interruptions() {
 //!         if confirm(format!("{interruption}. Do you approve?")) {
@@ -55,33 +56,35 @@
 //! # }
 //! ```
 //!
-//! - [`macro@tool`] makes a tool of a function, [`ToolEntry`] sets the rest of it; [`Agent`] puts model, instructions and tools together.
-//! - [`fn@run`] runs an agent, [`run_streamed`] tells of it while it goes on, [`Runner`] and [`RunConfig`] say how; a stream
-//!   can have the events of nested agents too ([`RunConfig::nested_events`]).
-//! - [`RunState`] is all that is needed to go on: decisions are made on it, and it is text. A [`RunError`] has one, too: a turn that
-//!   failed goes on when what it failed by is mended.
-//! - A store ([`RunConfig::store`], [`RunConfig::session`]) keeps what a run does as it does it: a session goes on with the next
-//!   input, and one whose process died in the middle of a turn goes on with the state that [`RunState::save`] takes out of it.
-//! - [`Sessions`] is the same in fewer words: `store.session("s").approve("call_1").run(&agent)`.
-//! - [`graph`] has work that is more than a conversation, [`run::Runtime`] what a server is made of.
+//! - [`macro@tool`] makes a tool of a function, [`ToolEntry`] configures it; [`Agent`] combines model, instructions and
+//!   tools.
+//! - [`fn@run`] runs an agent, [`run_streamed`] streams its events, [`Runner`] and [`RunConfig`] configure the run; a
+//!   stream can include the events of nested agents ([`RunConfig::nested_events`]).
+//! - [`RunState`] is all that is needed to resume: decisions are made on it, and it is text. A [`RunError`] has one:
+//!   a failed turn resumes once the cause of the failure is fixed.
+//! - A store ([`RunConfig::store`], [`RunConfig::session`]) records a run as it proceeds: a session continues with the
+//!   next input, and if its process died in the middle of a turn, with the state that [`RunState::save`] reads from it.
+//! - [`Sessions`] is a shorthand: `store.session("s").approve("call_1").run(&agent)`.
+//! - [`graph`] is for work that is more than a conversation, [`run::Runtime`] for building servers.
 //!
-//! # What an interruption wants
+//! # Handling interruptions
 //!
-//! [`Interruption::kind`] says it. An [`Kind::Approval`] is [approved](RunState::approve), edited
-//! ([`RunState::approve_with`]) or [rejected](RunState::reject). A [`Kind::Question`], an [`Kind::Interrupt`] of a graph's node and an
-//! [`Kind::Input`] of a tool are [answered](RunState::answer).
+//! What to do depends on [`Interruption::kind`]. A [`Kind::Approval`] is [approved](RunState::approve), edited
+//! ([`RunState::approve_with`]) or [rejected](RunState::reject). A [`Kind::Question`], a [`Kind::Interrupt`] of a
+//! graph's node and a [`Kind::Input`] of a tool are [answered](RunState::answer).
 //!
-//! A call that is [`Kind::InDoubt`] was begun, and its process ended before it had a result: nobody knows whether it has run. Look
-//! where its effect would be. **It ran**: give its result ([`RunState::respond`]). **It did not, or may run again**:
-//! [approve](RunState::approve) it, and it runs once more. **Leave it**: [reject](RunState::reject) it, and the model is told that
-//! nobody knows. A program that approves whatever waits runs such a call twice, so look at the kind first. A tool that is declared
-//! [idempotent](ToolEntry::idempotent) is never in doubt: it gets the same [`ToolContext::idempotency_key`] again. What runs in
-//! this process is not in doubt either: a second run of the session is refused ([`RunError::AtWork`]).
+//! The outcome of a call that is [`Kind::InDoubt`] is unknown: it had begun, and its process ended before it had a
+//! result. Check for its effect. **It ran**: give its result ([`RunState::respond`]). **It did not, or may run
+//! again**: [approve](RunState::approve) it, and it runs once more. **Give it up**: [reject](RunState::reject) it,
+//! and the model learns that its outcome is unknown. A program that approves every interruption runs such a call
+//! twice, so check the kind first. A tool declared [idempotent](ToolEntry::idempotent) never has an unknown outcome:
+//! it runs again with the same [`ToolContext::idempotency_key`]. Nor does a call that is running in this process: a
+//! second run of the session is refused ([`RunError::AtWork`]).
 //!
 //! ```
 //! use countersign::{Kind, RunState};
 //!
-//! /// Approves what is asked for the first time, and leaves what may have run to a person.
+//! /// Approves new calls, and leaves those that may have run already to a person.
 //! fn decide(state: &mut RunState) -> Result<(), countersign::DecisionError> {
 //!     for item in &state.interruptions() {
 //!         match item.kind {
@@ -96,13 +99,13 @@
 //!
 //! # After a cancel
 //!
-//! A [`CancelHandle`] ends the turn: what ran is stopped, what waited is withdrawn, and the run ends with
-//! [`RunError::Cancelled`]. Nothing of that turn goes on; a stopped call may have done a part of its work, and its result says so.
-//! The conversation does go on: say the next thing on the error's state, or in its session.
+//! A [`CancelHandle`] ends the turn: running calls are stopped, pending interruptions are withdrawn, and the run ends
+//! with [`RunError::Cancelled`]. Nothing of that turn resumes; a stopped call may have done part of its work, and its
+//! result says so. The conversation continues: give the next input on the error's state, or in its session.
 //!
 //! ```
 //! # use countersign::{Agent, CancelHandle, Message, RunConfig, RunError, Runner, run, tool};
-//! /// Is asked about.
+//! /// Buys it.
 //! #[tool(needs_approval)]
 //! async fn buy() -> &'static str {
 //!     "bought"
@@ -116,7 +119,7 @@
 //! let mut paused = run(&agent, "Buy it.").await?;
 //! paused.state.approve(&paused.interruptions[0])?;
 //! let cancel = CancelHandle::new();
-//! cancel.cancel(); // Mostly from another task, while it runs.
+//! cancel.cancel(); // Usually from another task, while it runs.
 //! let cancelled = Runner::new(RunConfig::new().cancel(&cancel)).run(&agent, paused.state).await;
 //! let Err(RunError::Cancelled { mut state }) = cancelled else { panic!("it was cancelled") };
 //! state.add_input("Leave it, then.");
@@ -129,8 +132,8 @@
 //! # Testing an agent
 //!
 //! A test needs no provider: a model is an async function of the conversation, or follows a script
-//! ([`model::scripted::Scripted`]). Ask for what must be true whatever the model says: what is asked about, with which arguments, and
-//! what has run when nobody approved.
+//! ([`model::scripted::Scripted`]). Assert what must hold whatever the model says: which calls need approval, with
+//! which arguments, and what has run without it.
 //!
 //! ```
 //! use std::sync::{
@@ -169,11 +172,12 @@
 //!
 //! # Features
 //!
-//! By default there are `sqlite` (the SQLite store), `http` (models of OpenAI and Anthropic and what speaks like them, tools that are
-//! requests, tools that use a computer), `cel` (conditions as expressions) and `encryption` (of what a store holds). A program that needs none of
-//! them turns them off with `default-features = false`. `mcp`, `genai`, `computer` and `otlp` are off by default.
+//! Enabled by default: `sqlite` (the SQLite store), `http` (models of OpenAI, Anthropic and compatible providers,
+//! tools that make HTTP requests, tools that use a computer), `cel` (conditions as expressions) and `encryption` (of
+//! stored data). A program that needs none of them disables them with `default-features = false`. `mcp`, `genai`,
+//! `computer` and `otlp` are off by default.
 
-// What the derives write says `::countersign`, also here.
+// The derives generate paths that begin with `::countersign`; this makes them work here too.
 extern crate self as countersign;
 
 pub mod agent;
@@ -211,7 +215,7 @@ pub use countersign_macros::tool;
 #[cfg(feature = "mcp")]
 pub use countersign_mcp as mcp;
 pub use countersign_store as store;
-/// What the methods of [`RunHooks`], of tools and of models give: a future in a box.
+/// The return type of the methods of [`RunHooks`], of tools and of models.
 pub use futures::{future::BoxFuture, stream::BoxStream};
 pub use run_state::{ContextStrategy, DecisionError, RunState, RunStateError};
 pub use runner::{
@@ -226,7 +230,7 @@ pub use runner::{
 pub use team::{ToolUse, agent_tool, handoff};
 pub use tool::{Approval, ToolContext, ToolEntry, ToolError, condition::ProposedCall};
 
-/// The README's program, run like every other example of the documentation.
+/// Runs the README's program, like every other example of the documentation.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct Readme;

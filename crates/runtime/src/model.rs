@@ -1,4 +1,4 @@
-//! Models: what a model is, and those of providers. An async function of the conversation is one, too:
+//! Models: the trait, and its implementations for providers. An async function of the conversation is a model too:
 //!
 //! ```
 //! use countersign::{Agent, Message, model::Answer, run, tool};

@@ -1,4 +1,4 @@
-//! Sends the spans of runs to an OpenTelemetry collector: OTLP over HTTP, in its JSON form.
+//! Sends the spans of runs to an OpenTelemetry collector: OTLP over HTTP, JSON-encoded.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -13,8 +13,8 @@
 //! # Ok(())
 //! # }
 //! ```
-//! A collector that does not answer holds nothing up: spans wait in memory, at most [`WAITING`] of them, and those beyond
-//! are dropped and counted in the log.
+//! A collector that does not answer delays nothing: spans are queued in memory, at most [`WAITING`] of them; more are
+//! dropped and counted in the log.
 
 mod collect;
 mod json;
@@ -35,16 +35,16 @@ use tracing_subscriber::{Layer, filter::Targets, registry::LookupSpan};
 use self::collect::Collector;
 use crate::run::spans::TARGET;
 
-/// Most spans that wait to be sent.
+/// Most spans queued for sending.
 pub const WAITING: usize = 4096;
-/// Most spans in one request.
+/// Most spans per request.
 const AT_ONCE: usize = 512;
 /// How long a request may take.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// The waits before a request is tried again.
+/// The delays before retries of a request.
 const PAUSES: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(1)];
 
-/// An address that spans cannot be sent to. Its text says what would be right.
+/// An address that spans cannot be sent to. Its message says how to fix it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct OtlpError(pub String);
@@ -77,14 +77,14 @@ enum Message {
     Flush(oneshot::Sender<()>),
 }
 
-/// Where finished spans go to. Cloning is cheap.
+/// A handle that collects finished spans. Cheap to clone.
 #[derive(Clone)]
 pub struct Traces {
     sender: mpsc::Sender<Message>,
     dropped: Arc<AtomicU64>,
 }
 
-/// What sends them.
+/// The task that sends them.
 pub struct Sending {
     receiver: mpsc::Receiver<Message>,
     dropped: Arc<AtomicU64>,
@@ -92,11 +92,11 @@ pub struct Sending {
     url: Url,
 }
 
-/// Where spans go to, and what sends them to a collector: `endpoint` is the whole address, mostly
+/// A collector of spans and the task that sends them: `endpoint` is the full address, usually
 /// `http://HOST:4318/v1/traces`.
 ///
 /// # Errors
-/// It is not an address of HTTP, or has a user or a password in it.
+/// Not an HTTP address, or it contains a user or a password.
 pub fn traces(endpoint: &str) -> Result<(Traces, Sending), OtlpError> {
     let url = address(endpoint)?;
     countersign_engine::outgoing::install_crypto();
@@ -111,10 +111,10 @@ pub fn traces(endpoint: &str) -> Result<(Traces, Sending), OtlpError> {
     Ok((Traces { sender, dropped: dropped.clone() }, Sending { receiver, dropped, client, url }))
 }
 
-/// Whether spans can be sent to an address.
+/// Checks whether spans can be sent to an address.
 ///
 /// # Errors
-/// It is not an address of HTTP, or has a user or a password in it.
+/// Not an HTTP address, or it contains a user or a password.
 pub fn check(endpoint: &str) -> Result<(), OtlpError> {
     address(endpoint).map(drop)
 }
@@ -133,16 +133,16 @@ fn address(endpoint: &str) -> Result<Url, OtlpError> {
 }
 
 impl Traces {
-    /// What gives spans to it, as a part of the program's subscriber. It looks at no other spans than those of runs.
+    /// The layer that collects spans, for the program's subscriber. It ignores all spans but those of runs.
     pub fn layer<S: Subscriber + for<'a> LookupSpan<'a>>(&self) -> impl Layer<S> + use<S> {
         Collector::new(self.clone()).with_filter(Targets::new().with_target(TARGET, LevelFilter::DEBUG))
     }
 
-    /// Waits until all spans that have ended so far were sent, or given up.
+    /// Waits until all spans that have ended so far were sent or dropped.
     pub async fn flush(&self) {
         let (done, told) = oneshot::channel();
         if self.sender.send(Message::Flush(done)).await.is_ok() {
-            // Nobody sends any more: then there is nothing to wait for.
+            // An error means that the sender has stopped: nothing to wait for.
             let _ = told.await;
         }
     }
@@ -155,7 +155,7 @@ impl Traces {
 }
 
 impl Sending {
-    /// Sends spans as they end, until all that give any are gone.
+    /// Sends spans as they end, until all handles and layers are dropped.
     pub async fn run(mut self) {
         let mut messages = Vec::new();
         while self.receiver.recv_many(&mut messages, AT_ONCE).await > 0 {
@@ -174,7 +174,7 @@ impl Sending {
                 self.send(&spans).await;
             }
             for done in waits {
-                // Whoever waited may be gone.
+                // The waiting task may be gone.
                 let _ = done.send(());
             }
         }
@@ -188,7 +188,7 @@ impl Sending {
                 self.client.post(self.url.clone()).header(CONTENT_TYPE, "application/json").body(body.clone());
             let (why, again) = match request.send().await {
                 Ok(answer) if answer.status().is_success() => return,
-                // The states that the protocol calls temporary.
+                // The statuses that the protocol declares retryable.
                 Ok(answer) => (answer.status().to_string(), matches!(answer.status().as_u16(), 429 | 502..=504)),
                 Err(error) => (error.without_url().to_string(), true),
             };

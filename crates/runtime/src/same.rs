@@ -1,7 +1,8 @@
-//! Whether two agents of one name are one agent, given twice, or two (spec S17).
+//! Whether two agents of one name are the same agent given twice, or different ones (spec S17).
 //!
-//! They are one only if nothing about them differs, down to the rules of their tools: what cannot be compared is the same only
-//! where it is shared. Whatever is added to an agent or a tool has to be looked at here, or this does not compile.
+//! They are the same only if they agree in everything, including their tools' approval rules; what cannot be compared
+//! is equal only where it is shared. Every field of an agent or a tool must be handled here, or this does not
+//! compile.
 
 use std::{any::Any, sync::Arc};
 
@@ -14,7 +15,7 @@ use countersign_engine::{
 use crate::{agent::Agent, team::ToolUse};
 
 impl Agent {
-    /// Whether another one is this one again.
+    /// Whether both are the same agent.
     pub(crate) fn is_the_same(&self, other: &Agent) -> bool {
         let Agent {
             name: _,
@@ -65,7 +66,7 @@ impl Agent {
             && tool_use.is_the_same(&other.tool_use)
     }
 
-    /// What tells agents of one name apart, in an order that does not depend on where they are named.
+    /// Orders agents of one name, independently of where they are mentioned.
     pub(crate) fn signature(&self) -> String {
         let tool = |tool: &ToolEntry| {
             let require = match &tool.approval.require {
@@ -76,7 +77,7 @@ impl Agent {
             let spec = (&tool.spec.name, &tool.spec.description, as_plain(&tool.spec.parameters).to_string());
             let said =
                 format!("{:?}", (spec, require, &tool.approval.ask, tool.idempotent, tool.on_approval.is_some()));
-            // What agents are told apart by must stay what it was for tools that come from nowhere else.
+            // The signature of tools without a source must not change.
             tool.source.iter().fold(said, |said, source| format!("{said} {source:?}"))
         };
         let tools: Vec<String> = self.tools.iter().map(tool).collect();

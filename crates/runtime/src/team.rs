@@ -1,6 +1,6 @@
 //! Agents that work with other agents: handoffs, and agents as tools (spec S4, S5, S17, S25).
 //!
-//! Agents are told apart by name, and those of one name by what is in them, so the names in journals do not depend on
+//! Agents are identified by name, and those of one name by their contents, so the names in journals do not depend on
 //! the order in which a program lists its agents.
 
 use std::{any::Any, collections::HashSet, sync::Arc};
@@ -17,17 +17,17 @@ use crate::{
     tool::{TargetAgent, Tool, ToolEntry, ToolError, ToolSpec},
 };
 
-/// An agent that another one names.
+/// A reference to an agent.
 #[derive(Clone)]
 pub struct AgentRef {
     name: Arc<str>,
     about: Option<Arc<str>>,
-    /// The agent itself, where it comes along.
+    /// The agent itself, if given by value.
     pub(crate) agent: Option<Arc<Agent>>,
 }
 
 impl AgentRef {
-    /// An agent that is known from elsewhere, and what is told about it to those that may hand the conversation to it.
+    /// A reference by name to an agent given elsewhere, with its description for agents that may hand off to it.
     #[must_use]
     pub fn named(name: &str, about: Option<&str>) -> AgentRef {
         AgentRef { name: name.into(), about: about.map(Into::into), agent: None }
@@ -46,7 +46,7 @@ impl From<&Agent> for AgentRef {
     }
 }
 
-/// An agent of this name, which is known from elsewhere: so agents can hand to one another in a circle.
+/// Refers to an agent given elsewhere, so that agents can hand off to one another in a circle.
 impl From<&str> for AgentRef {
     fn from(name: &str) -> AgentRef {
         AgentRef::named(name, None)
@@ -56,25 +56,25 @@ impl From<&str> for AgentRef {
 /// See [`ToolUse::Custom`].
 pub type LastWord = dyn Fn(&[CallResult<'_>]) -> Option<String> + Send + Sync;
 
-/// When the results of an answer's calls are the last word of an agent's run, without asking its model again (spec S24).
+/// When the results of an answer's calls end an agent's run, without calling its model again (spec S24).
 ///
-/// Nothing is the last word while a call of the same answer waits for a person.
+/// No result ends the run while a call of the same answer is pending.
 #[derive(Clone, Default)]
 pub enum ToolUse {
-    /// Never: the model is told the results.
+    /// Never: the model gets the results.
     #[default]
     RunAgain,
-    /// The result of the first call of the answer is.
+    /// The result of the first call of the answer does.
     StopOnFirst,
-    /// The result of the first call of one of these tools is.
+    /// The result of the first call of one of these tools does.
     StopAt(Vec<Arc<str>>),
-    /// What the function makes of the results, in the model's order; `None` asks the model again. It must give the same for
-    /// the same results.
+    /// The function's output does, given the results in the model's order; `None` calls the model again. It must be
+    /// deterministic.
     Custom(Arc<LastWord>),
 }
 
 impl ToolUse {
-    /// Whether the results of an answer may be the last word.
+    /// Whether the results of an answer may end the run.
     pub(crate) fn may_end(&self) -> bool {
         !matches!(self, ToolUse::RunAgain)
     }
@@ -87,7 +87,7 @@ impl ToolUse {
             ToolUse::StopAt(names) => {
                 results.iter().find(|result| names.iter().any(|name| **name == *result.tool)).map(output)
             }
-            // A function that fails has not said that it is the end.
+            // A function that panics has not ended the run.
             ToolUse::Custom(function) => {
                 std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| function(results))).unwrap_or(None)
             }
@@ -96,10 +96,10 @@ impl ToolUse {
 }
 
 impl Agent {
-    /// The agent may hand the conversation to another one, by the tool `transfer_to_NAME`, in which each letter that is not
-    /// one of ASCII is `_`: [`ToolEntry::named`] gives it another name. That one answers from then on,
-    /// until it hands on itself or a message names another agent (spec S25). It is given as an [`Agent`], or by the name
-    /// of one that is known from elsewhere.
+    /// Lets the agent hand the conversation to another one, by the tool `transfer_to_NAME`, in which each non-ASCII
+    /// letter becomes `_`: [`ToolEntry::named`] gives it another name. The other agent answers from then on, until it
+    /// hands off itself or a message names an agent (spec S25). It is given as an [`Agent`], or by the name of one
+    /// given elsewhere.
     ///
     /// ```
     /// # use std::sync::Arc;
@@ -114,21 +114,21 @@ impl Agent {
         self.tool(self::handoff(to))
     }
 
-    /// What is told about this agent to those that may hand the conversation to it.
+    /// Description for agents that may hand off to it.
     #[must_use]
     pub fn handoff_description(mut self, text: impl Into<Arc<str>>) -> Agent {
         self.handoff_description = Some(text.into());
         self
     }
 
-    /// This agent as a tool of another one: it is asked `{"input": "…"}`, works in a conversation of its own, and its last
-    /// answer is the result (spec S5). Its own tools ask people as they do everywhere; the session that it works in is asked.
+    /// This agent as a tool of another one: it takes `{"input": "…"}`, works in a conversation of its own, and its
+    /// final answer is the result (spec S5). Approval requests of its own tools go to the session that it works in.
     #[must_use]
     pub fn as_tool(&self, name: &str, description: &str) -> ToolEntry {
         agent_tool(self, name, description)
     }
 
-    /// When the results of tools are the last word. Default: never, the model is told them.
+    /// When the results of tools end the run. Default: never, the model gets them.
     #[must_use]
     pub fn tool_use(mut self, rule: ToolUse) -> Agent {
         self.tool_use = rule;
@@ -136,7 +136,7 @@ impl Agent {
     }
 }
 
-/// An agent as a tool, by value or by the name of one that is known from elsewhere.
+/// An agent as a tool, by value or by the name of one given elsewhere.
 pub fn agent_tool(agent: impl Into<AgentRef>, name: &str, description: &str) -> ToolEntry {
     let agent = agent.into();
     let parameters = json!({
@@ -153,7 +153,7 @@ pub fn agent_tool(agent: impl Into<AgentRef>, name: &str, description: &str) -> 
     )
 }
 
-/// A handoff to an agent, by value or by name. Like any tool it can ask a person first, and have another name:
+/// A handoff to an agent, by value or by name. Like any tool it can require approval, and have another name:
 ///
 /// ```
 /// # use countersign::{Agent, handoff, model::scripted::Scripted, tool::Approval};
@@ -184,20 +184,20 @@ fn of_agent(spec: ToolSpec, target: Target, agent: AgentRef) -> ToolEntry {
     entry
 }
 
-/// The agent that came along with a tool.
+/// The agent that a tool brings along.
 fn target_agent(entry: &ToolEntry) -> Option<&Agent> {
     let agent: &dyn Any = &**entry.agent.as_ref()?;
     agent.downcast_ref()
 }
 
-/// The name of the agent that a tool is for.
+/// The name of the agent that a tool refers to.
 fn agent_name(entry: &mut ToolEntry) -> Option<&mut Arc<str>> {
     match entry.target.as_mut()? {
         Target::Agent(name) | Target::Handoff(name) => Some(name),
     }
 }
 
-/// The tool of a handoff: the name of the agent, in the letters that the name of a tool may have.
+/// The handoff tool's name: the agent's, in the characters allowed in tool names.
 fn transfer_to(agent: &str) -> Arc<str> {
     let letter = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };
     format!("transfer_to_{}", agent.chars().map(letter).collect::<String>()).into()
@@ -215,18 +215,19 @@ impl Tool for NotAFunction {
     }
 }
 
-/// The agents with all that they bring along, each under a name of its own.
+/// All given agents and those they refer to, each under a unique name.
 ///
-/// One that has the name of another one and is not the same is called `NAME#2`, `NAME#3` … The order is that of what is in
-/// them, and only where nothing tells them apart that in which they are named; so whoever builds the same agents gets the same
-/// names, also when they are listed in another order (spec S17). Those that were given by themselves keep their names.
+/// An agent whose name is taken by a different one is called `NAME#2`, `NAME#3` … They are numbered by their
+/// contents, and only where those are equal by order of mention; so a program that builds the same agents gets the
+/// same names, whatever the order in which it lists them (spec S17). Agents that were given directly keep their
+/// names.
 ///
 /// # Errors
-/// A tool names an agent that is not there; an agent with a graph of its own works for another one.
+/// A tool refers to an unknown agent; an agent with a custom graph is used by another one.
 pub(crate) fn all(agents: Vec<Agent>) -> Result<Vec<Agent>, AgentError> {
     let given = agents.len();
     let mut found: Vec<Agent> = agents;
-    // For each agent, which of its tools is for which agent: breadth first.
+    // For each agent, its tools and the agents they refer to: breadth first.
     let mut edges: Vec<Vec<(usize, usize)>> = Vec::new();
     let mut at = 0;
     while at < found.len() {
@@ -255,7 +256,7 @@ pub(crate) fn all(agents: Vec<Agent>) -> Result<Vec<Agent>, AgentError> {
     let mut brought: Vec<usize> = (given..found.len()).collect();
     brought.sort_by_cached_key(|at| found[*at].signature());
     let mut taken: HashSet<Arc<str>> = found[..given].iter().map(|agent| agent.name.clone()).collect();
-    // A name that somebody has by themselves is nobody's number.
+    // A name given to an agent is never used as a numbered one.
     let literal: HashSet<Arc<str>> = found.iter().map(|agent| agent.name.clone()).collect();
     for at in brought {
         let name = found[at].name.clone();
@@ -275,7 +276,7 @@ pub(crate) fn all(agents: Vec<Agent>) -> Result<Vec<Agent>, AgentError> {
             let entry = &mut found[agent].tools[tool];
             let usual = target_agent(entry).is_some_and(|agent| entry.spec.name == transfer_to(&agent.name));
             if renamed && usual && matches!(entry.target, Some(Target::Handoff(_))) {
-                // Two handoffs of one agent may be to agents of one name.
+                // One agent may have handoffs to two agents of the same name.
                 entry.spec.name = transfer_to(&name);
             }
             if let Some(named) = agent_name(entry) {
@@ -318,7 +319,7 @@ fn check(agents: &[Agent]) -> Result<(), AgentError> {
 }
 
 impl Agent {
-    /// The name it was given, before it was told apart from another one.
+    /// Its original name, before it was numbered.
     pub(crate) fn own_name(&self) -> &Arc<str> {
         self.called.as_ref().unwrap_or(&self.name)
     }

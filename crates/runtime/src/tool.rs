@@ -1,4 +1,4 @@
-//! Tools: what an agent may do, when a person is asked first, and how it is run.
+//! Tools: what an agent may do, when approval is required first, and how a call runs.
 
 #[doc(hidden)]
 pub use countersign_engine::tool::__private;

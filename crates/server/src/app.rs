@@ -1,4 +1,4 @@
-//! What every handler shares.
+//! State shared by all handlers.
 
 use std::sync::Arc;
 
@@ -7,24 +7,24 @@ use tokio::sync::watch;
 
 use crate::{metrics::Metrics, options::Options, readiness::Readiness};
 
-/// What every handler shares. Cheap to clone.
+/// State shared by all handlers. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct App {
     pub(crate) runtime: Runtime,
     pub(crate) options: Arc<Options>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) readiness: Arc<Readiness>,
-    /// True once connections must end.
+    /// True once connections must close.
     pub(crate) closing: watch::Receiver<bool>,
 }
 
 impl App {
-    /// Resolves once connections must end.
+    /// Resolves once connections must close.
     pub(crate) fn closed(&self) -> impl Future<Output = ()> + Send + 'static {
         let mut closing = self.closing.clone();
         async move {
             if closing.wait_for(|closing| *closing).await.is_err() {
-                // A router without a server: nobody will ever say so.
+                // A router without a server never closes.
                 std::future::pending::<()>().await;
             }
         }

@@ -17,7 +17,7 @@ use crate::{app::App, problem::Problem};
 #[allow_missing = true]
 struct Files;
 
-/// The page itself, which is looked for anew each time.
+/// The page itself, which clients revalidate each time.
 const INDEX: &str = "index.html";
 /// The folder of files whose names change with their contents.
 const HASHED: &str = "assets/";
@@ -25,14 +25,14 @@ const HASHED: &str = "assets/";
 const POLICY: &str = "default-src 'self'; connect-src 'self'; img-src 'self' data:; \
                       object-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'";
 
-/// What is shown when the console was not built into the binary.
+/// Shown when the console was not built into the binary.
 const NOT_BUILT: &str = "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>Countersign</title>\
     <h1>Countersign is running</h1>\
     <p>The console is not part of this binary. Build it with <code>cargo xtask demo</code>, \
     then build Countersign again.</p>\
     <p>Everything else works: see <a href=\"/openapi.json\">/openapi.json</a>.</p></html>";
 
-/// The console at `/`, and one route for each of its files.
+/// The console at `/`, and a route for each of its files.
 pub(crate) fn routes() -> Router<App> {
     let mut router = Router::new().route("/", get(index));
     for path in Files::iter().filter(|path| path != INDEX && !path.contains(['{', '}', '*'])) {

@@ -1,8 +1,8 @@
 //! The Countersign server: a WebSocket protocol, its HTTP twin and the console's files over a [`Runtime`].
 //!
-//! [`Server`] is an axum router that can stand alone ([`Server::serve`]) or inside another application
-//! ([`Server::router`]). It keeps nothing of its own: sessions, decisions and events are the runtime's, and
-//! who asks comes from the connection, never from a message.
+//! [`Server`] is an axum router that can run on its own ([`Server::serve`]) or inside another application
+//! ([`Server::router`]). It has no state of its own: sessions, decisions and events are the runtime's, and the
+//! requester's identity comes from the connection, never from a message.
 //!
 //! ```no_run
 //! # async fn example(runtime: countersign::run::Runtime) -> std::io::Result<()> {

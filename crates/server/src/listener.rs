@@ -1,4 +1,4 @@
-//! Connections as the server takes them: closed when nobody reads, when no request comes, and closed gently.
+//! Connections of the server: closed when the peer does not read or sends no request, and closed gently.
 
 use std::{
     future::{Future as _, poll_fn},
@@ -16,26 +16,26 @@ use tokio::{
 
 use crate::{options::WRITE_STALL_SECONDS, places::Place};
 
-/// How long, and how much, a closing connection is still read, so that the peer gets to read the answer to
-/// what it is still sending. A connection that is closed with unread input is reset instead.
+/// How long, and how much, a closing connection is still read, so that the peer can read the answer to what it is
+/// still sending. Closing with unread input would reset the connection.
 const LINGER: Duration = Duration::from_secs(2);
 const LINGER_BYTES: u64 = 64 * 1024 * 1024;
 
 /// One connection.
 pub(crate) struct Connection {
-    /// Taken on drop only, as is the place.
+    /// Taken only on drop, as is the place.
     stream: Option<TcpStream>,
     place: Option<Place>,
-    /// Runs until the head of the first request is there.
+    /// Fires unless the first request's head arrives in time.
     head: Option<Pin<Box<Sleep>>>,
-    /// Runs while a write makes no progress.
+    /// Fires while a write makes no progress.
     stalled: Option<Pin<Box<Sleep>>>,
 }
 
 impl Connection {
-    /// A connection whose first request must have its whole head in this time.
+    /// A connection whose first request head must arrive within this time.
     pub(crate) fn new(stream: TcpStream, place: Place, header_time: Duration) -> Connection {
-        // Events are small and wanted now.
+        // Events are small and must not be delayed.
         let _ = stream.set_nodelay(true);
         Connection { stream: Some(stream), place: Some(place), head: Some(Box::pin(sleep(header_time))), stalled: None }
     }
@@ -44,7 +44,7 @@ impl Connection {
         self.stream.as_mut().map(Pin::new).ok_or_else(|| io::ErrorKind::NotConnected.into())
     }
 
-    /// Whether the connection may go on waiting: it has its place, and its first request has time left.
+    /// Whether the connection may keep waiting: it has its place, and time left for its first request.
     fn goes_on(&mut self, context: &mut Context<'_>) -> io::Result<()> {
         let Some(place) = &self.place else { return Ok(()) };
         if place.must_go(context) {
@@ -61,7 +61,7 @@ impl Connection {
         Ok(())
     }
 
-    /// A write that did not get anywhere is an error after a while.
+    /// Turns a write that makes no progress for too long into an error.
     fn watched<T>(&mut self, context: &mut Context<'_>, polled: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if polled.is_ready() {
             self.stalled = None;
@@ -118,7 +118,7 @@ impl AsyncWrite for Connection {
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        // Nobody was told anything on one that has never asked, and one whose place is needed goes at once.
+        // A connection without a request has no answer to read, and one that must make room is closed at once.
         let place = self.place.take().filter(|place| place.has_begun() && !place.is_gone());
         if let (Some(mut stream), Some(place), Ok(runtime)) =
             (self.stream.take(), place, tokio::runtime::Handle::try_current())

@@ -1,4 +1,4 @@
-//! What can be counted, for Prometheus. No label holds an id, a name from outside or a secret.
+//! Prometheus metrics. No label contains an id, a name from outside or a secret.
 
 use std::{sync::Arc, time::Instant};
 
@@ -45,7 +45,7 @@ struct Route {
     route: String,
 }
 
-/// How a message came in.
+/// Which interface a message came in by.
 #[derive(Clone, Copy)]
 pub(crate) enum Transport {
     WebSocket,
@@ -116,7 +116,7 @@ impl Metrics {
         self.messages.get_or_create(&Via { transport }).inc();
     }
 
-    /// Counts what a stored decision said: each action's, or `answer` for a question.
+    /// Counts the kinds of a stored decision: one per action, or `answer` for a question.
     pub(crate) fn decided(&self, said: &[&'static str]) {
         for name in said {
             self.decisions.get_or_create(&Type { r#type: name }).inc();
@@ -136,7 +136,7 @@ impl Metrics {
     }
 }
 
-/// A gauge that is one higher for as long as this lives.
+/// Keeps a gauge one higher for as long as it lives.
 pub(crate) struct Counted(Gauge);
 
 impl Counted {
@@ -152,7 +152,7 @@ impl Drop for Counted {
     }
 }
 
-/// Counts every request and its time.
+/// Counts every request and its duration.
 pub(crate) async fn observe(State(metrics): State<Arc<Metrics>>, request: Request, next: Next) -> Response {
     let begun = Instant::now();
     let method = match request.method().as_str() {

@@ -1,4 +1,4 @@
-//! Which pages and names may reach the server: `Origin` against foreign pages, `Host` against DNS rebinding
+//! Which pages and host names may reach the server: `Origin` against foreign pages, `Host` against DNS rebinding
 //! (spec C, X).
 
 use axum::{
@@ -11,8 +11,8 @@ use countersign::core::refusal::{Code, Refusal};
 
 use crate::{app::App, options::Options, problem::Problem};
 
-/// Refuses requests from pages and for hosts that are not allowed, whatever they ask for; pages that are
-/// allowed may read the answers.
+/// Refuses requests from origins and for hosts that are not allowed, whatever the path; allowed origins may read the
+/// answers.
 pub(crate) async fn guard(State(app): State<App>, request: Request, next: Next) -> Response {
     if let Err(refusal) = check(&app.options, request.uri().host(), request.headers()) {
         return Problem::of(refusal).into_response();
@@ -64,7 +64,7 @@ fn check(options: &Options, target: Option<&str>, headers: &HeaderMap) -> Result
     }
 }
 
-/// Whether the page came from this very server.
+/// Whether the page came from this server.
 fn is_own(origin: &str, host: Option<&str>) -> bool {
     let Some((scheme, authority)) = split(origin) else { return false };
     let port = default_port(scheme);
@@ -89,7 +89,7 @@ fn host_allowed(options: &Options, host: &str) -> bool {
     options.check_host && is_own_name(options, &name)
 }
 
-/// Whether a host is the allowed one: of any port if that has none; no port is the one of its scheme.
+/// Whether a host is the allowed one: on any port if that has none; a missing port is the scheme's default.
 fn same_host(allowed: &str, host: &str) -> bool {
     if !without_port(allowed).eq_ignore_ascii_case(without_port(host)) {
         return false;
@@ -102,7 +102,7 @@ fn same_host(allowed: &str, host: &str) -> bool {
     }
 }
 
-/// Whether a server on this machine is meant by this name.
+/// Whether this name refers to a server on this machine.
 fn is_own_name(options: &Options, name: &str) -> bool {
     matches!(name, "localhost" | "127.0.0.1" | "[::1]")
         || options.host.as_ref().is_some_and(|own| without_port(own).eq_ignore_ascii_case(name))

@@ -1,14 +1,14 @@
-//! Asking other servers over HTTP.
+//! HTTP requests to other servers.
 
 use std::time::Duration;
 
 pub use countersign::outgoing::{chain, is_loopback};
 use reqwest::{Client, Url};
 
-/// A client for this address. It follows no redirects: the address was checked, another was not.
+/// A client for this address. It follows no redirects: only this address was checked.
 ///
 /// # Errors
-/// Why there can be none; hardly ever.
+/// Why it cannot be built; hardly ever.
 pub fn client(url: &Url, timeout: Duration) -> Result<Client, String> {
     countersign::outgoing::client(url).timeout(timeout).build().map_err(chain)
 }

@@ -1,8 +1,8 @@
-//! Who has a connection: how many there may be in all, of one address, and of those who have not shown a good token.
+//! Limits on connections: in total, per address, and for those without a valid token so far.
 //!
-//! Nobody is kept waiting for a place. Where there is none, the connection that was quiet longest of those who have not shown a
-//! token is closed: who wants something shows one at once, and who holds connections open without a word loses them first.
-//! Where all have shown one, whoever has the most gives one up: nobody who is signed in keeps others out.
+//! Nobody waits for a place. Where there is none, the connection without a token that was idle longest is closed:
+//! legitimate clients present one at once, and whoever holds connections open in silence loses them first. Where all
+//! have presented one, the principal with the most gives one up, so that no authenticated client can keep others out.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -21,9 +21,9 @@ use tokio::time::Instant;
 
 use crate::options::ConnectionLimits;
 
-/// How often the log says that connections were closed or refused for want of places.
+/// Interval between log entries about connections closed or refused at a limit.
 const SAY_EVERY: Duration = Duration::from_secs(60);
-/// In the place of a number in the order: has no place any more.
+/// Sequence number of a connection that has lost its place.
 const GONE: u64 = u64::MAX;
 
 /// All connections of a server.
@@ -34,39 +34,39 @@ pub(crate) struct Places {
 
 #[derive(Default)]
 struct Taken {
-    /// The last number in the order.
+    /// The last sequence number.
     last: u64,
-    /// Nobody has shown a token on these. In the order in which they were heard of last.
+    /// Connections without a token so far, ordered by last activity.
     unknown: BTreeMap<u64, Arc<Seat>>,
-    /// Of each who has shown a token, in the order in which they did.
+    /// Connections by principal, in the order in which they authenticated.
     known: HashMap<Who, BTreeMap<u64, Arc<Seat>>>,
     known_in_all: usize,
-    /// How many an address has.
+    /// Connections by address.
     addresses: HashMap<IpAddr, usize>,
-    /// How many had to go, or could not come, since the log said so last, and when that was.
+    /// How many were closed or refused since the last log entry, and when that was.
     turned_away: (u64, Option<Instant>),
 }
 
-/// Tenant and subject of who has shown a token.
+/// Tenant and subject of an authenticated principal.
 type Who = (Option<Arc<str>>, Option<Arc<str>>);
 
 /// One connection.
 struct Seat {
     address: IpAddr,
-    /// Its number in the order, or [`GONE`]. Changed only while [`Places::taken`] is held.
+    /// Its sequence number, or [`GONE`]. Changed only while [`Places::taken`] is held.
     at: AtomicU64,
-    /// Who has shown a good token on it first.
+    /// The first principal to authenticate on it.
     who: OnceLock<Who>,
-    /// It has sent the whole head of a request.
+    /// Whether the whole head of a request has arrived.
     begun: AtomicBool,
-    /// Woken when it must go.
+    /// Woken when it must close.
     waker: AtomicWaker,
 }
 
-/// A connection's place, for as long as it is kept.
+/// A connection's place, held until it is dropped.
 pub(crate) struct Place(Visitor);
 
-/// A connection, as its requests know it.
+/// A connection, as its requests see it.
 #[derive(Clone)]
 pub(crate) struct Visitor {
     places: Arc<Places>,
@@ -79,11 +79,11 @@ impl Places {
     }
 
     fn taken(&self) -> MutexGuard<'_, Taken> {
-        // What it holds is never left half changed.
+        // Poisoning is harmless: its contents are never left half changed.
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A place for a connection from this address; somebody else may have to go. `None` if there is none.
+    /// A place for a connection from this address, possibly by closing another. `None` if there is none.
     pub(crate) fn take(self: &Arc<Self>, address: IpAddr) -> Option<Place> {
         let address = whose(address);
         let mut taken = self.taken();
@@ -114,7 +114,7 @@ impl Places {
         Some(Place(Visitor { places: self.clone(), seat }))
     }
 
-    /// Closes the connection that was quiet longest of those who have not shown a token, if there is one.
+    /// Closes the connection without a token that was idle longest, if there is one.
     pub(crate) fn close_quietest(&self) -> bool {
         self.taken().close_quietest(None)
     }
@@ -131,8 +131,8 @@ impl Taken {
         true
     }
 
-    /// Of whoever has the most connections, if that is more than one, the oldest is closed; of all, or of those from an address.
-    /// Where nobody has a name there is nobody to be kept out by somebody else.
+    /// Closes the oldest connection of the principal with the most, if that is more than one; of all, or of those
+    /// from an address. Without authentication there are no principals to protect from one another.
     fn close_of_whoever_has_most(&mut self, of: Option<IpAddr>) -> bool {
         let named = self.known.iter().filter(|(who, _)| who.1.is_some());
         let most = named
@@ -192,7 +192,7 @@ impl Taken {
 }
 
 impl Visitor {
-    /// The head of a request is there.
+    /// The head of a request has arrived.
     pub(crate) fn begins(&self) {
         self.seat.begun.store(true, Ordering::Relaxed);
         let mut taken = self.places.taken();
@@ -205,7 +205,7 @@ impl Visitor {
         }
     }
 
-    /// This principal has shown a good token: it is not closed to make room for others, unless it is one of many of theirs.
+    /// This principal has authenticated: the connection is not closed to make room, unless the principal has many.
     pub(crate) fn is_known(&self, by: &Principal) {
         let mut taken = self.places.taken();
         let at = self.seat.at.load(Ordering::Relaxed);
@@ -227,7 +227,7 @@ impl Place {
         self.0.seat.begun.load(Ordering::Relaxed)
     }
 
-    /// Whether the connection must go; the task is woken when it must.
+    /// Whether the connection must close; the task is woken when it must.
     pub(crate) fn must_go(&self, context: &Context<'_>) -> bool {
         self.0.seat.waker.register(context.waker());
         self.is_gone()
@@ -244,7 +244,8 @@ impl Drop for Place {
     }
 }
 
-/// What counts as one address: of IPv6 the network of 64 bits, of which a machine has as many addresses as it wants.
+/// The unit of the per-address limit: for IPv6 the /64 network, in which one machine may have any number of
+/// addresses.
 fn whose(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX)).into(),
@@ -280,7 +281,7 @@ mod tests {
         drop(second);
         third.visitor().is_known(&by("minh"));
         let more: Vec<Place> = (0..3).map(|_| places.take(from(5)).expect("a place")).collect();
-        // There are two known, and two places for everybody else.
+        // Two are authenticated, which leaves two places for all others.
         assert!(first.is_gone() && more[0].is_gone() && !more[1].is_gone() && !more[2].is_gone());
         more[1].visitor().is_known(&by("an"));
         more[2].visitor().is_known(&by("hoa"));
@@ -304,7 +305,7 @@ mod tests {
             let taken = places.taken();
             assert_eq!((taken.unknown.len(), taken.known_in_all, taken.addresses.len()), (1, 2, 2));
         }
-        // Who has the most in all has them elsewhere, and keeps them.
+        // The principal with the most connections has them elsewhere, and keeps them.
         let elsewhere: Vec<Place> = (0..3).map(|n| places.take(from(10 + n)).expect("a place")).collect();
         elsewhere.iter().for_each(|place| place.visitor().is_known(&by("minh")));
         let of_an = places.take(from(20)).expect("a place");

@@ -18,7 +18,7 @@ pub(crate) const PROBLEM_JSON: &str = "application/problem+json";
 /// An RFC 9457 problem document.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Problem {
-    /// `about:blank`: the status and the code say what it is.
+    /// `about:blank`: the status and the code identify the problem.
     #[serde(rename = "type")]
     kind: &'static str,
     /// The status in words.
@@ -29,7 +29,7 @@ pub struct Problem {
     code: Code,
     /// What is wrong, where, and what would be right.
     detail: String,
-    /// More for programs.
+    /// Machine-readable details.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<AnyObject>")]
     details: Option<Box<Value>>,
@@ -80,7 +80,7 @@ impl From<Refusal> for Problem {
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let status = StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        // Plain data with string keys, which always serialises.
+        // Plain data with string keys always serialises.
         let body = serde_json::to_vec(&self).unwrap_or_default();
         let mut response =
             (status, [(header::CONTENT_TYPE, HeaderValue::from_static(PROBLEM_JSON))], body).into_response();

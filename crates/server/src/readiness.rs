@@ -1,4 +1,4 @@
-//! Whether the store could be written to, for `/readyz`.
+//! Whether the store is writable, for `/readyz`.
 
 use std::time::{Duration, Instant};
 
@@ -8,17 +8,17 @@ use countersign::{
 };
 use tokio::{sync::Mutex, time::timeout};
 
-/// How long an answer of the store is good for `/readyz`: anybody may ask, and each look is a commit.
+/// How long a check is reused for `/readyz`: anyone may ask, and each check is a commit.
 const FRESH: Duration = Duration::from_secs(5);
-/// How long the store has to answer.
+/// Time limit of a check.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Whether the store could be written to when it was last looked at.
+/// The last check of whether the store is writable.
 #[derive(Default)]
 pub(crate) struct Readiness(Mutex<Option<(Instant, Result<(), Refusal>)>>);
 
 impl Readiness {
-    /// Whether the store can be written to, now or up to [`FRESH`] ago. All who ask meanwhile share one look.
+    /// Whether the store is writable, now or up to [`FRESH`] ago. Concurrent requests share one check.
     pub(crate) async fn look(&self, runtime: &Runtime) -> Result<(), Refusal> {
         runtime.store_is_open()?;
         let mut last = self.0.lock().await;

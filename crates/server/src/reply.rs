@@ -1,4 +1,4 @@
-//! What a client sends to an interruption, read once for WebSocket and HTTP.
+//! A client's decision or answer, parsed alike for WebSocket and HTTP.
 
 use countersign::{
     core::{
@@ -10,10 +10,10 @@ use countersign::{
 };
 use serde_json::value::RawValue;
 
-/// What a client sends to an interruption: `decisions`, `answers` or `resume` (spec W1).
+/// A client's `decisions`, `answers` or `resume` (spec W1).
 ///
 /// # Errors
-/// `invalid_message` for several of them, for none, and for answers that are no JSON.
+/// `invalid_message` for several of them, for none, and for answers that are not JSON.
 pub(crate) fn reply(
     decisions: Option<Vec<Decision>>,
     answers: Option<&RawValue>,
@@ -34,7 +34,7 @@ pub(crate) fn reply(
     }
 }
 
-/// What it says, for the metrics.
+/// Its kinds, for the metrics.
 pub(crate) fn said(reply: &NewDecision) -> Vec<&'static str> {
     match (&reply.answers, &reply.resume) {
         (Some(_), _) => vec!["answer"],

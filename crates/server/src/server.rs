@@ -1,4 +1,4 @@
-//! The server: the routes, and a life that ends when it is told to.
+//! The server: its routes, and its life until it is told to stop.
 
 use std::{sync::Arc, time::Duration};
 
@@ -17,9 +17,9 @@ use crate::{
     origin, serving,
 };
 
-/// How long running tools get to finish when the server stops.
+/// How long running tools may take to finish when the server stops.
 const GRACE: Duration = Duration::from_secs(10);
-/// How long connections get to close after that.
+/// How long connections may take to close after that.
 const CLOSING: Duration = Duration::from_secs(3);
 
 /// A server over a runtime.
@@ -29,20 +29,19 @@ pub struct Server {
 }
 
 impl Server {
-    /// A server that shows `runtime` to the world. The runtime must be [started](Runtime::start) by the caller.
+    /// A server for `runtime`, which the caller must have [started](Runtime::start).
     #[must_use]
     pub fn new(runtime: Runtime, options: Options) -> Server {
         Server { runtime, options }
     }
 
-    /// The routes, to be put into an application of one's own. Connections are closed when the application
-    /// ends them; body and frame limits are in force, `Host` is only checked if the options say so.
+    /// The routes, to mount in another application, which then closes connections itself; body and frame limits are
+    /// enforced, `Host` is only checked if the options say so.
     pub fn router(self) -> Router {
         self.app(watch::channel(false).1)
     }
 
-    /// Serves until `shutdown` resolves; then running tools get ten seconds, connections are closed, and it
-    /// returns.
+    /// Serves until `shutdown` resolves; then running tools get ten seconds, connections are closed, and it returns.
     ///
     /// # Errors
     /// The listener has no address.
@@ -57,7 +56,7 @@ impl Server {
         let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
         let connections = self.options.connections;
         let serving = tokio::spawn(serving::serve(listener, self.app(receiver), connections, async {
-            // An error means that the other end is gone, which is a reason to stop too.
+            // An error means that the sender is gone, which is a reason to stop too.
             let _ = stopped.await;
         }));
         let fresh = tokio::spawn(auth.keep_fresh());
@@ -66,7 +65,7 @@ impl Server {
         let _ = stop.send(());
         runtime.shutdown(GRACE).await;
         closing.send_replace(true);
-        // WebSockets are not the listener's any more, but each holds a receiver until it has said goodbye.
+        // WebSockets have left the listener, but each holds a receiver until it is closed.
         let closed = async {
             let _ = serving.await;
             closing.closed().await;

@@ -1,4 +1,4 @@
-//! The loop that takes connections and serves HTTP on them, with limits of time.
+//! The accept loop, and HTTP on its connections, with time limits.
 
 use std::{convert::Infallible, io, pin::pin, sync::Arc, time::Duration};
 
@@ -23,10 +23,10 @@ use crate::{
     places::{Place, Places},
 };
 
-/// How long nothing is accepted when it cannot be: with and without somebody who was closed for it.
+/// How long to stop accepting after a failure: with and without a connection closed to make room.
 const NO_ROOM: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
 
-/// Serves until `stop` resolves, and then until all connections are closed, each after the request it is at.
+/// Serves until `stop` resolves, and then until all connections are closed, each after its current request.
 pub(crate) async fn serve(
     listener: TcpListener,
     router: Router,
@@ -35,7 +35,7 @@ pub(crate) async fn serve(
 ) {
     let places = Arc::new(Places::new(limits));
     let router = TowerToHyperService::new(router);
-    // Each connection has a receiver for as long as it is open.
+    // Each connection holds a receiver while it is open.
     let stopping = watch::Sender::new(false);
     let mut stop = pin!(stop);
     loop {
@@ -53,7 +53,7 @@ pub(crate) async fn serve(
             },
             Err(error) if is_the_peers(&error) => {}
             Err(error) => {
-                // The process has no more files, for example.
+                // For example, the process is out of file descriptors.
                 let (wait, closed) = match places.close_quietest() {
                     true => (NO_ROOM.0, true),
                     false => (NO_ROOM.1, false),
@@ -68,7 +68,7 @@ pub(crate) async fn serve(
     stopping.closed().await;
 }
 
-/// Serves one connection until it ends. One that becomes a WebSocket is its handler's from then on.
+/// Serves one connection until it ends. A WebSocket is its handler's after the upgrade.
 async fn connection(
     stream: TcpStream,
     place: Place,
@@ -86,12 +86,12 @@ async fn connection(
     let header_time = Duration::from_secs(limits.header_seconds.into());
     let io = TokioIo::new(Connection::new(stream, place, header_time));
     let mut http = http1::Builder::new();
-    // It runs while the head of a request after the first one is waited for, from the answer before it on.
+    // Runs from an answer until the head of the next request has arrived.
     let idle_time = Duration::from_secs(limits.idle_seconds.into());
     http.timer(TokioTimer::new()).header_read_timeout(idle_time).max_buf_size(HEAD_BYTES);
     let mut served = pin!(http.serve_connection(io, service).with_upgrades());
     let stop = async {
-        // The loop that could say so holds the other end.
+        // The accept loop holds the sender: this cannot fail.
         let _ = stopping.wait_for(|stopping| *stopping).await;
     };
     let mut ended = tokio::select! {
@@ -107,7 +107,7 @@ async fn connection(
     }
 }
 
-/// Errors of a connection that ended before it was taken.
+/// Errors of a connection that ended before it was accepted.
 fn is_the_peers(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
     matches!(error.kind(), ConnectionRefused | ConnectionAborted | ConnectionReset)

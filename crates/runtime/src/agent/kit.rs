@@ -1,4 +1,4 @@
-//! The tools an agent has at one time: its own, and those of the sources it is given.
+//! An agent's tools at a given time: its own, and those of its sources.
 
 use std::{
     borrow::Cow,
@@ -30,27 +30,27 @@ use crate::{
     tool::{ToolEntry, source::Sources},
 };
 
-/// Most tools that an agent has of its sources; the others are left out.
+/// Most tools that an agent gets from its sources; the rest is left out.
 const SOURCE_TOOLS: usize = 512;
 
-/// A tool whose schema is compiled.
+/// A tool with its compiled schema.
 pub(crate) struct ReadyTool {
     pub(crate) entry: ToolEntry,
     pub(crate) schema: Arc<ArgsSchema>,
-    /// Which rules of the policy may match its calls, in order.
+    /// Which policy rules may match its calls, in order.
     rules: Vec<usize>,
     pub(crate) text: Arc<Schema>,
-    /// Whether it stands for all the tools of a server that the provider calls.
+    /// Whether it represents all tools of a server that the provider calls.
     hosted: bool,
 }
 
 impl ReadyTool {
-    /// The name that a call of it is judged by, whatever other name it was found under.
+    /// The name that a call of it is judged by, under whatever alias it was called.
     pub(crate) fn name<'a>(&'a self, called: &'a str) -> &'a str {
         if self.hosted { called } else { &self.entry.spec.name }
     }
 
-    /// All names that standing rules may have for a call of it.
+    /// All names under which standing rules may match a call of it.
     pub(crate) fn names<'a>(&'a self, called: &'a str) -> impl Iterator<Item = &'a str> {
         let own = (!self.hosted).then(|| self.entry.names()).into_iter().flatten();
         own.chain(self.hosted.then_some(called))
@@ -69,7 +69,7 @@ impl ReadyTool {
         }
     }
 
-    /// The rules of the policy that may match a call of it under this name, in order.
+    /// The policy rules that may match a call of it under this name, in order.
     pub(crate) fn rules(&self, policy: &Policy, agent: &str, name: &str) -> Cow<'_, [usize]> {
         if !self.hosted {
             return Cow::Borrowed(&self.rules);
@@ -79,8 +79,8 @@ impl ReadyTool {
         Cow::Owned(policy.rules_for(agent, &entry))
     }
 
-    /// A verdict with only what can be decided about it: the provider runs exactly what it asked about, so there is
-    /// nothing that a person could change or supply.
+    /// Limits a verdict to the decisions that are possible: a provider runs exactly the call it asked about, so a
+    /// person cannot edit it or supply its result.
     pub(crate) fn limited(&self, verdict: Verdict) -> Verdict {
         match verdict {
             Verdict::Ask(ask) if self.hosted => Verdict::Ask(hosted_mcp::askable(ask)),
@@ -89,13 +89,13 @@ impl ReadyTool {
     }
 }
 
-/// The tools of one moment.
+/// A snapshot of an agent's tools.
 pub(crate) struct Kit {
     pub(crate) specs: Arc<[ToolSpec]>,
     /// Tokens of the specs, once they are asked for.
     tokens: OnceLock<u64>,
     tools: BTreeMap<Arc<str>, Arc<ReadyTool>>,
-    /// The sources' versions it was made of.
+    /// The source versions it was made from.
     versions: Vec<u64>,
 }
 
@@ -105,19 +105,19 @@ impl Kit {
         *self.tokens.get_or_init(|| tokens_of(&self.specs))
     }
 
-    /// The tool of this name, or that is also found under it.
+    /// The tool with this name or alias.
     pub(crate) fn tool(&self, name: &str) -> Option<&Arc<ReadyTool>> {
         self.tools.get(name).or_else(|| self.tools.values().find(|tool| tool.entry.aliases.contains(&name)))
     }
 }
 
-/// An agent's tools, made anew when a source has changed.
+/// An agent's tools, rebuilt when a source has changed.
 pub(crate) struct Kits {
     agent: Arc<str>,
     own: Vec<ToolEntry>,
     sources: Sources,
     hosted: Arc<[HostedMcp]>,
-    /// What stands for the tools of each of `hosted`, whose names only the provider knows.
+    /// One stand-in for the tools of each of `hosted`, whose names only the provider knows.
     hosted_tools: Vec<Arc<ReadyTool>>,
     policy: Arc<Policy>,
     now: RwLock<Arc<Kit>>,
@@ -171,8 +171,7 @@ impl Kits {
         })
     }
 
-    /// A tool by its name, as it is now. A name of a server that the provider calls is one, whatever the provider calls
-    /// there.
+    /// The current tool of a name. Any name in the namespace of a provider-run server resolves to its stand-in.
     pub(crate) fn tool(&self, name: &str) -> Option<Arc<ReadyTool>> {
         let hosted = || self.hosted.iter().position(|server| server.has(name)).and_then(|at| self.hosted_tools.get(at));
         self.now().tool(name).or_else(hosted).cloned()
@@ -183,10 +182,10 @@ impl Kits {
         &self.hosted
     }
 
-    /// The tools as they are now.
+    /// The current tools.
     pub(crate) fn now(&self) -> Arc<Kit> {
         let known = self.now.read().unwrap_or_else(PoisonError::into_inner).clone();
-        // Read before the tools: what changes in between is looked at again the next time.
+        // Read before the tools: a change in between is noticed the next time.
         if self.sources.iter().map(|source| source.version()).eq(known.versions.iter().copied()) {
             return known;
         }
@@ -200,7 +199,7 @@ impl Kits {
         let mut tools: BTreeMap<Arc<str>, Arc<ReadyTool>> = BTreeMap::new();
         let mut specs: Vec<ToolSpec> = Vec::new();
         for entry in &self.own {
-            // They were compiled when the agent was built.
+            // Compiled when the agent was built.
             if let Some(ready) = known.tools.get(&entry.spec.name) {
                 tools.insert(entry.spec.name.clone(), ready.clone());
                 specs.push(spec_for_model(entry));
@@ -208,7 +207,7 @@ impl Kits {
         }
         for source in &self.sources {
             let left_out = |name: &str, why: &str| {
-                // Each in quotes: they have words of whoever declared the tool.
+                // Quoted, since they may contain text of the tool's author.
                 tracing::warn!(agent = &*self.agent, source = source.name(), tool = name, why, "the tool is left out");
             };
             let mut more = 0;
@@ -252,7 +251,7 @@ impl Kits {
         Kit { tokens: OnceLock::new(), specs: specs.into(), tools, versions }
     }
 
-    /// Reaches the sources that are not reached, all at once.
+    /// Connects the sources that are not connected, concurrently.
     pub(crate) async fn prepare(&self) {
         futures::future::join_all(self.sources.iter().map(|source| source.prepare())).await;
     }
@@ -263,14 +262,14 @@ impl Kits {
     }
 }
 
-/// Where a tool comes from, in words.
+/// Where a tool comes from, for messages.
 fn from(entry: &ToolEntry) -> String {
     entry.source.as_deref().map_or_else(|| "its own declaration".to_owned(), |source| format!("the source {source}"))
 }
 
-/// Most schemas that are kept compiled.
+/// Most compiled schemas in the cache.
 const KEPT: usize = 256;
-/// Longest schema that is kept compiled, in bytes.
+/// Longest schema that is cached, in bytes.
 const KEPT_BYTES: usize = 16 * 1024;
 
 /// A schema as text, and compiled.
@@ -280,15 +279,15 @@ struct Compiled {
     schema: Arc<ArgsSchema>,
 }
 
-/// The schemas that are kept compiled.
+/// The cache of compiled schemas.
 struct Kept {
     by_text: BTreeMap<String, Compiled>,
-    /// Those that were compiled last, by where they stand. Each is held, so that nothing else comes to stand there.
+    /// Cached by address. Each value is held, so that its address is not reused.
     by_place: BTreeMap<usize, (Arc<Value>, Compiled)>,
 }
 
-/// A schema, compiled. A program that builds the same agents for each of its runs compiles theirs once: it takes longer than
-/// a turn does. One that is the very same value as before is not even written as text.
+/// Compiles a schema. Cached, since a program may build the same agents for each run, and compiling takes longer than
+/// a turn. The very same value is not even serialised again.
 fn compiled(parameters: &Arc<Value>) -> Result<Compiled, String> {
     static KNOWN: Mutex<Kept> = Mutex::new(Kept { by_text: BTreeMap::new(), by_place: BTreeMap::new() });
     let kept = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -296,7 +295,7 @@ fn compiled(parameters: &Arc<Value>) -> Result<Compiled, String> {
     if let Some((_, known)) = kept().by_place.get(&place) {
         return Ok(known.clone());
     }
-    // People approve a tool of this text, whatever build they are asked by.
+    // Approvals refer to this text, so it must not depend on the build.
     let text = serde_json::value::to_raw_value(&*as_plain(parameters)).map_err(|error| error.to_string())?;
     let known = kept().by_text.get(text.get()).cloned();
     let made = match known {
@@ -310,7 +309,7 @@ fn compiled(parameters: &Arc<Value>) -> Result<Compiled, String> {
     let text = made.text.0.get();
     if text.len() <= KEPT_BYTES {
         let mut all = kept();
-        // What is in use is soon there again.
+        // Schemas in use soon return.
         if all.by_text.len() >= KEPT {
             all.by_text.clear();
         }
@@ -349,7 +348,7 @@ fn tokens_of(specs: &[ToolSpec]) -> u64 {
     specs.iter().map(of_spec).sum()
 }
 
-/// The tool as the model sees it: with the reserved argument, if the model is to say what a call is for.
+/// The tool as the model sees it: with the reserved argument, if the model is to describe its calls.
 fn spec_for_model(tool: &ToolEntry) -> ToolSpec {
     let mut spec = tool.spec.clone();
     if tool.content_message == Some(ContentMessage::Model) {

@@ -1,7 +1,7 @@
-//! The agent's loop as a public graph, in plain sight (spec G2).
+//! The agent's loop as a public graph (spec G2).
 //!
-//! The runner does the loop's four nodes itself. A node of the user's can refuse calls and never permit one: permission
-//! comes from decisions, so no graph is a way around an approval.
+//! The runner performs the loop's four nodes itself. A custom node can refuse calls and never permit one: permission
+//! comes from decisions, so no graph can bypass an approval.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{GraphState, MergeError, Node, Route, StateGraph};
 
-/// What an agent's turn looks like from its loop: the calls of the latest answer, and what may happen to them.
+/// An agent's turn as its loop sees it: the calls of the latest answer, and their status.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct AgentState {
@@ -25,19 +25,19 @@ pub struct AgentState {
 /// A call of the latest answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AgentCall<'a> {
-    /// Its id in the model's words.
+    /// Its id, as the model gave it.
     pub id: &'a str,
-    /// The tool that runs: the model's, or the reviewer's after an edit.
+    /// The tool that runs: the model's choice, or the reviewer's after an edit.
     pub name: &'a str,
-    /// The arguments it runs with, as canonical JSON text; `null` if the model's could not be read.
+    /// The arguments it runs with, as canonical JSON text; `null` if the model's could not be parsed.
     pub args: &'a str,
-    /// Where it stands.
+    /// Its status.
     pub stands: Stands,
 }
 
-/// What is shown of calls that wait for a person (spec G3): `{type: "tool_approval_required", message,
-/// tool_calls: [{id, name, args}]}`. For a node of the user's that asks about them; what the approval node asks has it as
-/// `ApprovalRequest::payload`.
+/// The payload that describes calls pending approval (spec G3): `{type: "tool_approval_required", message,
+/// tool_calls: [{id, name, args}]}`. For a custom node that asks about them; the approval node's own request has it
+/// as `ApprovalRequest::payload`.
 #[must_use]
 pub fn approval_payload<'a>(
     message: impl Into<String>,
@@ -46,16 +46,16 @@ pub fn approval_payload<'a>(
     ApprovalPayload::new(message, calls.into_iter().map(|call| (call.id, call.name, call.args)))
 }
 
-/// Where a call stands.
+/// The status of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stands {
-    /// A person must decide.
+    /// Pending a decision.
     NeedsApproval,
-    /// It may run: nobody needs to be asked, or whoever must has approved it.
+    /// It may run: it needs no approval, or is approved.
     MayRun,
     /// It is running.
     Runs,
-    /// A crash left its outcome unknown, and a person is asked.
+    /// A crash left its outcome unknown, and a person is asked to decide.
     InDoubt,
     /// It has its result, or will not run.
     Over,
@@ -80,7 +80,7 @@ impl AgentState {
         })
     }
 
-    /// Whether the latest answer has no calls: the model has nothing more to do.
+    /// Whether the latest answer has no calls: the model is done.
     #[must_use]
     pub fn answered(&self) -> bool {
         self.state.answered
@@ -113,12 +113,12 @@ impl AgentState {
     }
 
     fn stands(&self, call: &Call) -> Stands {
-        // What was decided since the loop left the approval node comes to the next nodes when it has been there again.
+        // Later decisions take effect in the next nodes only after the loop returns to the approval node.
         let decided = matches!(self.state.loop_node(), Some(nodes::AGENT | nodes::APPROVAL));
         match call.phase {
             Phase::Proposed | Phase::Gated | Phase::Waiting(_) | Phase::Asking => Stands::NeedsApproval,
             Phase::Permitted if !decided && !self.state.may_begin(call) => Stands::NeedsApproval,
-            // It is carried out with the last of the others.
+            // It is carried out with the last of the other calls.
             Phase::Permitted if call.handoff().is_some() => Stands::Runs,
             Phase::Permitted => Stands::MayRun,
             Phase::Started(_) | Phase::Delegated => Stands::Runs,
@@ -128,8 +128,8 @@ impl AgentState {
     }
 }
 
-/// What a node of the user's can do in the loop: refuse calls. It can never let one run; that is what the approval node
-/// and the policy are for (spec G2).
+/// What a custom node can do in the loop: refuse calls. It can never allow one; only the approval node and the policy
+/// can (spec G2).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct AgentUpdate(LoopUpdate);
@@ -141,9 +141,9 @@ impl AgentUpdate {
         AgentUpdate::default()
     }
 
-    /// This call does not run. The model gets a result under the call's own id that says so: `message`, or that the user
-    /// rejected it, in the session's language (zh `操作已被用户取消`). A call that a person is asked about
-    /// just now, that has begun or is over is left as it is.
+    /// Refuses this call. The model gets a result under the call's own id that says so: `message`, or that the user
+    /// rejected it, in the session's language (zh `操作已被用户取消`). A call that is pending, has begun or is over is left
+    /// unchanged.
     #[must_use]
     pub fn reject(mut self, call_id: &str, message: Option<String>) -> AgentUpdate {
         self.0.reject.push(Rejected { id: call_id.into(), message });
@@ -167,12 +167,12 @@ impl GraphState for AgentState {
     }
 }
 
-/// Where the model's answer leads.
+/// The next node after the model's answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AfterAgent {
-    /// Some call needs nobody.
+    /// Some call needs no approval.
     Tools,
-    /// Every call needs a person.
+    /// Every call needs approval.
     Approval,
     /// No call can run: each has its result already.
     Compression,
@@ -180,21 +180,21 @@ pub enum AfterAgent {
     End,
 }
 
-/// Where decisions lead.
+/// The next node after decisions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AfterApproval {
     /// Some call may run.
     Tools,
-    /// None may run, and others still wait: for the next level, or since they were deferred.
+    /// None may run, and others are still pending: at the next level, or because they were deferred.
     Approval,
     /// All were rejected.
     Agent,
 }
 
-/// Where results lead.
+/// The next node after results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AfterTools {
-    /// Calls of the same answer still wait for a person.
+    /// Calls of the same answer are still pending.
     Approval,
     /// All calls have their results.
     Compression,
@@ -234,7 +234,7 @@ impl Route for AfterTools {
     }
 }
 
-/// Where the agent node leads (spec G2).
+/// The route from the agent node (spec G2).
 #[must_use]
 pub fn after_agent(turn: &AgentState) -> AfterAgent {
     if turn.answered() {
@@ -248,7 +248,7 @@ pub fn after_agent(turn: &AgentState) -> AfterAgent {
     }
 }
 
-/// After the approval node: on any yes to the tools, when all are no to the agent.
+/// The route from the approval node: to the tools if any call is approved, to the agent if all are rejected.
 #[must_use]
 pub fn after_approval(turn: &AgentState) -> AfterApproval {
     if turn.any(Stands::MayRun) {
@@ -260,13 +260,13 @@ pub fn after_approval(turn: &AgentState) -> AfterApproval {
     }
 }
 
-/// After the tools node.
+/// The route from the tools node.
 #[must_use]
 pub fn after_tools(turn: &AgentState) -> AfterTools {
     if turn.unfinished() { AfterTools::Approval } else { AfterTools::Compression }
 }
 
-/// The loop with its nodes, so that others can be put between them:
+/// The loop and its nodes, so that others can be inserted between them:
 ///
 /// ```
 /// use countersign::graph::{Context, NodeError};
@@ -301,15 +301,15 @@ pub fn after_tools(turn: &AgentState) -> AfterTools {
 /// # Ok::<(), countersign::graph::CompileError>(())
 /// ```
 pub struct AgentLoop {
-    /// The graph. It goes from node to node, one at a time.
+    /// The graph. It runs one node at a time.
     pub graph: StateGraph<AgentState>,
-    /// Makes room in the conversation.
+    /// Compresses the conversation if needed.
     pub compression: Node<AgentState>,
-    /// Asks the model.
+    /// Calls the model.
     pub agent: Node<AgentState>,
-    /// Waits for people. It only decides.
+    /// Waits for decisions. Runs nothing.
     pub approval: Node<AgentState>,
-    /// Runs what may run. It only executes.
+    /// Runs the allowed calls. Decides nothing.
     pub tools: Node<AgentState>,
 }
 
@@ -320,7 +320,7 @@ impl Default for AgentLoop {
 }
 
 impl AgentLoop {
-    /// The loop that every agent has unless it is given another.
+    /// The default loop of every agent.
     #[must_use]
     pub fn new() -> AgentLoop {
         let mut graph = StateGraph::new("agent");

@@ -22,15 +22,15 @@ use super::{
     task::Given,
 };
 
-/// A node of a graph whose state is `S`: what edges lead from and to. Only [`StateGraph::node`] and the like make one, so
-/// an edge to a node that does not exist cannot be written.
+/// A node of a graph with the state `S`, for use in edges. Only [`StateGraph::node`] and the like create one, so an
+/// edge to a node that does not exist cannot be written.
 pub struct Node<S> {
     pub(crate) graph: u64,
     pub(crate) index: usize,
     state: PhantomData<fn() -> S>,
 }
 
-/// A node that is run for each item of a list of `T`: see [`StateGraph::map_node`].
+/// A node that runs once per item of a list of `T`: see [`StateGraph::map_node`].
 pub struct Each<S, T> {
     node: Node<S>,
     item: PhantomData<fn() -> T>,
@@ -39,7 +39,7 @@ pub struct Each<S, T> {
 const END: usize = usize::MAX;
 
 impl<S> Node<S> {
-    /// Where a run is over. Nothing leads on from it.
+    /// The end of a run. It has no outgoing edges.
     pub const END: Node<S> = Node { graph: 0, index: END, state: PhantomData };
 
     pub(crate) fn at(&self) -> Option<usize> {
@@ -65,7 +65,7 @@ impl<S, T> From<Each<S, T>> for Node<S> {
     }
 }
 
-/// A graph in the making (spec G1). [`StateGraph::compile`] makes it one that runs.
+/// A graph under construction (spec G1). [`StateGraph::compile`] makes it runnable.
 ///
 /// ```
 /// use countersign::graph::{Context, GraphState, Node, NodeError, Route, StateGraph};
@@ -124,7 +124,7 @@ pub struct StateGraph<S: GraphState> {
 static GRAPHS: AtomicU64 = AtomicU64::new(1);
 
 impl<S: GraphState> StateGraph<S> {
-    /// A graph without nodes, known in journals by its name.
+    /// A graph without nodes; journals refer to it by its name.
     #[must_use]
     pub fn new(name: impl Into<Arc<str>>) -> StateGraph<S> {
         StateGraph {
@@ -140,7 +140,7 @@ impl<S: GraphState> StateGraph<S> {
         }
     }
 
-    /// Adds a node: an async function of the [`Context`] that says what changes in the state.
+    /// Adds a node: an async function of the [`Context`] that returns an update of the state.
     pub fn node<F, Fut>(&mut self, name: &str, work: F) -> Node<S>
     where
         F: Fn(Context<S>) -> Fut + Send + Sync + 'static,
@@ -149,7 +149,7 @@ impl<S: GraphState> StateGraph<S> {
         self.node_with(name, NodeOptions::new(), work)
     }
 
-    /// Adds a node that is tried again, or limited in time.
+    /// Adds a node with retries or a time limit.
     pub fn node_with<F, Fut>(&mut self, name: &str, options: NodeOptions, work: F) -> Node<S>
     where
         F: Fn(Context<S>) -> Fut + Send + Sync + 'static,
@@ -159,7 +159,7 @@ impl<S: GraphState> StateGraph<S> {
         self.add(name, options, Work::Run(Box::new(work)))
     }
 
-    /// Adds a node that is run once for each item that a [`fan_out`](StateGraph::fan_out) gives it.
+    /// Adds a node that runs once for each item that a [`fan_out`](StateGraph::fan_out) gives it.
     pub fn map_node<T, F, Fut>(&mut self, name: &str, work: F) -> Each<S, T>
     where
         T: Serialize + DeserializeOwned + Send + 'static,
@@ -169,7 +169,7 @@ impl<S: GraphState> StateGraph<S> {
         self.map_node_with(name, NodeOptions::new(), work)
     }
 
-    /// Adds a node for items that is tried again, or limited in time.
+    /// Adds a node for items with retries or a time limit.
     pub fn map_node_with<T, F, Fut>(&mut self, name: &str, options: NodeOptions, work: F) -> Each<S, T>
     where
         T: Serialize + DeserializeOwned + Send + 'static,
@@ -194,8 +194,9 @@ impl<S: GraphState> StateGraph<S> {
         Each { node: self.add(name, options, Work::Each(Box::new(run))), item: PhantomData }
     }
 
-    /// Adds a graph as a node. It has a state of its own: `enter` makes it, `leave` says what its end changes here. What
-    /// its nodes ask is asked in this graph's session, and answering it starts nothing again but the node that asked.
+    /// Adds a graph as a node. It has a state of its own: `enter` creates it, `leave` turns its final state into an
+    /// update of this one. Its nodes' questions are asked in this graph's session, and an answer restarts only the
+    /// node that asked.
     pub fn subgraph<C: GraphState>(
         &mut self,
         name: &str,
@@ -212,7 +213,7 @@ impl<S: GraphState> StateGraph<S> {
         self.add(name, NodeOptions::new(), Work::Graph { graph, enter, leave })
     }
 
-    /// A node that the runner does itself.
+    /// A node that the runner performs itself.
     pub(crate) fn builtin(&mut self, name: &str) -> Node<S> {
         self.add(name, NodeOptions::new(), Work::Builtin)
     }
@@ -233,22 +234,22 @@ impl<S: GraphState> StateGraph<S> {
         Node { graph: self.id, index: self.nodes.len() - 1, state: PhantomData }
     }
 
-    /// A run begins at this node; at several at once, if it is said of several.
+    /// Makes a run start at this node; call it again to start at several in parallel.
     pub fn start(&mut self, node: Node<S>) {
         self.known(node);
         self.starts.push(node);
     }
 
-    /// From one node to another. Several edges from one node are parallel branches; a node to which several tasks of a
-    /// round lead runs once.
+    /// Adds an edge. Several edges from one node are parallel branches; a node that several tasks of a round lead to
+    /// runs once.
     pub fn edge(&mut self, from: impl Into<Node<S>>, to: impl Into<Node<S>>) {
         let to = to.into();
         self.known(to);
         self.leave(from.into(), Leave::Edge(to));
     }
 
-    /// From a node along one of the ways of `R`: `choose` looks at the state after the round, `to` says where each way
-    /// leads, with a `match` that the compiler checks.
+    /// Adds a conditional edge: `choose` looks at the state after the round, `to` maps each variant of `R` to a node,
+    /// with a `match` that the compiler checks for completeness.
     pub fn route<R: Route>(
         &mut self,
         from: impl Into<Node<S>>,
@@ -258,7 +259,7 @@ impl<S: GraphState> StateGraph<S> {
         self.route_many(from, move |state| [choose(state)], to);
     }
 
-    /// Like [`StateGraph::route`], along several ways at once: parallel branches. No way at all ends this branch.
+    /// Like [`StateGraph::route`], to several nodes at once, as parallel branches. An empty choice ends this branch.
     pub fn route_many<R: Route, I: IntoIterator<Item = R>>(
         &mut self,
         from: impl Into<Node<S>>,
@@ -280,7 +281,7 @@ impl<S: GraphState> StateGraph<S> {
         self.leave(from.into(), Leave::Route { ways, choose });
     }
 
-    /// `to` runs when all of `from` have finished since it last ran.
+    /// Runs `to` when all of `from` have finished since it last ran.
     pub fn join<const N: usize>(&mut self, from: [Node<S>; N], to: Node<S>) {
         from.iter().for_each(|node| self.known(*node));
         self.known(to);
@@ -290,8 +291,8 @@ impl<S: GraphState> StateGraph<S> {
         self.joins.push((from.to_vec(), to));
     }
 
-    /// After `from`, `each` is run once for each item of the list that `items` makes of the state: at the same time, at
-    /// most [`FanOut::limit`] of them. With no item, what follows `each` follows at once.
+    /// After `from`, runs `each` once for each item of the list that `items` makes of the state: concurrently, at
+    /// most [`FanOut::limit`] of them. Without items, the successors of `each` run at once.
     pub fn fan_out<T, I>(
         &mut self,
         from: impl Into<Node<S>>,
@@ -311,18 +312,19 @@ impl<S: GraphState> StateGraph<S> {
         FanOut { graph: self, each: each.node }
     }
 
-    /// Fails a run after so many rounds (spec G1: cycles with a step limit). 10,000 if it is not said.
+    /// Fails a run after this many rounds (spec G1: cycles with a step limit). The default is 10,000.
     pub fn step_limit(&mut self, rounds: u32) {
         self.rounds = rounds.max(1);
     }
 
-    /// What has become of nodes and questions that are gone: for runs that waited while the program was changed. It is
-    /// asked about a node that does not exist, and about a question that its node does not ask any more; `None` refuses.
+    /// Maps nodes and questions that no longer exist to their new names, for runs that were paused while the program
+    /// changed. Called for a node that does not exist, and for a question that its node no longer asks; `None`
+    /// refuses.
     pub fn migrate(&mut self, migrate: impl Fn(&Gone<'_>) -> Option<Renamed> + Send + Sync + 'static) {
         self.migrate = Some(Arc::new(migrate));
     }
 
-    /// The edges from a node are taken away, so that others can take their place.
+    /// Removes the edges from a node, so that others can replace them.
     pub fn detach(&mut self, from: Node<S>) {
         self.known(from);
         if let Some(node) = from.at().and_then(|at| self.nodes.get_mut(at)) {
@@ -342,11 +344,12 @@ impl<S: GraphState> StateGraph<S> {
         }
     }
 
-    /// Checks the whole and makes it one that runs.
+    /// Checks the graph and makes it runnable.
     ///
     /// # Errors
-    /// It has no start; a node of another graph; a name that cannot be one, or stands twice; a node that nothing leads to,
-    /// or that leads nowhere (an edge to [`Node::END`] says that a branch ends); an edge to a node that needs an item.
+    /// It has no start; a node belongs to another graph; a name is invalid or used twice; a node is unreachable or
+    /// has no outgoing edge (an edge to [`Node::END`] says that a branch ends); an edge leads to a node that needs an
+    /// item.
     pub fn compile(self) -> Result<Graph<S>, CompileError> {
         let StateGraph { name, nodes, starts, joins, foreign, rounds, migrate, mut problems, .. } = self;
         if foreign {
@@ -422,7 +425,7 @@ pub struct FanOut<'a, S: GraphState> {
 }
 
 impl<S: GraphState> FanOut<'_, S> {
-    /// At most so many of its tasks run at the same time, at least one. One that waits for a person does not count.
+    /// At most this many of its tasks run at the same time, at least one. A paused task does not count.
     pub fn limit(self, tasks: usize) {
         if let Some(node) = self.each.at().and_then(|at| self.graph.nodes.get_mut(at)) {
             node.options.parallel = Some(tasks.max(1));
@@ -430,7 +433,7 @@ impl<S: GraphState> FanOut<'_, S> {
     }
 }
 
-/// A node's update, also as the JSON that goes on record.
+/// A node's update, together with the JSON to record.
 fn given<S: GraphState>(update: S::Update) -> Result<Given, NodeError> {
     let json = Raw::of(&update).map_err(|error| NodeError::permanent(format!("its update is no JSON: {error}")))?;
     if json.get().len() > limits::UPDATE_BYTES {

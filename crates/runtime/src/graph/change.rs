@@ -1,4 +1,5 @@
-//! What an update says of one field: the parts of which the derive [`GraphState`](super::GraphState) makes updates.
+//! Changes of single fields: the building blocks of the updates that the derive [`GraphState`](super::GraphState)
+//! generates.
 
 use std::{collections::HashMap, fmt, iter, marker::PhantomData, time::Duration};
 
@@ -9,7 +10,7 @@ use serde::{
 
 use super::{Identified, MergeError};
 
-/// No change, for a field that is not there in JSON.
+/// No change, for a field that is missing from the JSON.
 pub fn unchanged<C: Default>() -> C {
     C::default()
 }
@@ -35,7 +36,7 @@ impl<T> LastValue<T> {
         self.0 = Some(value);
     }
 
-    /// Takes what the update of the next task says.
+    /// Merges the next task's change.
     ///
     /// # Errors
     /// Both set the field.
@@ -65,7 +66,7 @@ impl<T: Serialize> Serialize for LastValue<T> {
     }
 }
 
-/// What is there is a value, also `null`: a field of the type `Option` can be emptied.
+/// A field that is present has a value, even `null`: a field of type `Option` can be cleared.
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for LastValue<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<LastValue<T>, D::Error> {
         T::deserialize(deserializer).map(|value| LastValue(Some(value)))
@@ -91,12 +92,12 @@ impl<T> Reduced<T> {
         self.replace.is_none() && self.add.is_empty()
     }
 
-    /// Hands this to the reducer.
+    /// Passes a value to the reducer.
     pub fn add(&mut self, value: T) {
         self.add.push(value);
     }
 
-    /// Adds items, to those that this update adds already.
+    /// Adds items, after those already added by this update.
     pub fn extend<I>(&mut self, items: impl IntoIterator<Item = I>)
     where
         T: Extend<I> + FromIterator<I>,
@@ -107,13 +108,13 @@ impl<T> Reduced<T> {
         }
     }
 
-    /// Replaces the field. What this update added to it before counts no more.
+    /// Replaces the field. Earlier additions of this update are discarded.
     pub fn replace(&mut self, value: T) {
         self.replace = Some(value);
         self.add.clear();
     }
 
-    /// Takes what the update of the next task says.
+    /// Merges the next task's change.
     ///
     /// # Errors
     /// Both replace the field.
@@ -123,10 +124,10 @@ impl<T> Reduced<T> {
         Ok(())
     }
 
-    /// Changes the field: replaces it, then adds what all tasks add.
+    /// Applies the change: replaces the field, then adds what all tasks add.
     ///
     /// # Errors
-    /// The reducer has failed.
+    /// The reducer failed.
     pub fn apply(
         self,
         name: &'static str,
@@ -197,13 +198,13 @@ impl<T> ById<T> {
         }
     }
 
-    /// Replaces the field. What this update said of it before counts no more.
+    /// Replaces the field. Earlier changes of this update are discarded.
     pub fn replace(&mut self, value: T) {
         self.replace = Some(value);
         self.then.clear();
     }
 
-    /// Takes what the update of the next task says.
+    /// Merges the next task's change.
     ///
     /// # Errors
     /// Both replace the field.
@@ -215,17 +216,17 @@ impl<T> ById<T> {
 }
 
 impl<I> ById<Vec<I>> {
-    /// Changes the field: replaces it, then does what all tasks say, in their order. Several tasks may remove the
-    /// same item, or replace it with all the others.
+    /// Applies the change: replaces the field, then applies the changes of all tasks in order. Several tasks may
+    /// remove the same item, or replace it with all the others.
     ///
     /// # Errors
-    /// An item has no id, or an item to remove was not there.
+    /// An item has no id, or an item to remove did not exist.
     pub fn apply(self, name: &'static str, field: &mut Vec<I>) -> Result<(), MergeError>
     where
         I: Identified,
     {
         let apply = || -> Result<(), String> {
-            // What another task has removed, or replaced, was there.
+            // Removing an item that another task has removed or replaced is not an error.
             let mut removed = Vec::new();
             if let Some(items) = self.replace {
                 removed.extend(field.drain(..).map(|item| item.id().to_owned()));
@@ -251,10 +252,10 @@ impl<I> ById<Vec<I>> {
     }
 }
 
-/// So many items are looked for one by one; for more of them it is cheaper to know first where each id is.
+/// Up to this many items are looked up by linear search; beyond it an index pays off.
 const FEW: usize = 8;
 
-/// Puts items into the places of those with their ids, and the others at the end.
+/// Replaces the items with the same ids, and appends the others.
 fn put<I: Identified>(list: &mut Vec<I>, items: Vec<I>) -> Result<(), String> {
     let mut places: Option<HashMap<String, usize>> = None;
     if items.len() > FEW {
@@ -316,14 +317,14 @@ pub fn min<T: PartialOrd>(value: &mut T, other: T) -> Result<(), String> {
     Ok(())
 }
 
-/// What can be added up without a wrong sum.
+/// Types whose addition reports overflow.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be added up by `#[graph(add)]`",
     label = "no integer, float or `Duration`",
     note = "a function of your own adds up anything: `#[graph(reduce = path)]`"
 )]
 pub trait Sum: Copy {
-    /// The sum, if the type can hold it.
+    /// The sum, if the type can represent it.
     fn plus(self, more: Self) -> Option<Self>;
 }
 
@@ -335,7 +336,7 @@ macro_rules! sums {
             }
         })*
         $(impl Sum for $float {
-            // What is no number cannot be written to JSON.
+            // Infinity and NaN cannot be written as JSON.
             fn plus(self, more: $float) -> Option<$float> {
                 Some(self + more).filter(|sum| sum.is_finite())
             }
@@ -344,7 +345,7 @@ macro_rules! sums {
 }
 sums!(u8, u16, u32, u64, u128, usize, i8, i16, i32, i64, i128, isize, Duration; f32, f64);
 
-/// Shows an update as the JSON that it is in journals.
+/// Formats an update as its JSON in journals.
 ///
 /// # Errors
 /// The formatter's.
@@ -363,7 +364,7 @@ pub fn same<U: Serialize>(one: &U, other: &U) -> bool {
     }
 }
 
-/// How changes are written: what is in one object is done in the order of its fields here.
+/// The serialised form of a change: the fields of one object apply in the order of this struct.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default, bound(deserialize = "T: Deserialize<'de>"))]
 struct Change<T> {
@@ -373,7 +374,7 @@ struct Change<T> {
     add: LastValue<T>,
 }
 
-/// The same, where items can be removed.
+/// The same, with removal of items.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default, bound(deserialize = "T: Deserialize<'de>"))]
 struct ChangeById<T> {
@@ -397,12 +398,12 @@ impl<T> Default for ChangeById<T> {
     }
 }
 
-/// An object that says what changes.
+/// The serialised form of a change, which must not be empty.
 trait Says {
-    /// What it may have.
+    /// The names of its fields.
     const FIELDS: &'static str;
 
-    /// Whether it says anything.
+    /// Whether any field is set.
     fn anything(&self) -> bool;
 }
 
@@ -451,7 +452,7 @@ impl<T: Serialize> Serialize for ById<T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut changes = vec![ChangeById { replace: LastValue(self.replace.as_ref()), ..ChangeById::default() }];
         for then in &self.then {
-            // As many into one object as its order allows.
+            // Combined into one object as far as its order allows.
             let fits = changes.last().is_some_and(|last| match then {
                 Then::Remove(_) => last.remove.is_unchanged() && last.add.is_unchanged(),
                 Then::Add(_) => last.add.is_unchanged(),

@@ -1,4 +1,4 @@
-//! A graph that runs, and what the runner needs of it whatever the type of its state.
+//! A runnable graph, and its type-erased form for the runner.
 
 use std::{collections::HashMap, fmt::Display, sync::Arc};
 
@@ -22,14 +22,14 @@ use super::{
     task::{AnyState, AnyUpdate, Given, Memory, NodeFuture},
 };
 
-/// What has become of what is gone; see [`super::StateGraph::migrate`].
+/// Maps removed nodes and questions to new ones; see [`super::StateGraph::migrate`].
 pub(crate) type Migrate = Arc<dyn Fn(&Gone<'_>) -> Option<Renamed> + Send + Sync>;
 
 type Run<S> = Box<dyn Fn(Context<S>, Option<Raw>) -> BoxFuture<'static, Result<Given, NodeError>> + Send + Sync>;
 
-/// What the end of an inner graph changes outside.
+/// The update that the end of an inner graph makes to the outer state.
 type LeaveGraph = Box<dyn Fn(&AnyState) -> Result<Given, NodeError> + Send + Sync>;
-/// A way of a route: its label, and where it leads.
+/// A branch of a route: its label, and its target.
 pub(crate) type Way<S> = (&'static str, Node<S>);
 
 /// What a node does.
@@ -40,7 +40,7 @@ pub(crate) enum Work<S> {
     Each(Run<S>),
     /// A graph of its own.
     Graph { graph: Arc<dyn AnyGraph>, enter: Box<dyn Fn(&S) -> AnyState + Send + Sync>, leave: LeaveGraph },
-    /// A node of the agent's loop, which the runner does itself.
+    /// A node of the agent's loop, which the runner performs itself.
     Builtin,
 }
 
@@ -65,7 +65,7 @@ impl<S> NodeDef<S> {
 type Choose<S> = Box<dyn Fn(&S) -> Vec<Node<S>> + Send + Sync>;
 type Items<S> = Box<dyn Fn(&S) -> Result<Vec<Raw>, String> + Send + Sync>;
 
-/// One thing that leads on from a node.
+/// An outgoing edge of a node.
 pub(crate) enum Leave<S> {
     Edge(Node<S>),
     Route { ways: Vec<Way<S>>, choose: Choose<S> },
@@ -82,13 +82,13 @@ impl<S> Leave<S> {
     }
 }
 
-/// A node that runs when all of several others have finished.
+/// A node that runs when several others have all finished.
 pub(crate) struct Join {
     pub(crate) sources: Vec<usize>,
     pub(crate) target: usize,
 }
 
-/// A graph that runs: what [`super::StateGraph::compile`] makes. Cheap to clone.
+/// A runnable graph, made by [`super::StateGraph::compile`]. Cheap to clone.
 pub struct Graph<S: GraphState> {
     any: Arc<dyn AnyGraph>,
     inside: Arc<Compiled<S>>,
@@ -141,7 +141,7 @@ impl<S: GraphState> Graph<S> {
     }
 }
 
-/// The tasks of a new round: their nodes and items, and what joins have seen.
+/// The tasks of the next round: their nodes and items, and arrivals at joins.
 #[derive(Default)]
 pub(crate) struct Ahead {
     pub(crate) tasks: Vec<(Arc<str>, Option<Raw>)>,
@@ -151,17 +151,17 @@ pub(crate) struct Ahead {
 /// The nodes that every agent's loop has.
 const LOOP: [&str; 4] = [COMPRESSION, AGENT, APPROVAL, TOOLS];
 
-/// What a node does, for the runner.
+/// How the runner executes a node.
 pub(crate) enum Kind {
-    /// The runner begins it.
+    /// The runner starts it.
     Run,
-    /// It has a frame of its own.
+    /// It runs in a frame of its own.
     Graph(Arc<dyn AnyGraph>),
-    /// The runner does it itself.
+    /// The runner performs it itself.
     Builtin,
 }
 
-/// A graph, whatever the type of its state.
+/// A type-erased graph.
 pub(crate) trait AnyGraph: Send + Sync {
     fn name(&self) -> &Arc<str>;
     /// Most rounds of one run.
@@ -172,47 +172,47 @@ pub(crate) trait AnyGraph: Send + Sync {
     fn read_update(&self, json: Option<&Raw>) -> Result<AnyUpdate, String>;
     /// Merges the updates of one round, in order.
     fn merge(&self, state: &mut AnyState, updates: Vec<AnyUpdate>) -> Result<(), NodeError>;
-    /// The first round.
+    /// The tasks of the first round.
     fn start(&self) -> Ahead;
-    /// The round after these nodes have finished, in the order of their tasks. No task: the run is over.
+    /// The round after these nodes have finished, in the order of their tasks. Without tasks the run is over.
     fn next(
         &self,
         finished: &[Arc<str>],
         arrived: &[(Arc<str>, Arc<str>)],
         state: &AnyState,
     ) -> Result<Ahead, NodeError>;
-    /// `None`: there is no such node.
+    /// `None` if there is no such node.
     fn kind(&self, node: &str) -> Option<Kind>;
-    /// The same, with its name and how it is run.
+    /// The same, with its name and options.
     fn look(&self, node: &str) -> Option<(Arc<str>, Kind, NodeOptions)>;
-    /// Begins a node.
+    /// Starts a node.
     fn begin(&self, node: &str, state: &AnyState, item: Option<&Raw>, memory: Arc<Memory>) -> NodeFuture;
-    /// The state that an inner graph begins with.
+    /// The initial state of an inner graph.
     fn enter(&self, node: &str, state: &AnyState) -> Option<AnyState>;
-    /// Its picture: nodes by their names, inner graphs inside of theirs.
+    /// Its picture: nodes by name, with inner graphs inside theirs.
     fn drawing(&self) -> Drawing;
-    /// What the end of an inner graph changes.
+    /// The update that the end of an inner graph makes.
     fn leave(&self, node: &str, state: &AnyState) -> Result<Given, NodeError>;
-    /// What is wrong with it as an agent's loop, if anything is.
+    /// Why it cannot be an agent's loop, if so.
     fn wrong_as_loop(&self) -> Option<String>;
 }
 
-/// Reads a value; an error says where.
+/// Deserialises a value; an error names the field.
 fn read<T: DeserializeOwned>(json: &Raw) -> Result<T, String> {
     plain::read(json.get()).or_else(|_| {
-        // Once more, to find the place.
+        // Parse again to find the path.
         let mut reader = serde_json::Deserializer::from_str(json.get());
         serde_path_to_error::deserialize(&mut reader).map_err(|error| {
             let path = error.path().to_string();
             let message = error.into_inner().to_string();
-            // The position in the text says less than the field.
+            // The path is more useful than the position in the text.
             let message = message.split(" at line ").next().unwrap_or_default();
             if path == "." { message.to_owned() } else { format!("{path}: {message}") }
         })
     })
 }
 
-/// Code of the user's, which may panic: that fails what it was for, not who runs it.
+/// Runs user code; a panic becomes an error and does not unwind into the runner.
 fn guarded<T>(what: impl Display, run: impl FnOnce() -> Result<T, NodeError>) -> Result<T, NodeError> {
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(run))
         .unwrap_or_else(|_| Err(NodeError::permanent(format!("{what} panicked"))))
@@ -271,7 +271,7 @@ impl<S: GraphState> AnyGraph for Compiled<S> {
         let updates: Option<Vec<S::Update>> =
             updates.into_iter().map(|update| update.downcast::<S::Update>().ok().map(|update| *update)).collect();
         let updates = updates.ok_or_else(|| NodeError::permanent(wrong_type()))?;
-        // Nobody else has it once the round is over, so it is not cloned.
+        // Nobody else holds it once the round is over, so it is not cloned.
         let merged = guarded("merging the updates", || {
             Ok(match Arc::get_mut(state).and_then(|state| state.downcast_mut::<S>()) {
                 Some(state) => state.merge(updates),
@@ -300,7 +300,7 @@ impl<S: GraphState> AnyGraph for Compiled<S> {
         let state = self.state(state).map_err(NodeError::permanent)?;
         let (mut tasks, mut arrived) = (Vec::new(), arrived.to_vec());
         let mut targets: Vec<usize> = Vec::new();
-        // A fan-out over nothing goes on as if its tasks had finished.
+        // A fan-out over an empty list continues as if its tasks had finished.
         let mut open: Vec<usize> = Vec::with_capacity(finished.len().min(self.nodes.len()));
         for name in finished {
             if open.last().is_some_and(|last| self.nodes[*last].name == *name) {
@@ -452,7 +452,7 @@ impl<S: GraphState> AnyGraph for Compiled<S> {
                     }
                     Leave::Route { ways, .. } => {
                         for (label, to) in ways {
-                            // With one way only, nothing is chosen.
+                            // With only one branch there is no choice.
                             if ways.len() == 1 {
                                 drawing.edge(&*node.name, name(to), *label);
                             } else {

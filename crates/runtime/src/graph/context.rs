@@ -1,8 +1,8 @@
-//! What a node has in its hands: the state, questions to people, and steps that are done once.
+//! The context of a node: its state, questions to people, and steps that run only once.
 //!
-//! A question is found by its name, and only where the same is shown: each answer belongs to the digest of what was
-//! shown. A node that asks something else under that name, passes by a question that was answered, or is gone, fails by
-//! name (`question_changed`, `question_gone`, `node_gone`) and keeps the answer.
+//! A recorded answer belongs to a question's name and to the digest of what was shown. A node that asks something
+//! else under that name, skips an answered question, or no longer exists fails with a code of its own
+//! (`question_changed`, `question_gone`, `node_gone`), and the answer is kept.
 
 use std::{
     future::{Future, IntoFuture},
@@ -34,8 +34,8 @@ use serde_json::Value;
 
 use super::{error::NodeError, task::Memory};
 
-/// What a node is given: the state as it is at the beginning of the round, and the ways to ask people and to do things
-/// once.
+/// The context of a node: the state at the beginning of the round, and the means to ask people and to run side
+/// effects once.
 pub struct Context<S> {
     state: Arc<S>,
     memory: Arc<Memory>,
@@ -70,25 +70,25 @@ impl<S> Context<S> {
         &self.memory.node
     }
 
-    /// The number of this run of the node in its session: the same when it is begun again after a pause or a crash.
+    /// The number of this run of the node in its session: unchanged when it restarts after a pause or a crash.
     #[must_use]
     pub fn task(&self) -> u32 {
         self.memory.task
     }
 
-    /// Asks a person, and waits: minutes or weeks, in this process or another (spec G3).
+    /// Asks a person, and waits: for minutes or weeks, in this process or another (spec G3).
     ///
-    /// What comes back is the answer and nothing else: there is no error that could be taken for one, and none that
-    /// could be swallowed. While it waits, the run is [paused](super::Outcome::Paused). When the process has
-    /// gone away in between, the node is begun again from its first line, and this gives the answer that was given; so
-    /// whatever must not be done twice belongs in a [`step`](Context::step).
+    /// It returns the answer and nothing else: there is no error that could be mistaken for one or swallowed. While
+    /// it is pending, the run is [paused](super::Outcome::Paused). If the process has ended meanwhile, the node
+    /// restarts from its first line, and this returns the recorded answer; so side effects that must not be repeated
+    /// belong in a [`step`](Context::step).
     ///
-    /// While a node waits for a person nothing else of it goes on, but for its steps: what runs beside a question, in a
-    /// `join!` or a `select!`, belongs in a step.
+    /// While a node waits for a person nothing else in it makes progress except its steps: work concurrent with a
+    /// question, in a `join!` or a `select!`, belongs in a step.
     ///
-    /// `name` says which question it is: the answer to a question is never given to another. The same name again in one
-    /// node is another question (`name#2`). A question whose payload is not the one that was shown when it was answered is
-    /// refused (`question_changed`): what the payload is made of belongs in a step too.
+    /// `name` identifies the question: its answer is never given to another. Using the name again in the same node
+    /// asks another question (`name#2`). A question whose payload differs from the one that was answered is refused
+    /// (`question_changed`): a payload that may vary belongs in a step too.
     pub fn interrupt(&self, name: &str, payload: impl Serialize) -> Interrupt<Value> {
         let payload = Raw::of(&payload).map_err(|error| format!("its payload is no JSON: {error}"));
         let ask = Ask { timeout: Timeout::Never, allowed: vec![DecisionType::Respond], ..Ask::default() };
@@ -103,12 +103,12 @@ impl<S> Context<S> {
         }
     }
 
-    /// Does something once: its result is journaled, and when the node is begun again it is not done again.
+    /// Runs a side effect once: its result is journaled, and is reused when the node restarts.
     ///
-    /// Its beginning is stored before it begins. When a crash, or the node's time limit, leaves its outcome unknown, it is
-    /// not done again either: a person is asked what became of it, as about a tool call (spec R4), unless it is
-    /// [idempotent](Step::idempotent). An error is the node's to deal with; it is not journaled, and a retry does the step
-    /// again.
+    /// Its start is journaled before it runs. If a crash, or the node's time limit, leaves its outcome unknown, it is
+    /// not run again either: a person is asked to decide, as for a tool call (spec R4), unless it is
+    /// [idempotent](Step::idempotent). An error is returned to the node; it is not journaled, and a retry runs the
+    /// step again.
     pub fn step<T, E, F>(&self, name: &str, work: F) -> Step<T>
     where
         F: Future<Output = Result<T, E>> + Send + 'static,
@@ -120,7 +120,7 @@ impl<S> Context<S> {
     }
 }
 
-/// A question to a person that is about to be asked; `.await` asks it.
+/// A question to a person; `.await` asks it.
 #[must_use = "it is asked when it is awaited"]
 pub struct Interrupt<T> {
     memory: Arc<Memory>,
@@ -133,7 +133,7 @@ pub struct Interrupt<T> {
 }
 
 impl<T> Interrupt<T> {
-    /// The answer must fit this JSON Schema; another one is refused before anything is stored.
+    /// Requires the answer to match this JSON Schema; any other is refused before it is stored.
     pub fn schema(mut self, schema: &Value) -> Interrupt<T> {
         self.schema = ArgsSchema::of_any(schema)
             .and_then(|_| serde_json::value::to_raw_value(&*plain::as_plain(schema)).map_err(|error| error.to_string()))
@@ -142,26 +142,26 @@ impl<T> Interrupt<T> {
         self
     }
 
-    /// The answer is a `U`: its JSON Schema is shown and enforced.
+    /// Requires the answer to be a `U`: its JSON Schema is shown and enforced.
     pub fn typed<U: DeserializeOwned + JsonSchema>(self) -> Interrupt<U> {
         let Interrupt { memory, name, payload, ask, default, .. } = self;
         let schema = schemars::SchemaGenerator::default().into_root_schema_for::<U>().to_value();
         Interrupt { memory, name, payload, schema: Ok(None), ask, default, answer: PhantomData }.schema(&schema)
     }
 
-    /// Holders of this role answer, in place of the session's own subject.
+    /// Lets holders of this role answer, instead of the session's own subject.
     pub fn role(mut self, role: impl Into<Reviewer>) -> Interrupt<T> {
         self.ask.levels = vec![role.into()];
         self
     }
 
-    /// Why it is asked, for whoever answers.
+    /// The reason for the question, shown to the reviewer.
     pub fn reason(mut self, reason: impl Into<String>) -> Interrupt<T> {
         self.ask.reason = Some(reason.into());
         self
     }
 
-    /// When nobody has answered for so long, `answer` is the answer. Whole seconds, at least one.
+    /// After this time without an answer, `answer` is used. Whole seconds, at least one.
     pub fn timeout(mut self, time: Duration, answer: impl Serialize) -> Interrupt<T> {
         let seconds = u32::try_from(time.as_secs()).unwrap_or(u32::MAX);
         self.ask.timeout = Timeout::of(seconds.clamp(1, limits::APPROVAL_TIMEOUT_SECONDS_MAX));
@@ -170,7 +170,7 @@ impl<T> Interrupt<T> {
         self
     }
 
-    /// What is to be asked, or why it cannot be.
+    /// The question, or why it is invalid.
     fn question(&self, name: Arc<str>) -> Result<NewQuestion, String> {
         let payload = self.payload.clone()?;
         let shown = shown(&payload).map_err(|error| format!("its payload cannot be shown: {error}"))?;
@@ -198,7 +198,7 @@ impl<T: DeserializeOwned> IntoFuture for Interrupt<T> {
     }
 }
 
-/// Counts in [`Memory::waiting`] while it waits.
+/// Counts in [`Memory::waiting`] while pending.
 struct Wait {
     memory: Arc<Memory>,
     waits: bool,
@@ -225,7 +225,7 @@ impl Drop for Wait {
     }
 }
 
-/// The answer of a person that is waited for.
+/// A pending answer.
 #[must_use = "futures do nothing unless they are awaited"]
 pub struct Answer<T> {
     asked: Option<Interrupt<T>>,
@@ -271,7 +271,7 @@ impl<T: DeserializeOwned> Future for Answer<T> {
 }
 
 impl<T> Answer<T> {
-    /// Finds the question among those that were asked before, or asks it.
+    /// Finds the recorded question, or asks it.
     fn ask(&self, asked: &Interrupt<T>) -> Result<(), NodeError> {
         let memory = &self.wait.memory;
         let name = &self.name;
@@ -298,14 +298,14 @@ impl<T> Answer<T> {
             ));
         }
         if let Some(migrate) = &memory.migrate {
-            // One that is not asked any more may be this one now.
+            // A recorded question that is no longer asked may be this one under its old name.
             let old = inside.questions.iter().find_map(|(old, question)| {
                 let to = migrate(&super::Gone { node: &memory.node, question: Some(old) })?;
                 (!question.seen && to.question.as_deref() == Some(&**name)).then(|| old.clone())
             });
             if let Some(mut known) = old.and_then(|old| inside.questions.remove(&old)) {
                 known.seen = true;
-                // An answer to what was shown under the old name is an answer to this: the migration says so.
+                // The migration declares that an answer to the old question answers this one.
                 known.digest = digest;
                 inside.questions.insert(name.clone(), known);
                 return Ok(());
@@ -318,7 +318,7 @@ impl<T> Answer<T> {
     }
 }
 
-/// Something that is done once; `.await` does it, or gives what it gave before.
+/// A side effect that runs once; `.await` runs it, or returns its recorded result.
 #[must_use = "it is done when it is awaited"]
 pub struct Step<T> {
     memory: Arc<Memory>,
@@ -328,7 +328,7 @@ pub struct Step<T> {
 }
 
 impl<T> Step<T> {
-    /// Doing it twice does no harm: after a crash in the middle it is done again, and nobody is asked.
+    /// Declares that repeating it is harmless: after a crash it runs again without asking anyone.
     pub fn idempotent(mut self) -> Step<T> {
         self.idempotent = true;
         self
@@ -345,7 +345,7 @@ impl<T: Serialize + DeserializeOwned + Send + 'static> IntoFuture for Step<T> {
     }
 }
 
-/// Counts in [`Memory::at_work`] while it is there.
+/// Counts in [`Memory::at_work`] while it exists.
 struct AtWork(Arc<Memory>);
 
 impl AtWork {
@@ -379,14 +379,14 @@ async fn run_step<T: Serialize + DeserializeOwned>(
         }
         if known == Known::Lost || !idempotent {
             if known == Known::Started {
-                // Begun by an attempt that is gone: nobody knows what became of it, until a person says it.
+                // Started by an earlier attempt: its outcome is unknown until a person decides.
                 memory.inside().lost.push(name.clone());
             }
             let said = Said { name: name.clone(), wait: Wait { memory: memory.clone(), waits: false } }.await;
             if let Some(done) = said.as_ref().and_then(|known| known_result(known, &named)) {
                 return done;
             }
-            // They say that it is to be done again.
+            // The decision was to run it again.
         }
     }
     let at_work = AtWork::begin(&memory);
@@ -405,7 +405,7 @@ async fn run_step<T: Serialize + DeserializeOwned>(
         Err(_) => None,
     };
     if value.is_some() || !idempotent {
-        // Only now: an idempotent step that failed has left nothing on record.
+        // An idempotent step that failed leaves no record.
         memory.step_done(&name, value).await;
     }
     drop(at_work);
@@ -426,7 +426,7 @@ fn known_result<T: DeserializeOwned>(
     }
 }
 
-/// Word from a person about a step whose outcome is unknown; `None`: it is to be done again.
+/// A pending decision on a step whose outcome is unknown; `None`: run it again.
 struct Said {
     name: Arc<str>,
     wait: Wait,

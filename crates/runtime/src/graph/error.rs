@@ -1,23 +1,23 @@
-//! What can go wrong in a node, and in the making of a graph.
+//! Errors of nodes, and of building a graph.
 
 use std::fmt;
 
-/// Why a node failed. Made from any error by `?`; a pause is not one.
+/// Why a node failed. Any error converts to it with `?`; a pause is not an error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeError {
-    /// A stable code: `node_failed`, unless the graph itself says another.
+    /// A stable code: `node_failed`, unless the engine sets another.
     pub(crate) code: &'static str,
     pub(crate) message: String,
     pub(crate) permanent: bool,
 }
 
 impl NodeError {
-    /// It failed; it is tried again if the node's retry says so.
+    /// A failure, retried if the node's options say so.
     pub fn new(message: impl Into<String>) -> NodeError {
         NodeError { code: "node_failed", message: message.into(), permanent: false }
     }
 
-    /// It failed in a way that trying again will not change.
+    /// A failure that a retry would not change.
     pub fn permanent(message: impl Into<String>) -> NodeError {
         NodeError { permanent: true, ..NodeError::new(message) }
     }
@@ -39,7 +39,7 @@ impl fmt::Display for NodeError {
     }
 }
 
-// `NodeError` itself is no `std::error::Error`, so that every error becomes one by `?`.
+// `NodeError` itself does not implement `std::error::Error`, so that every error converts to it with `?`.
 impl<E: std::error::Error> From<E> for NodeError {
     fn from(error: E) -> NodeError {
         let mut message = error.to_string();
@@ -52,12 +52,12 @@ impl<E: std::error::Error> From<E> for NodeError {
     }
 }
 
-/// Why nodes and edges are no graph.
+/// Why a graph cannot be built.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the graph {graph:?}: {problem}")]
 pub struct CompileError {
     /// The graph.
     pub graph: String,
-    /// What is wrong, and what would be right.
+    /// What is wrong, and how to fix it.
     pub problem: String,
 }

@@ -1,4 +1,4 @@
-//! A graph that is run by itself, as an agent is: `graph.run(state)`.
+//! Runs a graph on its own, as an agent is run: `graph.run(state)`.
 
 use std::sync::Arc;
 
@@ -20,13 +20,13 @@ use crate::{
     store::{Store, memory::MemoryStore},
 };
 
-/// What a graph's run begins with: its state, or a run that goes on, with what was answered on it.
+/// The input of a graph's run: its initial state, or a paused run with the answers recorded on it.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum GraphInput<S> {
-    /// The state that it begins with.
+    /// The initial state.
     State(S),
-    /// A run that goes on.
+    /// A run to resume.
     Paused(Box<RunState>),
 }
 
@@ -42,20 +42,20 @@ impl<S: GraphState> From<RunState> for GraphInput<S> {
     }
 }
 
-/// Where a graph's run stands when nothing more happens by itself.
+/// A graph's run, once it is paused or over.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct GraphResult<S> {
-    /// The state, and whether it is over.
+    /// Its outcome, with the state.
     pub outcome: Outcome<S>,
-    /// What waits for a person, as in a run of an agent: see [`RunState::answer`].
+    /// The pending interruptions, as in a run of an agent: see [`RunState::answer`].
     pub interruptions: Vec<Interruption>,
-    /// All that is needed to go on: answer on it, keep it, send it elsewhere.
+    /// All that is needed to resume: answer on it, store it, send it elsewhere.
     pub state: RunState,
 }
 
 impl<S> GraphResult<S> {
-    /// Whether it waits for a person.
+    /// Whether it is paused.
     #[must_use]
     pub fn is_paused(&self) -> bool {
         matches!(self.outcome, Outcome::Paused { .. })
@@ -63,7 +63,7 @@ impl<S> GraphResult<S> {
 }
 
 impl<S: GraphState> Graph<S> {
-    /// Runs the graph here until it is over, or waits for a person. A run that waits goes on with its state, here or in another
+    /// Runs the graph here until it is over or paused. A paused run resumes from its state, here or in another
     /// process.
     ///
     /// ```
@@ -100,15 +100,15 @@ impl<S: GraphState> Graph<S> {
     /// ```
     ///
     /// # Errors
-    /// [`RunError`]; a run that has failed is an [`Outcome::Failed`].
+    /// [`RunError`]; a failed run is an [`Outcome::Failed`].
     pub async fn run(&self, input: impl Into<GraphInput<S>>) -> Result<GraphResult<S>, RunError> {
         self.run_in(Arc::new(MemoryStore::new()), input).await
     }
 
-    /// The same in a store, which has what it does as it does it.
+    /// The same with a store, which records the run as it proceeds.
     ///
     /// # Errors
-    /// As [`Graph::run`]; [`RunError::Claimed`] if the run has gone on in the store since.
+    /// As [`Graph::run`]; [`RunError::Claimed`] if the run has advanced in the store since.
     pub async fn run_in(
         &self,
         store: Arc<dyn Store>,
@@ -134,7 +134,7 @@ impl<S: GraphState> Graph<S> {
     }
 }
 
-/// Puts a run where it goes on, with what was answered and decided on it.
+/// Prepares a paused run to resume, with the answers and decisions recorded on it.
 async fn goes_on(runtime: &Runtime, by: &Principal, store: &dyn Store, mut state: RunState) -> Result<(), RunError> {
     let id = state.state().session_id.clone();
     let claimed = |state: RunState| RunError::Claimed { session_id: id.to_string(), state: Box::new(state) };

@@ -1,8 +1,8 @@
-//! Graphs: typed state, nodes that may stop for a person anywhere, routes that the compiler checks (spec G).
+//! Graphs: typed state, nodes that can pause for a person anywhere, routes that the compiler checks (spec G).
 //!
-//! A graph is built with [`StateGraph`] and given to a [`crate::run::Runtime`], which keeps its runs in a store as it keeps
-//! everything: a run that waits is rows, and goes on after a crash, in another process, weeks later. What runs is in
-//! rounds, as [`countersign_core::journal::run`] says.
+//! A graph is built with [`StateGraph`] and given to a [`crate::run::Runtime`], which journals its runs in a store: a
+//! paused run is just rows, and resumes after a crash, in another process, weeks later. Nodes run in rounds, as
+//! described in [`countersign_core::journal::run`].
 
 mod build;
 mod change;
@@ -26,38 +26,38 @@ pub use options::{NodeOptions, Retry};
 pub use outcome::{Outcome, Waiting};
 pub use state::{GraphState, Identified, MergeError, Route};
 
-/// A node, or a question of one, that was waited for and is gone: see [`StateGraph::migrate`].
+/// A node or question that a paused run refers to but that no longer exists: see [`StateGraph::migrate`].
 #[derive(Clone, Copy, Debug)]
 pub struct Gone<'a> {
     /// The node.
     pub node: &'a str,
-    /// The question; `None`: it is the node that is gone.
+    /// The question; `None` if the node itself no longer exists.
     pub question: Option<&'a str>,
 }
 
-/// What has become of it.
+/// Its replacement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Renamed {
-    /// The node's name now.
+    /// The node's new name.
     pub node: Option<std::sync::Arc<str>>,
-    /// The question's name now.
+    /// The question's new name.
     pub question: Option<std::sync::Arc<str>>,
 }
 
 impl Renamed {
-    /// The node has this name now.
+    /// The node is now called `name`.
     #[must_use]
     pub fn node(name: impl Into<std::sync::Arc<str>>) -> Renamed {
         Renamed { node: Some(name.into()), question: None }
     }
-    /// The question has this name now, and an answer to it is an answer to that.
+    /// The question is now called `name`, and an answer to the old one answers it.
     #[must_use]
     pub fn question(name: impl Into<std::sync::Arc<str>>) -> Renamed {
         Renamed { node: None, question: Some(name.into()) }
     }
 }
 
-/// What the derives write refers to; no part of the API.
+/// Referenced by the derives' generated code; not part of the API.
 #[doc(hidden)]
 pub mod __private {
     pub use super::change::*;

@@ -1,8 +1,8 @@
-//! How a node is run.
+//! Options of a node.
 
 use std::time::Duration;
 
-/// How a node is run: tried again, limited in time.
+/// Options of a node: retries and a time limit.
 #[derive(Clone, Debug, Default)]
 pub struct NodeOptions {
     pub(crate) retry: Option<Retry>,
@@ -11,20 +11,20 @@ pub struct NodeOptions {
 }
 
 impl NodeOptions {
-    /// Once, for as long as it takes.
+    /// One attempt, without a time limit.
     #[must_use]
     pub fn new() -> NodeOptions {
         NodeOptions::default()
     }
 
-    /// Tried again when it fails. Its steps that are done are not done again, and its answers stay.
+    /// Retries the node when it fails. Completed steps are not repeated, and answers stay.
     #[must_use]
     pub fn retry(mut self, retry: Retry) -> NodeOptions {
         self.retry = Some(retry);
         self
     }
 
-    /// Fails when it has run for so long. The time it waits for a person does not count.
+    /// Fails the node after this running time. Time spent waiting for people does not count.
     #[must_use]
     pub fn time_limit(mut self, limit: Duration) -> NodeOptions {
         self.time_limit = Some(limit);
@@ -32,41 +32,41 @@ impl NodeOptions {
     }
 }
 
-/// How often a failed node is tried, and how long is waited before each try.
+/// How often a node is tried, and the delays between tries.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Retry {
-    /// Tries in all, at least 1.
+    /// Tries in total, at least 1.
     pub attempts: u32,
-    /// Before the second try.
+    /// Delay before the second try.
     pub first: Duration,
-    /// How many times longer before each further one.
+    /// Growth factor of the delay.
     pub factor: f64,
-    /// Never longer than this.
+    /// Longest delay.
     pub most: Duration,
 }
 
 impl Default for Retry {
-    /// Three tries: after half a second, after a second.
+    /// Three tries, with delays of half a second and one second.
     fn default() -> Retry {
         Retry { attempts: 3, first: Duration::from_millis(500), factor: 2.0, most: Duration::from_secs(60) }
     }
 }
 
 impl Retry {
-    /// So many tries in all, with the default times between.
+    /// This many tries in total, with the default delays.
     #[must_use]
     pub fn attempts(attempts: u32) -> Retry {
         Retry { attempts: attempts.max(1), ..Retry::default() }
     }
 
-    /// Waits so long before the second try, and longer before each further one.
+    /// Delay before the second try; the following ones grow.
     #[must_use]
     pub fn first(mut self, first: Duration) -> Retry {
         self.first = first;
         self
     }
 
-    /// The wait after `failed` tries; `None` if that was the last.
+    /// The delay after `failed` tries; `None` if that was the last.
     pub(crate) fn delay(&self, failed: u32) -> Option<Duration> {
         if failed >= self.attempts {
             return None;

@@ -1,19 +1,19 @@
-//! Where a run stands when nothing more happens by itself.
+//! The outcome of a run that is paused or over.
 
 use std::sync::Arc;
 
 use serde_json::Value;
 
-/// Where a run stands when nothing more happens by itself. A pause is one of these values, not an error.
+/// The outcome of a run that is paused or over. A pause is a value, not an error.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome<S> {
     /// It is over.
     Done(S),
     /// It waits for people.
     Paused {
-        /// The state, with all rounds that are over.
+        /// The state after all completed rounds.
         state: S,
-        /// What waits, oldest first.
+        /// The pending questions, oldest first.
         waiting: Vec<Waiting>,
     },
     /// It failed. [`crate::run::Runs::retry`] continues it.
@@ -23,31 +23,31 @@ pub enum Outcome<S> {
         /// What failed.
         message: String,
     },
-    /// Somebody cancelled it.
+    /// It was cancelled.
     Cancelled,
 }
 
-/// A question that waits.
+/// A pending question.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Waiting {
     /// The key it is answered by.
     pub key: String,
-    /// The node, with the nodes of the graphs it is in before it: `research/plan`.
+    /// The node, preceded by the nodes of its enclosing graphs: `research/plan`.
     pub node: Arc<str>,
-    /// The question's name in its node; of a step in doubt the step's.
+    /// The question's name in its node; for a step with unknown outcome, the step's.
     pub question: Arc<str>,
-    /// What is shown.
+    /// The payload shown.
     pub payload: Value,
-    /// The JSON Schema that the answer must fit.
+    /// The JSON Schema that the answer must match.
     pub schema: Option<Value>,
-    /// The role that answers; `None` is the session's own subject.
+    /// The role that answers; `None` for the session's own subject.
     pub role: Option<String>,
     /// A step whose outcome is unknown: it is decided, not answered (spec R4).
     pub in_doubt: bool,
 }
 
 impl<S> Outcome<S> {
-    /// What waits; nothing if it does not.
+    /// The pending questions; empty if the run is not paused.
     #[must_use]
     pub fn waiting(&self) -> &[Waiting] {
         match self {
@@ -56,13 +56,13 @@ impl<S> Outcome<S> {
         }
     }
 
-    /// The key of the question of this name that waits.
+    /// The key of the pending question with this name.
     #[must_use]
     pub fn key(&self, question: &str) -> Option<&str> {
         self.waiting().iter().find(|waiting| &*waiting.question == question).map(|waiting| &*waiting.key)
     }
 
-    /// The state at the end; `None` if it is not over.
+    /// The final state; `None` if it is not done.
     #[must_use]
     pub fn done(self) -> Option<S> {
         match self {

@@ -1,7 +1,7 @@
-//! One run of a node: what it remembers, and how it comes to stand still.
+//! One run of a node: its memory, and how it is suspended.
 //!
-//! A pause is a node that stands still, not an error: `interrupt` returns the answer or does not return. What runs
-//! beside a question in one node belongs in a step, since nothing else is waited for.
+//! A pause is a suspended node, not an error: `interrupt` returns the answer or does not return. Work concurrent with
+//! a question belongs in a step, since nothing else is waited for.
 
 use std::{
     any::Any,
@@ -26,29 +26,29 @@ use tokio::time::Instant;
 use super::{error::NodeError, options::NodeOptions};
 use crate::run::Inner;
 
-/// A typed state or update, of a type that its graph knows.
+/// A type-erased state or update; its graph knows the type.
 pub(crate) type AnyState = Arc<dyn Any + Send + Sync>;
-/// What a node changes.
+/// A type-erased update.
 pub(crate) type AnyUpdate = Box<dyn Any + Send + Sync>;
 
-/// What a node gives: its update as JSON (`None` if it changes nothing) and as it is.
+/// A node's result: its update as JSON (`None` if it changes nothing) and as a value.
 pub(crate) struct Given {
     pub(crate) json: Option<Raw>,
     pub(crate) update: AnyUpdate,
 }
 
-/// The body of a node, in the middle of its work.
+/// The running body of a node.
 pub(crate) type NodeFuture = BoxFuture<'static, Result<Given, NodeError>>;
 
-/// How a stretch of a node's work ended.
+/// How a stretch of a node's execution ended.
 pub(crate) enum Stretch {
     /// The node has its result.
     Over(Result<Given, NodeError>),
-    /// It waits for people, or for word of a step that a crash has interrupted. It can go on where it is.
+    /// It waits for people, or for a decision on a step with unknown outcome. It can resume in place.
     Paused(Parked),
 }
 
-/// A node that waits, ready to go on.
+/// A suspended node, ready to resume.
 pub(crate) struct Parked {
     pub(crate) body: NodeFuture,
     pub(crate) memory: Arc<Memory>,
@@ -56,7 +56,7 @@ pub(crate) struct Parked {
     left: Option<Duration>,
 }
 
-/// What a run of a node knows of its past, shared with the [`super::Context`] in its hands.
+/// The recorded past of a node's run, shared with its [`super::Context`].
 pub(crate) struct Memory {
     pub(crate) inner: Weak<Inner>,
     pub(crate) session_id: Arc<str>,
@@ -65,11 +65,11 @@ pub(crate) struct Memory {
     pub(crate) node: Arc<str>,
     pub(crate) migrate: Option<super::compiled::Migrate>,
     inside: Mutex<Inside>,
-    /// Steps that are at work: as long as there is one, the node does not stand still.
+    /// Running steps: while there is one, the node is not suspended.
     pub(crate) at_work: AtomicUsize,
-    /// Questions and lost steps that are waited for.
+    /// Pending questions and steps with unknown outcome.
     pub(crate) waiting: AtomicUsize,
-    /// Wakes the node itself: what waits may be polled elsewhere.
+    /// Wakes the node itself, since a pending future may be polled by another task.
     pub(crate) node_waker: AtomicWaker,
 }
 
@@ -80,17 +80,17 @@ pub(crate) struct Inside {
     pub(crate) questions: BTreeMap<Arc<str>, Remembered>,
     /// How often each name was used in this attempt.
     names: BTreeMap<Arc<str>, u32>,
-    /// Asked since the node last stood still.
+    /// Asked since the node was last suspended.
     pub(crate) asked: Vec<NewQuestion>,
-    /// Steps whose outcome nobody knows, found since then.
+    /// Steps with unknown outcome found since then.
     pub(crate) lost: Vec<Arc<str>>,
-    /// What makes it impossible to go on.
+    /// Why the node cannot continue.
     pub(crate) failure: Option<NodeError>,
     pub(crate) wakers: Vec<Waker>,
 }
 
 impl Inside {
-    /// Wakes whoever waits for word, once it comes.
+    /// Wakes the task when there is news.
     pub(crate) fn wake_later(&mut self, waker: &Waker) {
         if !self.wakers.iter().any(|known| known.will_wake(waker)) {
             self.wakers.push(waker.clone());
@@ -100,17 +100,17 @@ impl Inside {
 
 /// A question that was asked.
 pub(crate) struct Remembered {
-    /// Its name on record, which a migration may have changed since.
+    /// Its recorded name, which a migration may have changed since.
     pub(crate) recorded: Arc<str>,
     /// The digest of what was shown.
     pub(crate) digest: Arc<str>,
     pub(crate) answer: Option<Raw>,
-    /// Whether the node has come to it in this attempt.
+    /// Whether the node has reached it in this attempt.
     pub(crate) seen: bool,
 }
 
 impl Inside {
-    /// The question that has this name on record.
+    /// The question with this recorded name.
     pub(crate) fn on_record(&mut self, name: &Arc<str>) -> Option<&mut Remembered> {
         let same = self.questions.get(name).is_some_and(|known| known.recorded == *name);
         let now = if same {
@@ -151,11 +151,11 @@ impl Memory {
     }
 
     pub(crate) fn inside(&self) -> MutexGuard<'_, Inside> {
-        // Nothing in it is ever half changed.
+        // Poisoning is harmless: its contents are never left half changed.
         self.inside.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The name under which the next use of `name` is known: `name`, `name#2`, `name#3` …
+    /// The unique name of the next use of `name`: `name`, `name#2`, `name#3` …
     pub(crate) fn name(&self, name: &str) -> Arc<str> {
         let mut inside = self.inside();
         let name: Arc<str> = name.into();
@@ -164,7 +164,7 @@ impl Memory {
         if *count == 1 { name } else { format!("{name}#{count}").into() }
     }
 
-    /// What was said since the node stood still.
+    /// Delivers the answers and decisions since the node was suspended.
     pub(crate) fn told(&self, task: &Task) {
         let mut inside = self.inside();
         for (name, question) in &task.questions {
@@ -178,14 +178,14 @@ impl Memory {
         wakers.into_iter().for_each(Waker::wake);
     }
 
-    /// Whether something is on record that it was not told: an answer, or what became of a step.
+    /// Whether the record has an undelivered answer or decision.
     pub(crate) fn has_news(&self, task: &Task) -> bool {
         let mut inside = self.inside();
         let answered = |inside: &mut Inside, name: &Arc<str>, answer: &Option<Raw>| {
             answer.is_some() && inside.on_record(name).is_some_and(|known| known.answer.is_none())
         };
         let said = task.questions.iter().any(|(name, question)| answered(&mut inside, name, &question.answer));
-        // A lost step that is gone from the record is to be done again.
+        // A lost step that has left the record is to run again.
         let lost = inside.steps.iter().any(|(name, step)| {
             *step == Step::Lost && task.steps.get(name).is_none_or(|now| *now != Step::Lost && *now != Step::Started)
         });
@@ -196,13 +196,13 @@ impl Memory {
         self.inside().failure.get_or_insert(error);
     }
 
-    /// A further attempt begins: it comes to everything anew.
+    /// Resets what the previous attempt has reached.
     fn begin_again(&self) {
         let mut inside = self.inside();
         inside.names.clear();
         inside.wakers.clear();
         inside.lost.clear();
-        // Nobody was asked yet what the attempt before was about to ask.
+        // The previous attempt did not get to ask these.
         for question in std::mem::take(&mut inside.asked) {
             inside.questions.remove(&question.name);
         }
@@ -213,7 +213,7 @@ impl Memory {
         self.waiting.load(Ordering::SeqCst) > 0 && self.at_work.load(Ordering::SeqCst) == 0
     }
 
-    /// The recorded question with an answer that the node did not come to, as it must have before.
+    /// An answered question that the node should have reached again but did not.
     fn passed_by(&self) -> Option<Arc<str>> {
         let inside = self.inside();
         let found = inside.questions.iter().find(|(_, question)| question.answer.is_some() && !question.seen);
@@ -233,7 +233,7 @@ impl Memory {
     }
 }
 
-/// Runs a node, or lets it go on, until it has its result or stands still. It is tried again as its options say.
+/// Starts a node or resumes it, until it has its result or is suspended. Retries as its options say.
 pub(crate) async fn run(
     begin: impl Fn() -> NodeFuture + Send,
     parked: Option<Parked>,
@@ -255,7 +255,7 @@ pub(crate) async fn run(
             None => stretch.await,
         };
         let Some(result) = ended else {
-            // One that asks what was shown before may yet come to the others; one that asks something new has changed.
+            // A repeated question may precede the others; a new one means that the node has changed.
             if !memory.inside().asked.is_empty()
                 && let Some(question) = memory.passed_by()
             {
@@ -273,7 +273,7 @@ pub(crate) async fn run(
         };
         let retry = options.retry.as_ref().filter(|_| result.as_ref().is_err_and(|error| !error.permanent));
         let Some(delay) = retry.and_then(|retry| retry.delay(attempt)) else { return Stretch::Over(result) };
-        // What the failed attempt holds goes first: a step of it that was at work is not at work any more.
+        // Dropped first, so that a step in progress ends with its attempt.
         drop(std::mem::replace(&mut body, futures::future::pending().boxed()));
         if let Err(error) = &result {
             tracing::warn!(session = &*memory.session_id, node = &*memory.node, attempt, %error, ?delay, "a node failed; trying again");
@@ -286,7 +286,7 @@ pub(crate) async fn run(
     }
 }
 
-/// Polls a node until it has its result; `None` when it stands still.
+/// Polls a node until it has its result; `None` when it is suspended.
 async fn stretch(body: &mut NodeFuture, memory: &Memory) -> Option<Result<Given, NodeError>> {
     let mut body = std::panic::AssertUnwindSafe(body);
     std::future::poll_fn(move |cx| {

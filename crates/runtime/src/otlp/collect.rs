@@ -31,13 +31,13 @@ fn now() -> u128 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos())
 }
 
-/// An id that no other span has, of 16 hexadecimal digits.
+/// A unique span id of 16 hexadecimal digits.
 fn fresh() -> String {
-    // The second half of a UUID of version 7 is random, but for two bits.
+    // The second half of a version 7 UUID is random, but for two bits.
     format!("{:016x}", uuid::Uuid::now_v7().as_u64_pair().1)
 }
 
-/// What was said of a span or an event.
+/// The recorded fields of a span or an event.
 #[derive(Default)]
 struct Fields(Vec<(&'static str, Value)>);
 
@@ -50,7 +50,7 @@ impl Fields {
         }
     }
 
-    /// Takes out a text that is no attribute.
+    /// Takes out a field that is not an attribute.
     fn take(&mut self, name: &str) -> Option<String> {
         let at = self.0.iter().position(|(known, _)| *known == name)?;
         match self.0.remove(at).1 {
@@ -81,9 +81,9 @@ impl Visit for Fields {
     }
 }
 
-/// A span that goes on.
+/// An open span.
 struct Open {
-    /// The ids are known once the first child asks for them, or it ends: a part of them is recorded after its beginning.
+    /// Determined when the first child needs them or the span ends: some are recorded only after its start.
     ids: Option<Ids>,
     parent: Option<Id>,
     start: u128,
@@ -150,7 +150,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Collector {
     }
 }
 
-/// What a span is known by: the first of a turn by what is recorded of it, any other by its parent's trace.
+/// The ids of a span: those of a turn's first span are recorded fields, all others belong to the parent's trace.
 fn ids<S: Subscriber + for<'a> LookupSpan<'a>>(open: &mut Open, context: &Context<'_, S>) -> Option<Ids> {
     if open.ids.is_none() {
         let own = |trace, span, parent: Option<String>, link| Ids { trace, span, parent, link };

@@ -1,4 +1,4 @@
-//! Spans as OTLP writes them in JSON: ids in hexadecimal digits, whole numbers and times as strings.
+//! The OTLP JSON encoding: ids in hexadecimal digits, integers and times as strings.
 
 use serde_json::{Value, json};
 
@@ -16,7 +16,7 @@ pub(super) fn request(spans: &[Finished]) -> Value {
 }
 
 fn span(span: &Finished) -> Value {
-    // 1: within the process, 3: asks another one.
+    // 1: internal, 3: client.
     let kind = if span.client { 3 } else { 1 };
     let failed = span.attributes.iter().any(|(key, _)| *key == "error.type");
     let links: Vec<Value> = span.link.iter().map(|link| json!({ "traceId": span.trace_id, "spanId": link })).collect();

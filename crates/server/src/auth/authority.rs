@@ -1,8 +1,8 @@
-//! Whether people may still decide what they once decided for later calls too (spec P4).
+//! Whether the makers of standing rules still have the authority to decide (spec P4).
 //!
-//! Who has a static token is looked up as it is now. Of JWTs only those are known that came: a person counts as holding a role
-//! for so long after one with it was last seen. That is remembered by this process alone, so after a restart a rule is
-//! suspended until whoever made it is seen again, which is the safe side.
+//! Holders of static tokens are looked up as they are now. Holders of JWTs are known only once seen: a person counts
+//! as holding a role for a set time after presenting one with it. Only this process remembers that, so after a
+//! restart a rule is suspended until its maker is seen again, which is the safe side.
 
 use std::{
     collections::HashMap,
@@ -16,29 +16,30 @@ use countersign::{
 
 use super::{Access, Auth, pass::now};
 
-/// Most persons that are remembered; then they begin anew, and standing rules wait until their makers are seen again.
+/// Most persons remembered. Beyond that the table starts afresh, and rules are suspended until their makers are seen
+/// again.
 const PERSONS: usize = 10_000;
-/// Most roles of one person that are remembered.
+/// Most roles remembered for one person.
 const ROLES: usize = 256;
 
 /// A subject in its tenant.
 type Person = (Option<Arc<str>>, Arc<str>);
 
-/// When somebody was last seen.
+/// When a person was last seen.
 #[derive(Default)]
 struct LastSeen {
-    /// At all.
+    /// With any role.
     at: u64,
     /// With each role.
     roles: HashMap<String, u64>,
 }
 
-/// Who was seen with a good JWT, and when (Unix seconds).
+/// Who presented a valid JWT, and when (Unix seconds).
 #[derive(Default)]
 pub(crate) struct Seen(Mutex<HashMap<Person, LastSeen>>);
 
 impl Seen {
-    /// Somebody is here now. Only persons decide.
+    /// Records a person; only persons decide.
     pub(super) fn note(&self, by: &Principal, now: u64) {
         let (PrincipalKind::Person, Some(subject)) = (by.kind, &by.subject) else { return };
         let person = (by.tenant.clone(), subject.clone());
@@ -47,7 +48,7 @@ impl Seen {
             seen.clear();
         }
         let last = seen.entry(person).or_default();
-        // A clock that goes back does not make what was seen older.
+        // A clock set back must not make a sighting older.
         last.at = last.at.max(now);
         for role in &by.roles {
             if let Some(at) = last.roles.get_mut(role) {
@@ -58,14 +59,14 @@ impl Seen {
         }
     }
 
-    /// When this person was last seen with the role, or at all if there is none.
+    /// When this person was last seen with the role, or at all without one.
     fn when(&self, person: &Person, role: Option<&str>) -> Option<u64> {
         let seen = self.seen();
         let last = seen.get(person)?;
         role.map_or(Some(last.at), |role| last.roles.get(role).copied())
     }
 
-    /// Nothing panics while it holds the lock, and what is there may be forgotten at any time.
+    /// Poisoning is harmless: nothing panics under the lock, and entries may be lost at any time.
     fn seen(&self) -> MutexGuard<'_, HashMap<Person, LastSeen>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,22 +1,22 @@
-//! Tokens and key sets of others, for `fuzz/`: read without a server.
+//! Parsing of untrusted tokens and key sets, for `fuzz/`, without a server.
 
 use super::{
     jwt::{BadJwt, Jwt, JwtOptions},
     keys::{self, KeySource},
 };
 
-/// How many usable keys a JWK Set has.
+/// The number of usable keys in a JWK Set.
 ///
 /// # Errors
-/// It is none.
+/// Not a JWK Set.
 pub fn keys(set: &[u8]) -> Result<usize, String> {
     keys::parse(set).map(|keys| keys.len())
 }
 
-/// Whose token it is, by the keys of a JWK Set.
+/// The subject of a token, checked with the keys of a JWK Set.
 ///
 /// # Errors
-/// It is nobody's, or the set is none: what is logged.
+/// The token or the set is invalid; the text is what the server logs.
 pub fn jwt(set: &[u8], token: &str) -> Result<Option<String>, String> {
     let keys = keys::parse(set)?;
     let options = JwtOptions::new("https://id.test", "countersign", KeySource::File("none".into()));

@@ -1,7 +1,7 @@
-//! JWTs: who somebody is, as an issuer says it (RFC 7519, RFC 8725).
+//! JWT validation (RFC 7519, RFC 8725).
 //!
-//! Which algorithms are taken is ours to say, never the token's: a key is only used for what it is for, and shared
-//! secrets are never taken.
+//! The accepted algorithms are our choice, never the token's: a key is only used for what it is meant for, and shared
+//! secrets are never accepted.
 
 use std::{
     collections::HashMap,
@@ -22,7 +22,7 @@ use super::{
 
 /// Longest subject or tenant, in bytes.
 const NAME_BYTES: usize = 128;
-/// Most tokens that are remembered as good.
+/// Most validated tokens cached.
 const CHECKED: usize = 4096;
 
 /// A signature algorithm with a public key (RFC 7518, RFC 8037).
@@ -42,16 +42,16 @@ impl JwtAlgorithm {
         ("EdDSA", Algorithm::EdDSA),
     ];
 
-    /// What is taken unless something else is asked for.
+    /// Accepted by default.
     pub const DEFAULT: [JwtAlgorithm; 3] =
         [JwtAlgorithm(Algorithm::RS256), JwtAlgorithm(Algorithm::ES256), JwtAlgorithm(Algorithm::EdDSA)];
 
-    /// The names of all that can be taken.
+    /// The names of all supported algorithms.
     pub fn names() -> impl Iterator<Item = &'static str> {
         JwtAlgorithm::KNOWN.iter().map(|(name, _)| *name)
     }
 
-    /// The algorithm of this name. There are none with shared secrets, and no `none`.
+    /// The algorithm of this name; never a shared-secret one, nor `none`.
     #[must_use]
     pub fn from_name(name: &str) -> Option<JwtAlgorithm> {
         JwtAlgorithm::KNOWN.iter().find(|(known, _)| *known == name).map(|(_, algorithm)| JwtAlgorithm(*algorithm))
@@ -64,34 +64,34 @@ impl JwtAlgorithm {
     }
 }
 
-/// Which JWTs are taken, and how they are read.
+/// Which JWTs are accepted, and how their claims are read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JwtOptions {
-    /// What `iss` must be.
+    /// The required `iss`.
     pub issuer: String,
-    /// What `aud` must be, or have.
+    /// The required `aud`, or one of its members.
     pub audience: String,
     /// Where the issuer's public keys come from.
     pub keys: KeySource,
-    /// What may have signed a token; at least one.
+    /// The accepted signature algorithms; at least one.
     pub algorithms: Vec<JwtAlgorithm>,
     /// The claim that names the subject.
     pub subject_claim: String,
-    /// The claim that has the roles: a list of texts, or one text with spaces. A path with points (`a.b`) goes into
-    /// objects, where no claim has that very name.
+    /// The claim with the roles: a list of strings, or one string separated by spaces. A dotted path (`a.b`) descends
+    /// into objects unless a claim has exactly that name.
     pub roles_claim: String,
-    /// The claim that names the tenant; a token without it is refused. `None`: there are no tenants.
+    /// The claim that names the tenant; a token without it is refused. `None`: no tenants.
     pub tenant_claim: Option<String>,
     /// The claim that says `person`, `service` or `agent`; a token without it is refused. `None`: all are persons.
     pub kind_claim: Option<String>,
-    /// How many seconds the issuer's clock may be off.
+    /// Allowed clock skew, in seconds.
     pub leeway: u32,
-    /// How many seconds a standing approval counts after whoever made it was last seen with the role that it stands for.
+    /// How many seconds a standing rule stays in force after its maker was last seen with the role it needs.
     pub standing_for: u32,
 }
 
 impl JwtOptions {
-    /// The usual rules for the tokens of `issuer` for `audience`.
+    /// The default rules for the tokens of `issuer` for `audience`.
     #[must_use]
     pub fn new(issuer: impl Into<String>, audience: impl Into<String>, keys: KeySource) -> JwtOptions {
         JwtOptions {
@@ -109,29 +109,29 @@ impl JwtOptions {
     }
 }
 
-/// Checks JWTs.
+/// Validates JWTs.
 pub(crate) struct Jwt {
     options: JwtOptions,
-    /// What is checked of a token, by its algorithm.
+    /// What is checked, by the token's algorithm.
     rules: Vec<(Algorithm, Validation)>,
     keys: Arc<Keys>,
     checked: Mutex<Checked>,
     seen: Seen,
 }
 
-/// Tokens that were found good with these keys, by their SHA-256: a client that sends its token with each request has
-/// its signature checked once.
+/// Tokens validated with these keys, by SHA-256, so that a client that sends its token with each request has its
+/// signature checked once.
 struct Checked {
     keys: KeySet,
     good: HashMap<[u8; 32], Known>,
 }
 
-/// Why a token is not good. Nothing of the token is in the text but names that its sender chose.
+/// Why a token is invalid. The text contains nothing of the token but names that its sender chose.
 #[derive(Debug)]
 pub(crate) enum BadJwt {
-    /// The keys may be old: it names one that is not there.
+    /// It names a key that is not in the set, which may be out of date.
     UnknownKey(String),
-    /// It would not be good with other keys either.
+    /// Newer keys would not help.
     Refused(String),
 }
 
@@ -172,12 +172,12 @@ impl Jwt {
         &self.keys
     }
 
-    /// Who was seen with a good token, and when.
+    /// Who presented a valid token, and when.
     pub(super) fn seen(&self) -> &Seen {
         &self.seen
     }
 
-    /// Whose token it is, whose SHA-256 is `digest`.
+    /// The principal of a token whose SHA-256 is `digest`.
     pub(super) fn know(&self, digest: &[u8; 32], token: &str) -> Result<Known, BadJwt> {
         let keys = self.keys.get();
         {
@@ -201,7 +201,7 @@ impl Jwt {
         Ok(known)
     }
 
-    /// Nothing panics while it holds the lock, and what is there may be forgotten at any time.
+    /// Poisoning is harmless: nothing panics under the lock, and entries may be lost at any time.
     fn checked(&self) -> MutexGuard<'_, Checked> {
         self.checked.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -241,7 +241,7 @@ impl Jwt {
         }
     }
 
-    /// Who the claims name.
+    /// The principal that the claims name.
     fn read(&self, claims: &Value) -> Result<Known, BadJwt> {
         let JwtOptions { subject_claim, roles_claim, tenant_claim, kind_claim, leeway, .. } = &self.options;
         let tenant = tenant_claim.as_ref().map(|claim| name(claims, claim)).transpose()?;
@@ -254,7 +254,7 @@ impl Jwt {
                 }
             },
         };
-        // exp was checked: it is a number.
+        // `exp` was validated: it is a number.
         let exp = claims.get("exp").and_then(Value::as_f64).unwrap_or_default();
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it saturates, which is right")]
         let until = (exp as u64).saturating_add(u64::from(*leeway)).saturating_add(1);
@@ -269,7 +269,7 @@ impl Jwt {
     }
 }
 
-/// The key that a token is signed with.
+/// The key that signed the token.
 fn key<'k>(keys: &'k [Key], kid: Option<&str>, algorithm: Algorithm) -> Result<&'k Key, BadJwt> {
     if keys.is_empty() {
         return Err(BadJwt::UnknownKey("JWTs cannot be checked now: the issuer's keys are not there".to_owned()));
@@ -292,7 +292,7 @@ fn key<'k>(keys: &'k [Key], kid: Option<&str>, algorithm: Algorithm) -> Result<&
     }
 }
 
-/// A claim by its name, or by its path.
+/// A claim by name, or by path.
 fn find<'c>(claims: &'c Value, claim: &str) -> Option<&'c Value> {
     claims.get(claim).or_else(|| claim.split('.').try_fold(claims, |value, part| value.get(part)))
 }

@@ -1,4 +1,4 @@
-//! The public keys that JWTs are signed with: fetched, kept, and fetched again (RFC 7517).
+//! The issuer's public keys: fetched, cached and refreshed (RFC 7517).
 
 use std::{
     path::PathBuf,
@@ -16,19 +16,19 @@ use tokio::{io::AsyncReadExt as _, sync::watch};
 
 use crate::outgoing::{chain, client, is_loopback};
 
-/// How often it is looked whether keys are old.
+/// How often the age of the keys is checked.
 pub(super) const LOOK: Duration = Duration::from_secs(5);
-/// When keys that are there are fetched again.
+/// The age at which keys are refreshed.
 const OLD: Duration = Duration::from_secs(600);
-/// When keys that could not be fetched are tried again without being asked for.
+/// How soon a failed fetch is retried in the background.
 const AGAIN: Duration = Duration::from_secs(30);
-/// The shortest time between two tries, however many tokens name keys that are not known.
+/// Shortest time between two fetches, however many tokens name unknown keys.
 const PAUSE: Duration = Duration::from_secs(10);
-/// How long a try may take.
+/// Time limit of a fetch.
 const FETCH: Duration = Duration::from_secs(5);
 /// Largest key set, in bytes.
 pub(super) const BYTES: usize = 1024 * 1024;
-/// Most keys that are kept.
+/// Most keys kept.
 const KEYS: usize = 256;
 
 /// Where the public keys of JWTs come from.
@@ -59,17 +59,16 @@ pub(crate) fn check_url(text: &str) -> Result<(), String> {
     }
 }
 
-/// Some keys.
 pub(super) type KeySet = Arc<[Key]>;
 
 /// A public key.
 pub(super) struct Key {
-    /// Its name; tokens say which key they are signed with.
+    /// Its `kid`, by which tokens refer to it.
     pub(super) kid: Option<String>,
-    /// What it may have signed.
+    /// The algorithms it may be used with.
     algorithms: Vec<Algorithm>,
     pub(super) decoding: DecodingKey,
-    /// As it was written, for telling whether it is another now.
+    /// Its source text, to detect changes.
     text: String,
 }
 
@@ -84,7 +83,7 @@ pub(super) struct Keys {
     source: KeySource,
     current: watch::Sender<KeySet>,
     tries: Arc<tokio::sync::Mutex<Tries>>,
-    /// The shortest time between two tries.
+    /// Shortest time between two fetches.
     pause: Duration,
 }
 
@@ -103,19 +102,19 @@ impl Keys {
         self.current.borrow().clone()
     }
 
-    /// Tells when the keys are others.
+    /// Notifies of changed keys.
     pub(super) fn follow(&self) -> watch::Receiver<KeySet> {
         self.current.subscribe()
     }
 
-    /// Fetches them, unless that was tried a moment ago; waits for a fetch that is under way.
+    /// Fetches the keys unless that was tried a moment ago; waits for a fetch in progress.
     pub(super) async fn refresh(self: &Arc<Self>) {
-        // The usual case under a flood of bad tokens: no more than a look.
+        // The common case under a flood of bad tokens must cost almost nothing.
         if self.tries.try_lock().is_ok_and(|tries| tries.last.is_some_and(|at| at.elapsed() < self.pause)) {
             return;
         }
         let keys = self.clone();
-        // In a task of its own: whoever asks may go away in the middle, and must not take the fetch along.
+        // In its own task: a requester that disconnects must not cancel the fetch.
         let _ = tokio::spawn(async move { keys.fetch_once().await }).await;
     }
 
@@ -157,7 +156,7 @@ impl Keys {
         }
     }
 
-    /// The source without a query, which may hold a secret.
+    /// The source without its query, which may hold a secret.
     fn shown(&self) -> String {
         match &self.source {
             KeySource::Url(url) => url.split(['?', '#']).next().unwrap_or_default().to_owned(),
@@ -192,7 +191,7 @@ impl Keys {
     }
 }
 
-/// The usable keys of a JWK Set. A key that cannot be used harms no other: issuers publish what others need too.
+/// The usable keys of a JWK Set. Unusable keys are skipped: issuers publish keys for other purposes too.
 pub(super) fn parse(text: &[u8]) -> Result<Vec<Key>, String> {
     if text.len() > BYTES {
         return Err(format!("it has more than {BYTES} bytes"));
@@ -215,7 +214,7 @@ fn key(value: &Value) -> Option<Key> {
         AlgorithmParameters::EllipticCurve(key) if key.curve == EllipticCurve::P256 => vec![ES256],
         AlgorithmParameters::EllipticCurve(key) if key.curve == EllipticCurve::P384 => vec![ES384],
         AlgorithmParameters::OctetKeyPair(key) if key.curve == EllipticCurve::Ed25519 => vec![EdDSA],
-        // A shared secret is no public key, and other curves are not known here.
+        // Shared secrets and other curves are not supported.
         _ => return None,
     };
     if let Some(only) = jwk.common.key_algorithm {

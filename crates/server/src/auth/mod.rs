@@ -1,7 +1,7 @@
-//! Who asks: bearer tokens, compared in constant time, and JWTs (spec X).
+//! Authentication: bearer tokens, compared in constant time, and JWTs (spec X).
 //!
-//! [`Auth`] says who may connect, and may be replaced while the server runs; a [`pass::Pass`] is what a connection
-//! came with, looked at again with each message.
+//! [`Auth`] says who may connect, and may be replaced while the server runs; a [`pass::Pass`] is a connection's
+//! credential, checked again with each message.
 
 mod authority;
 #[cfg(feature = "fuzzing")]
@@ -37,7 +37,7 @@ const BEARER_PROTOCOL: &str = "bearer.";
 /// Longest token, in bytes.
 const TOKEN_BYTES: usize = 8 * 1024;
 
-/// A token, and whose it is. Only the token's digest is kept.
+/// A token and its principal. Only the token's digest is kept.
 #[derive(Clone)]
 pub struct Token {
     principal: Arc<Principal>,
@@ -64,17 +64,17 @@ impl fmt::Debug for Token {
     }
 }
 
-/// Who may connect. Cheap to clone; all clones are the same, so that a clone that is kept can [replace](Auth::replace)
-/// who may connect while a server runs.
+/// Who may connect. Cheap to clone; clones share their state, so any of them can [replace](Auth::replace) it while a
+/// server runs.
 #[derive(Clone)]
 pub struct Auth {
     current: Arc<watch::Sender<Arc<Access>>>,
 }
 
-/// How many usable keys the JWK Set in a file has.
+/// The number of usable keys in a JWK Set file.
 ///
 /// # Errors
-/// It cannot be read, or is none.
+/// It cannot be read, or is not a JWK Set.
 pub(crate) fn count_keys(path: &Path) -> Result<usize, String> {
     let mut text = Vec::new();
     let file = std::fs::File::open(path).map_err(|error| error.to_string())?;
@@ -82,19 +82,19 @@ pub(crate) fn count_keys(path: &Path) -> Result<usize, String> {
     keys::parse(&text).map(|keys| keys.len())
 }
 
-/// Who may connect at a time.
+/// A snapshot of who may connect.
 pub(crate) struct Access {
-    /// Everybody who can reach the server is its one trusted user.
+    /// Everyone who can reach the server is its one trusted user.
     open: bool,
     tokens: Vec<Token>,
     jwt: Option<Arc<Jwt>>,
 }
 
-/// Somebody who is known, for as long as the credential is good.
+/// A principal, known for as long as the credential is valid.
 #[derive(Clone)]
 pub(crate) struct Known {
     pub(crate) by: Arc<Principal>,
-    /// The Unix time in seconds at which it is over.
+    /// When it expires, in Unix seconds.
     until: Option<u64>,
 }
 
@@ -113,13 +113,13 @@ impl fmt::Debug for Auth {
 }
 
 impl Auth {
-    /// Everybody who can reach the server is its one trusted user.
+    /// Everyone who can reach the server is its one trusted user.
     #[must_use]
     pub fn open() -> Auth {
         Auth::of(Access { open: true, tokens: Vec::new(), jwt: None })
     }
 
-    /// Those who have one of these tokens, or a JWT if there are rules for them. With neither nobody may.
+    /// The holders of these tokens, and of JWTs if there are rules for them. With neither, nobody may connect.
     #[must_use]
     pub fn new(tokens: Vec<Token>, jwt: Option<JwtOptions>) -> Auth {
         Auth::of(Access { open: false, tokens, jwt: jwt.map(|options| Arc::new(Jwt::new(options))) })
@@ -129,21 +129,21 @@ impl Auth {
         Auth { current: Arc::new(watch::Sender::new(Arc::new(access))) }
     }
 
-    /// Whether nobody has to say who they are.
+    /// Whether requests need no authentication.
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.access().open
     }
 
-    /// From now on these may connect, and nobody else. A connection whose credential is not good any more is ended,
-    /// one whose roles are others goes on with them. Keys of JWTs that were fetched stay while their rules do.
+    /// Replaces who may connect. A connection whose credential is no longer valid is closed; one whose roles changed
+    /// continues with the new ones. JWT keys stay cached while their rules are unchanged.
     pub async fn replace(&self, tokens: Vec<Token>, jwt: Option<JwtOptions>) {
         let before = self.access().jwt.clone();
         let jwt = match (jwt, before) {
             (Some(options), Some(before)) if *before.options() == options => Some(before),
             (Some(options), _) => {
                 let jwt = Arc::new(Jwt::new(options));
-                // Before anybody is measured against keys that are not there yet.
+                // Before any credential is checked against keys that are not there yet.
                 jwt.keys().refresh().await;
                 Some(jwt)
             }
@@ -152,7 +152,7 @@ impl Auth {
         self.current.send_replace(Arc::new(Access { open: false, tokens, jwt }));
     }
 
-    /// Fetches the keys of JWTs now, and again when they are old. Never ends.
+    /// Fetches the JWT keys now, and whenever they are old. Never returns.
     pub(crate) async fn keep_fresh(self) {
         loop {
             let jwt = self.access().jwt.clone();
@@ -167,7 +167,7 @@ impl Auth {
         self.current.borrow().clone()
     }
 
-    /// Who sends a request.
+    /// Authenticates a request.
     ///
     /// # Errors
     /// `unauthenticated`
@@ -175,7 +175,7 @@ impl Auth {
         let access = self.access();
         let credential = access.credential(headers)?;
         let known = match access.know(&credential) {
-            // The keys may have changed since they were fetched.
+            // The issuer may have rotated its keys since the last fetch.
             Err(BadJwt::UnknownKey(_)) => {
                 if let Some(jwt) = &access.jwt {
                     jwt.keys().refresh().await;
@@ -189,7 +189,7 @@ impl Auth {
 }
 
 impl Access {
-    /// What a request has to show.
+    /// The credential of a request.
     fn credential(&self, headers: &HeaderMap) -> Result<Credential, Refusal> {
         if self.open {
             return Ok(Credential::Open);
@@ -209,7 +209,7 @@ impl Access {
         })
     }
 
-    /// Who has this credential.
+    /// The principal of a credential.
     fn know(&self, credential: &Credential) -> Result<Known, BadJwt> {
         let unknown = || BadJwt::Refused("the token is not known".to_owned());
         match credential {
@@ -228,7 +228,7 @@ impl Access {
         }
     }
 
-    /// Two sources of names are two people, of whom one must not have the other's sessions, rules and votes.
+    /// The same name from two sources is two people; neither may get the other's sessions, rules and votes.
     fn no_namesake(&self, by: &Principal) -> Result<(), BadJwt> {
         let taken = |token: &Token| token.principal.subject == by.subject && token.principal.tenant == by.tenant;
         if !self.tokens.iter().any(taken) {
@@ -241,7 +241,7 @@ impl Access {
     }
 
     fn token(&self, digest: &[u8; 32]) -> Option<&Arc<Principal>> {
-        // Every token is looked at, whichever matches, so that time tells nothing.
+        // All tokens are compared, whichever matches, so that timing reveals nothing.
         let mut found = 0_u64;
         for (i, token) in (1_u64..).zip(&self.tokens) {
             found.conditional_assign(&i, digest.ct_eq(&token.digest));
@@ -266,7 +266,7 @@ fn protocol_token(headers: &HeaderMap) -> Option<&str> {
     offered_protocols(headers).find_map(|name| name.strip_prefix(BEARER_PROTOCOL))
 }
 
-/// The WebSocket subprotocols a request offers.
+/// The WebSocket subprotocols that a request offers.
 pub(crate) fn offered_protocols(headers: &HeaderMap) -> impl Iterator<Item = &str> {
     headers
         .get_all(header::SEC_WEBSOCKET_PROTOCOL)

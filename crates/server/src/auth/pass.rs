@@ -1,10 +1,10 @@
-//! What a connection came with, looked at again with each message: a token may be taken out, expire, or get other
-//! roles while the connection lives (spec X).
+//! A connection's credential, checked again with each message: a token may be revoked, expire, or get other roles
+//! while the connection lives (spec X).
 //!
-//! A connection keeps its credential, not the person it stood for. Who may connect and the issuer's keys stand behind
-//! watched values: a message costs one look whether they changed, and only a change makes the credential be checked
-//! again. So a token that is taken out ends its connections, and changed roles count from the next message, without any
-//! list of connections.
+//! A connection keeps its credential, not the principal it resolved to. The accepted tokens and the issuer's keys are
+//! watched values: a message costs one version check, and only a change makes the credential be validated again. So a
+//! revoked token ends its connections, and changed roles count from the next message, without a registry of
+//! connections.
 
 use std::{
     future::pending,
@@ -22,12 +22,12 @@ use tokio::{
 
 use super::{Access, Auth, Known, jwt::Jwt, keys::KeySet, unauthenticated};
 
-/// The longest time to sleep at once: clocks may be set.
+/// Longest sleep, since the clock may be set meanwhile.
 const LONGEST: Duration = Duration::from_secs(3600);
 
-/// What a request shows to say who it is. Never printed.
+/// The credential of a request. Never printed.
 pub(crate) enum Credential {
-    /// Nothing: nobody had to.
+    /// None, where none is required.
     Open,
     /// A token's SHA-256.
     Token([u8; 32]),
@@ -35,30 +35,30 @@ pub(crate) enum Credential {
     Jwt([u8; 32], Box<str>),
 }
 
-/// Who a connection belongs to, as far as that is still so.
+/// The owner of a connection, for as long as its credential is valid.
 pub(crate) struct Pass {
     by: Arc<Principal>,
     credential: Credential,
-    /// The Unix time in seconds at which the credential is over.
+    /// When the credential expires, in Unix seconds.
     until: Option<u64>,
-    /// Runs until then.
+    /// Fires then.
     expiry: Option<Pin<Box<Sleep>>>,
     access: watch::Receiver<Arc<Access>>,
-    /// The keys that a JWT is checked with, and whose they are.
+    /// The keys that validate a JWT, and whose they are.
     keys: Option<(Arc<Jwt>, watch::Receiver<KeySet>)>,
-    /// Whether `by` is another than when it was last asked for.
+    /// Whether `by` has changed since that was last asked.
     moved: bool,
-    /// Whether the credential was not good when it was last looked at.
+    /// Whether the credential was invalid at the last check.
     bad: bool,
 }
 
 impl Auth {
-    /// The pass of a request.
+    /// Admits a request.
     ///
     /// # Errors
     /// `unauthenticated`
     pub(crate) async fn admit(&self, headers: &HeaderMap) -> Result<Pass, Refusal> {
-        // First, so that no change is missed; what changes while it looks is looked at again.
+        // Subscribed first, so that a change during validation is seen.
         let access = self.current.subscribe();
         let keys = access.borrow().jwt.clone().map(follow);
         let (known, credential) = self.identify(headers).await?;
@@ -79,22 +79,22 @@ impl Auth {
 }
 
 impl Pass {
-    /// Who it is, as of the last look.
+    /// The principal, as of the last check.
     pub(crate) fn by(&self) -> &Arc<Principal> {
         &self.by
     }
 
-    /// Whether nothing has happened to the credential since the last look. Costs next to nothing.
+    /// Whether nothing has happened to the credential since the last check. Almost free.
     pub(crate) fn is_current(&self) -> bool {
         let moved = self.access.has_changed().unwrap_or(false)
             || self.keys.as_ref().is_some_and(|(_, keys)| keys.has_changed().unwrap_or(false));
         !moved && !self.bad && self.until.is_none_or(|until| now() < until)
     }
 
-    /// Looks at the credential again, if something has happened to it.
+    /// Validates the credential again, if something has happened to it.
     ///
     /// # Errors
-    /// `unauthenticated`: it is good no longer.
+    /// `unauthenticated`: it is no longer valid.
     pub(crate) fn check(&mut self) -> Result<(), Refusal> {
         if self.is_current() {
             return Ok(());
@@ -114,12 +114,12 @@ impl Pass {
         Ok(())
     }
 
-    /// Whether it is somebody with other rights since this was last asked: what they may see must be looked at again.
+    /// Whether the principal's rights have changed since this was last asked: what it may see must be checked again.
     pub(crate) fn take_moved(&mut self) -> bool {
         std::mem::take(&mut self.moved)
     }
 
-    /// Resolves when it [has moved](Pass::take_moved), or fails when the credential is good no longer.
+    /// Resolves when the principal [has moved](Pass::take_moved), or fails when the credential is no longer valid.
     ///
     /// # Errors
     /// `unauthenticated`
@@ -133,7 +133,7 @@ impl Pass {
         }
     }
 
-    /// Resolves when the credential is good no longer, and says why.
+    /// Resolves when the credential is no longer valid, with the reason.
     pub(crate) async fn over(&mut self) -> Refusal {
         loop {
             if let Err(refusal) = self.check() {
@@ -157,7 +157,7 @@ impl Pass {
             {
                 return receiver.mark_changed();
             }
-            // Nobody can change it any more.
+            // The sender is gone: there will be no more changes.
             pending().await
         }
         async fn ends(expiry: Option<&mut Pin<Box<Sleep>>>) {
@@ -188,7 +188,7 @@ pub(super) fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
-/// How long it is until then, as far as one sleeps at once.
+/// The time left until then, capped at the longest sleep.
 fn left(until: u64) -> Duration {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Duration::from_secs(until).saturating_sub(now).min(LONGEST)

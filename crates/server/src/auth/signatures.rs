@@ -1,5 +1,5 @@
-//! Signatures of JWTs, checked by ring, which TLS brings into the build anyway. Nothing here can sign, and nothing
-//! takes a shared secret.
+//! Verifies JWT signatures with ring, which TLS brings into the build anyway. Nothing here can sign, and no shared
+//! secret is accepted.
 
 use jsonwebtoken::{
     Algorithm, AlgorithmFamily, DecodingKey,
@@ -9,7 +9,7 @@ use jsonwebtoken::{
 };
 use ring::signature::{self, RsaParameters, RsaPublicKeyComponents, UnparsedPublicKey};
 
-/// Makes ring the one that checks, unless the application has chosen another.
+/// Makes ring the crypto provider, unless the application has chosen another.
 pub(super) fn install() {
     static RING: CryptoProvider = CryptoProvider {
         signer_factory: |_, _| Err(new_error(ErrorKind::UnsupportedAlgorithm)),
@@ -22,7 +22,7 @@ pub(super) fn install() {
             compute_digest: |_, _| Err(new_error(ErrorKind::UnsupportedAlgorithm)),
         },
     };
-    // Fails only if somebody else was faster, which is as good.
+    // Fails only if another thread was faster, which is just as good.
     let _ = RING.install_default();
 }
 

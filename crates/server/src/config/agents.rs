@@ -11,57 +11,58 @@ use super::{
     table::{Kind, any, choice, choice_or, declared, list, names, own_name, table, text, whole},
 };
 
-/// Most model calls of one turn that can be configured.
+/// Most model calls per turn that can be configured.
 pub const MAX_TURNS_MAX: u32 = 1000;
-/// Tools that are part of the product, but not of this version.
+/// Tools of the product that this version does not have yet.
 const LATER_TOOLS: [&str; 4] = ["read_todos", "task", "web_fetch", "web_search"];
 
 table! {
-    /// An agent as it is declared (spec C).
+    /// A declared agent (spec C).
     #[derive(Clone, Debug, PartialEq)]
     pub struct ConfigAgent(section) {
         /// Its name.
         name: String = own_name("agent", limits::NAME_BYTES);
         /// Its model.
         model: String = declared("model", "name under `[models]`", |names| &names.models).required();
-        /// What people are told about it.
+        /// Description for people.
         description: Option<String> = text().optional("none");
-        /// What its model is told.
+        /// Instructions for its model.
         instructions: String = text().or(String::new());
         /// Names under [`[tools]`](#toolsname), and [built-in tools](#built-in-tools).
         tools: Vec<String> = names(text().and(tool)).or(Vec::new());
-        /// Names under [`[mcp]`](#mcpname): the agent has all tools of these servers that are used.
+        /// Names under [`[mcp]`](#mcpname): the agent gets all the tools used of these servers.
         mcp: Vec<String> = names(declared("MCP server", "names under `[mcp]`", |names| &names.mcp)).or(Vec::new());
-        /// The agents it may hand the conversation to, by the tool `transfer_to_NAME`. The other one answers from then on, until
-        /// it hands on itself or a message names an agent.
+        /// The agents it may hand the conversation to, by the tool `transfer_to_NAME`. The other agent answers from
+        /// then on, until it hands off itself or a message names an agent.
         handoffs: Vec<String> = names(one("agent", "names under `[agents]`", |names| &names.agents)).or(Vec::new());
-        /// What is told about it to agents that may hand the conversation to it.
+        /// Description for agents that may hand the conversation to it.
         handoff_description: Option<String> = text().optional("none");
-        /// `"run_again"`: the model is told the results; `"stop_on_first_tool"`: the result of an answer's first call is the last
-        /// word of the turn; or a list of its tools, whose results are. Nothing is the last word while a call is pending.
+        /// `"run_again"`: the model gets the results; `"stop_on_first_tool"`: the result of an answer's first call
+        /// ends the turn; or a list of its tools whose results do. No result ends the turn while a call is pending.
         tool_use: ConfigToolUse = tool_use(tools.as_deref().unwrap_or_default()).or_as("`\"run_again\"`", ConfigToolUse::default);
-        /// What its last answer of a turn must be: JSON that fits. The model is given the schema, and an answer that does not fit
-        /// fails the turn (`invalid_output`). A code fence around it is taken off.
+        /// JSON Schema of its final answer of a turn. The model is given the schema, and an answer that does not
+        /// match fails the turn (`invalid_output`). A code fence around it is removed.
         output_schema: Option<Value> = any().try_map(output_schema).called("JSON Schema").optional("none");
-        /// What looks at what the user says, before the first model call of a turn.
+        /// Guardrails that check the user's input before the first model call of a turn.
         input_guardrails: Vec<String> = guardrails().or(Vec::new());
-        /// What looks at its last answer, before it counts. It cannot stand beside a `tool_use` that ends turns.
+        /// Guardrails that check its final answer before it counts. Cannot be combined with a `tool_use` that ends
+        /// turns.
         output_guardrails: Vec<String> = guardrails().or(Vec::new());
-        /// Most model calls in one turn, those of agents that work for its calls included; summaries do not count.
+        /// Most model calls in one turn, including those of agents called as tools; summaries do not count.
         max_turns: u32 = whole(1..=MAX_TURNS_MAX, "").or(limits::MAX_TURNS);
-        /// What follows when an answer [is not whole](protocol.md#answers-that-are-not-whole): `"end"`: it counts as it is;
-        /// `"fail"`: the turn fails (`model_error`); `"continue"`: where a text reached its most tokens the model is asked to
-        /// continue it, at most 8 times and within `max_turns`, and it is one text of one answer. Anything else than a text that
-        /// was cut counts as it is.
+        /// What happens when an answer [is incomplete](protocol.md#answers-that-are-not-whole): `"end"`: it counts as
+        /// it is; `"fail"`: the turn fails (`model_error`); `"continue"`: text cut at the token limit is continued by
+        /// the model, at most 8 times and within `max_turns`, and becomes one text of one answer. Anything but cut
+        /// text counts as it is.
         on_cut: OnCut = choice("on_cut", vec![("end", OnCut::End), ("fail", OnCut::Fail), ("continue", OnCut::Continue)])
             .or_as("`\"end\"`", OnCut::default);
-        /// [When its conversation is made shorter](#agentsnamecompression).
+        /// [When its conversation is compressed](#agentsnamecompression).
         compression: Option<ConfigCompression> = table(ConfigCompression::read).optional("never");
     }
     then check;
 }
 
-/// The tools that an agent has by name.
+/// A tool that an agent names.
 fn tool(entry: &Entry<'_>, name: String) -> Option<String> {
     let known = entry.section.document.names.borrow();
     let of_tool = format!("the tool {name:?}");
@@ -79,7 +80,7 @@ fn tool(entry: &Entry<'_>, name: String) -> Option<String> {
     None
 }
 
-/// Names of guardrails that there are.
+/// Names of declared guardrails.
 pub(super) fn guardrails<'k>() -> Kind<'k, Vec<String>> {
     names(declared("guardrail", "names under `[guardrails]`", |names| &names.guardrails))
 }
@@ -97,17 +98,17 @@ fn one<'k>(what: &'k str, words: &'k str, known: fn(&Names) -> &Vec<String>) -> 
 /// What ends an agent's turn (spec S24).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum ConfigToolUse {
-    /// The model is told the results.
+    /// The model gets the results.
     #[default]
     RunAgain,
-    /// The first result is the last word.
+    /// The first result ends the turn.
     StopOnFirst,
-    /// The result of one of these tools is.
+    /// The result of one of these tools does.
     StopAt(Vec<String>),
 }
 
 impl ConfigToolUse {
-    /// What the runtime is told.
+    /// The runtime's form of it.
     #[must_use]
     pub fn rule(&self) -> ToolUse {
         match self {
@@ -133,7 +134,7 @@ fn tool_use(own: &[String]) -> Kind<'_, ConfigToolUse> {
     choice_or("tool use", known, RIGHT.to_owned()).or_a(listed).expected(RIGHT)
 }
 
-/// The JSON Schema that an agent's answers must fit (spec S23).
+/// The JSON Schema that an agent's final answer must match (spec S23).
 fn output_schema(schema: Value) -> Result<Value, String> {
     ArgsSchema::of_any(&schema).map_err(|error| format!("is no valid JSON Schema: {error}"))?;
     Ok(schema)

@@ -17,22 +17,22 @@ use super::{
     table::{Kind, boolean, choice, choice_or, flat, list, table, text, whole},
 };
 
-/// Longest condition, in bytes; what has more is refused when it is compiled.
+/// Longest condition, in bytes; the compiler refuses longer ones.
 const CONDITION_BYTES: usize = 1024;
 
 table! {
-    /// When a tool's call needs a person, and how that person is asked.
+    /// When a tool call needs approval, and how it is requested.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct ConfigApproval(section) {
-        /// Whether a person is asked: always, never, or when [a condition](#approval) over `args`, `agent`, `session` and `user`
-        /// is true.
+        /// Whether approval is required: always, never, or when [a condition](#approval) over `args`, `agent`,
+        /// `session` and `user` is true.
         require: ConfigRequire = require().or_as("`true`", || ConfigRequire::Always);
-        /// How.
+        /// How it is requested.
         ask: Ask = flat(ask);
     }
 }
 
-/// When a tool's call needs a person.
+/// When a tool call needs approval.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ConfigRequire {
     /// Never.
@@ -44,7 +44,7 @@ pub enum ConfigRequire {
 }
 
 impl ConfigApproval {
-    /// Asked as usual.
+    /// With the default way of asking.
     pub(super) fn of(require: ConfigRequire) -> ConfigApproval {
         ConfigApproval { require, ask: Ask::default() }
     }
@@ -84,7 +84,7 @@ fn values<T: Clone>(located: &Located<T>) -> Vec<T> {
     located.iter().map(|(value, _)| value.clone()).collect()
 }
 
-/// Reads how a person is asked: the keys that `approval` and rules of the policy share.
+/// Reads how approval is requested: the keys that `approval` and policy rules share.
 pub(super) fn ask(section: &Section<'_>) -> Option<Ask> {
     let mut ask = Ask::default();
     let levels = section.field(
@@ -150,7 +150,7 @@ pub(super) fn ask(section: &Section<'_>) -> Option<Ask> {
     Some(ask)
 }
 
-/// Reports what is wrong with it, and warns of what can never be decided.
+/// Reports what is wrong, and warns of requests that can never be decided.
 fn check(section: &Section<'_>, ask: &Ask, place: impl Fn(AskField, usize) -> Option<usize>) {
     let mistakes = ask.mistakes();
     for mistake in &mistakes {
@@ -172,7 +172,7 @@ fn check(section: &Section<'_>, ask: &Ask, place: impl Fn(AskField, usize) -> Op
     }
 }
 
-/// The key that a field is written under.
+/// The key of a field.
 fn key(field: AskField) -> &'static str {
     match field {
         AskField::Allowed => "allowed_decisions",
@@ -200,7 +200,7 @@ fn roles<'k>() -> Kind<'k, Located<String>> {
     })
 }
 
-/// The roles that are asked in turn at the deadline; none if it is rejected then.
+/// The roles to escalate to in turn at the deadline; none if it rejects.
 fn on_timeout<'k>() -> Kind<'k, Located<String>> {
     const RIGHT: &str = "\"reject\", { escalate = \"ROLE\" } or { escalate = [\"ROLE\", …] }";
     let escalation = table(|section| {

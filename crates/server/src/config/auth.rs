@@ -17,23 +17,23 @@ use super::{
 };
 use crate::auth::{JwtAlgorithm, JwtOptions, KeySource, Token, check_url, count_keys};
 
-/// Longest time that the issuer's clock may be off, in seconds.
+/// Most clock skew that can be allowed, in seconds.
 const LEEWAY_MAX: u32 = 300;
-/// Longest time for which a standing approval outlives the last sight of its maker, in seconds.
+/// Longest time a standing rule may outlive the last sighting of its maker, in seconds.
 const STANDING_FOR_MAX: u32 = 366 * 24 * 60 * 60;
 /// Longest issuer or audience, in bytes.
 const ISSUER_BYTES: usize = 1024;
 
-/// A person or program that may use the server (spec C). Of the token only its digest is kept.
+/// A person or program that may use the server (spec C). Only the token's digest is kept.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ConfigToken {
-    /// Who it is. A subject may have several tokens, which then say the same of it.
+    /// The subject. It may have several tokens, which must agree on everything else.
     pub subject: String,
     /// The roles it holds.
     pub roles: Vec<String>,
     /// The tenant it belongs to.
     pub tenant: Option<String>,
-    /// What it is.
+    /// Person, service or agent.
     pub kind: PrincipalKind,
     /// The token's SHA-256.
     digest: [u8; 32],
@@ -57,7 +57,7 @@ impl ConfigToken {
         Token::with_digest(Principal { tenant, kind: self.kind, ..person }, self.digest)
     }
 
-    /// Whether it says the same of its subject.
+    /// Whether both tokens say the same of their subject.
     fn agrees(&self, other: &ConfigToken) -> bool {
         let sorted = |token: &ConfigToken| {
             let mut roles = token.roles.clone();
@@ -71,7 +71,7 @@ impl ConfigToken {
 /// The tokens, and the rules for JWTs.
 pub(super) fn read(section: &Section<'_>) -> Option<(Vec<ConfigToken>, Option<JwtOptions>)> {
     if !section.has_items("tokens") && section.has("jwt").is_none() {
-        // Without either everybody would be trusted, which is not what somebody who writes [auth] wants.
+        // An empty [auth] would trust everyone, which is not what its author wants.
         let message = "[auth] needs [[auth.tokens]] or [auth.jwt]: without either, nobody could be told apart";
         section.document.error(section.at, message);
     }
@@ -82,7 +82,7 @@ pub(super) fn read(section: &Section<'_>) -> Option<(Vec<ConfigToken>, Option<Jw
     Some((tokens, section.field("jwt", "[Which JWTs](#authjwt) are taken.", jwt)?))
 }
 
-/// The tokens that were read: each subject as it was first declared, and what to call each token in errors.
+/// The tokens read so far: each subject as first declared, and what to call each token in errors.
 #[derive(Default)]
 struct Known {
     subjects: HashMap<String, ConfigToken>,
@@ -126,12 +126,12 @@ fn digest(section: &Section<'_>, known: &RefCell<Known>) -> Option<[u8; 32]> {
         Some(digest)
     };
     let of_variable = variable().and(|entry, (name, token)| {
-        // A file read into a variable often ends with a newline, which is not part of a token.
+        // A file read into a variable often ends with a newline, which is not part of the token.
         once(entry, Sha256::digest(token.trim().as_bytes()).into(), format!("{name:?}"))
     });
     let of_text = text().schema(json!({ "pattern": "^[0-9a-fA-F]{64}$" })).and(|entry, text| {
         let Some(digest) = hex(&text) else {
-            // The text is not repeated: somebody may have put the token itself there.
+            // The value is not repeated: it may be the token itself.
             entry.bad("must be 64 hexadecimal digits, the SHA-256 of the token (printf %s \"$TOKEN\" | sha256sum)");
             return None;
         };
@@ -149,10 +149,10 @@ fn digest(section: &Section<'_>, known: &RefCell<Known>) -> Option<[u8; 32]> {
     of_variable.or(of_text)
 }
 
-/// What holds without one of two keys.
+/// The reference's default for either of two keys.
 const ONE: &str = "one of the two";
 
-/// A key that stands in another one's place.
+/// A key that replaces another one.
 struct Beside<'b, 's> {
     section: &'b Section<'s>,
     other: &'static str,

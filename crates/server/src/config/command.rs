@@ -1,4 +1,4 @@
-//! Programs that the server starts, and what they get from its environment; `[guardrails.*]` and `[workspace]`.
+//! Programs that the server starts, and the environment they get; `[guardrails.*]` and `[workspace]`.
 
 use std::{
     collections::BTreeMap,
@@ -20,18 +20,18 @@ use super::{
 };
 
 table! {
-    /// A program that looks at what goes in and out (spec S11).
+    /// A program that checks inputs and outputs (spec S11).
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct ConfigGuardrail(section) {
         /// Its name.
         name: String = own_name("guardrail", TOOL_NAME_BYTES);
-        /// The program and its arguments. With a `/` it is a path, else it is looked for in `PATH`.
+        /// The program and its arguments. With a `/` it is a path, otherwise it is looked up in `PATH`.
         command: Vec<String> = command().required();
         /// Its working directory.
         cwd: PathBuf = cwd(section);
-        /// The server's environment variables that it also gets.
+        /// Environment variables of the server to pass on.
         env: Vec<String> = env().or(Vec::new());
-        /// Time until it is killed, which fails the turn.
+        /// Time after which it is killed, which fails the turn.
         time_limit: u32 = time_limit().or(TIME_LIMIT_SECONDS);
     }
 }
@@ -46,7 +46,7 @@ pub(super) fn time_limit<'k>() -> Kind<'k, u32> {
     whole(1..=TIME_LIMIT_SECONDS_MAX, "seconds")
 }
 
-/// A program and its arguments; a program with a `/` is absolute. One that is not there is warned of.
+/// A program and its arguments; a program with a `/` is absolute. A missing one is warned of.
 pub(super) fn command<'k>() -> Kind<'k, Vec<String>> {
     let kind = list(text().located()).schema(json!({ "minItems": 1 }));
     kind.and(|entry, mut parts| {
@@ -65,7 +65,7 @@ pub(super) fn command<'k>() -> Kind<'k, Vec<String>> {
     })
 }
 
-/// A program as it is started. One that is not there is warned of.
+/// A program as it is started. A missing one is warned of.
 pub(super) fn program(entry: &Entry<'_>, name: String) -> String {
     let document = entry.section.document;
     if name.contains('/') {
@@ -87,7 +87,7 @@ fn is_program(path: &Path) -> bool {
     path.metadata().is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
 }
 
-/// A folder that is there.
+/// An existing folder.
 pub(super) fn folder<'k>() -> Kind<'k, PathBuf> {
     let kind = text().and(|entry, name| {
         let path = entry.section.document.path(&name);
@@ -100,7 +100,7 @@ pub(super) fn folder<'k>() -> Kind<'k, PathBuf> {
     kind.called("folder")
 }
 
-/// A working directory: the folder of the file unless it is said otherwise.
+/// A working directory: by default the folder of the file.
 pub(super) fn cwd<'k>(section: &Section<'k>) -> Field<'k, PathBuf> {
     let own = section.document.directory;
     folder().or_as("the folder of the file", || own.to_owned())
@@ -124,7 +124,7 @@ pub(super) fn env<'k>() -> Kind<'k, Vec<String>> {
     list(name.called("environment variables"))
 }
 
-/// A table of texts. A value `{ env = "NAME" }` is the variable's.
+/// A table of strings. A value `{ env = "NAME" }` is the variable's.
 pub(super) fn texts<'k>(is_name: fn(&str) -> bool) -> Kind<'k, BTreeMap<String, ApiKey>> {
     let variable = json!({ "type": "object", "required": ["env"], "properties": { "env": { "type": "string" } }, "additionalProperties": false });
     let schema = json!({ "additionalProperties": { "anyOf": [{ "type": "string" }, variable] } });
@@ -154,7 +154,7 @@ pub(super) fn texts<'k>(is_name: fn(&str) -> bool) -> Kind<'k, BTreeMap<String, 
     members(read).schema(schema).called("table of texts, or of `{ env = \"VARIABLE\" }`")
 }
 
-/// Whether a header can have this name.
+/// Whether this is a valid header name.
 pub(super) fn is_header(name: &str) -> bool {
     !name.is_empty() && name.is_ascii()
 }

@@ -15,22 +15,22 @@ pub const BUDGET_MAX: u32 = 100_000_000;
 pub const KEEP_MAX: u32 = 10_000;
 
 table! {
-    /// When the conversation of an agent is made shorter, and how (spec G5).
+    /// When the conversation of an agent is compressed, and how (spec G5).
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct ConfigCompression(section) {
         /// Most tokens of a model call. Leave room for the answer: the model's own limit counts both.
         budget: u32 = whole(1..=BUDGET_MAX, "tokens").required();
-        /// How many of the newest turns are kept as they are, the current one included.
+        /// How many of the newest turns are kept unchanged, including the current one.
         keep: u32 = whole(1..=KEEP_MAX, "turns").or(limits::KEPT_TURNS);
-        /// What becomes of the others.
+        /// What happens to the older turns.
         strategy: ConfigStrategy = flat(strategy);
     }
 }
 
-/// What becomes of what is cut.
+/// What happens to what is cut.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ConfigStrategy {
-    /// A model summarises it: the agent's own, if none of the declared ones is named.
+    /// A model summarises it: the agent's own, unless another is named.
     Summary {
         /// Its name.
         model: Option<String>,

@@ -1,4 +1,4 @@
-//! `[computer]`: a browser that agents use by its screen (spec S14).
+//! `[computer]`: a browser that agents see and control by its screen (spec S14).
 
 use std::path::PathBuf;
 
@@ -14,23 +14,23 @@ use super::{
 pub(super) const NAMES: [&str; 2] = [COMPUTER, COMPUTER_USE_PREVIEW];
 /// Largest width and height.
 const SCREEN_MOST: u32 = 4096;
-/// How many browsers are open at one time, unless it is said otherwise.
+/// How many browsers are open at a time by default.
 const BROWSERS: u32 = 4;
 /// Most browsers at one time that can be configured.
 const BROWSERS_MOST: u32 = 64;
-/// What is opened first, unless it is said otherwise.
+/// The default start page.
 const START_PAGE: &str = "about:blank";
 
 table! {
     /// The browser that agents use.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct ConfigComputer(section) {
-        /// A Chromium. With a `/` it is a path, else it is looked for in `PATH`.
+        /// A Chromium. With a `/` it is a path, otherwise it is looked up in `PATH`.
         program: PathBuf = text().and(chromium).map(PathBuf::from).called("program").required();
-        /// The hosts that it may reach, whatever a page asks for: names, `*.NAME` for all below one, IP addresses. Pages, what is
-        /// in them, redirects and WebRTC of all others fail as if there were no such host. See below.
+        /// The only hosts it may reach, whatever a page requests: names, `*.NAME` for all subdomains, IP addresses.
+        /// Pages, subresources, redirects and WebRTC of other hosts fail as if there were no such host. See below.
         hosts: Option<Hosts> = list(text().located()).and(read_hosts).optional("all");
-        /// The page it begins with: an `http` or `https` address, or `about:blank`.
+        /// The page it starts with: an `http` or `https` address, or `about:blank`.
         start_page: String = text()
             .and(|entry, page| read_start_page(entry, page, hosts.iter().flatten().next()))
             .or(START_PAGE.to_owned());
@@ -38,10 +38,10 @@ table! {
         width: u32 = whole(1..=SCREEN_MOST, "pixels").or(1024);
         /// Height of the page.
         height: u32 = whole(1..=SCREEN_MOST, "pixels").or(768);
-        /// Whether the browser's own sandbox is used. Without it a page that breaks out of the browser is the user whom the server
-        /// runs as; it does not work for `root`, nor in some containers.
+        /// Whether the browser's own sandbox is used. Without it, a page that breaks out of the browser has all
+        /// rights of the server's user; it does not work for `root`, nor in some containers.
         sandbox: bool = boolean().or(true);
-        /// How many sessions can have one at the same time.
+        /// How many sessions can have a browser at the same time.
         browsers: u32 = whole(1..=BROWSERS_MOST, "").or(BROWSERS);
     }
     then |section: &Section<'_>, computer: ConfigComputer| {
@@ -90,8 +90,8 @@ fn read_start_page(entry: &Entry<'_>, page: String, hosts: Option<&Hosts>) -> Op
     Some(page)
 }
 
-/// Warns of a browser that can reach this server where everybody on this machine may do everything: what an agent does there
-/// may be to approve its own calls (spec X).
+/// Warns of a browser that can reach this server where everyone on this machine may do anything: an agent could
+/// approve its own calls with it (spec X).
 fn warn_of_own_approval(section: &Section<'_>, hosts: Option<&Hosts>) {
     let (at, reaches) = match (hosts, section.has("hosts")) {
         (None, None) => (section.at, "has no \"hosts\"".to_owned()),

@@ -1,28 +1,28 @@
-//! What the keys of the file are, for editors as a JSON Schema and for people as the reference in `docs/configuration.md`. Both
-//! are made of the declarations that the file is read by.
+//! Describes the keys of the file, for editors as a JSON Schema and for people as the reference in
+//! `docs/configuration.md`. Both are generated from the declarations that also read the file.
 
 use serde_json::{Map, Value, json};
 
 use super::reader::Section;
 
-/// What is said about a value.
+/// The description of a value.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Shape {
-    /// In the reference.
+    /// For the reference.
     pub(super) words: String,
-    /// To editors.
+    /// For editors.
     pub(super) schema: Value,
-    /// The keys of the tables in it, and what stands for the tables' names if they have any.
+    /// The keys of its tables, and the placeholder for the tables' names if they have any.
     pub(super) below: Option<(&'static str, Vec<Key>)>,
 }
 
-/// A key as it is declared.
+/// A declared key.
 #[derive(Clone, Debug)]
 pub(super) struct Key {
     pub(super) name: &'static str,
     pub(super) doc: String,
     pub(super) shape: Shape,
-    /// What holds without it.
+    /// Its default.
     pub(super) default: String,
     /// Which tables have it, in words and as a JSON Schema, if not all do.
     pub(super) part: Option<(&'static str, Value)>,
@@ -35,11 +35,11 @@ pub(super) struct Part {
     pub(super) of: &'static str,
     /// Which tables, as a JSON Schema.
     pub(super) when: Value,
-    /// Why the table that is being read has none of them, if so; empty where something else is wrong, which was reported.
+    /// Why the table being read has none of them, if so; empty where another error was reported already.
     pub(super) not_meant: Option<String>,
 }
 
-/// What is said of a key without which there is nothing.
+/// The default of a key that must be given.
 pub(super) const REQUIRED: &str = "required";
 
 impl Key {
@@ -113,13 +113,13 @@ pub(super) fn object(keys: &[Key]) -> Value {
     schema
 }
 
-/// Markdown with the texts of its links in their place: where an editor shows it, they lead nowhere.
+/// Markdown with its links replaced by their labels: where an editor shows it, they lead nowhere.
 fn without_links(markdown: &str) -> String {
     let (mut text, mut rest) = (String::new(), markdown);
     while let Some((before, (_, after))) =
         rest.split_once("](").and_then(|(b, after)| Some((b, after.split_once(')')?)))
     {
-        // A label may have brackets of its own.
+        // A label may contain brackets.
         let mut open = 1;
         let begin = before.rfind(|c| {
             open += i32::from(c == ']') - i32::from(c == '[');
@@ -132,7 +132,7 @@ fn without_links(markdown: &str) -> String {
     text + rest
 }
 
-/// The JSON Schema of the configuration file, in the draft that editors of TOML read.
+/// The JSON Schema of the configuration file, in the draft that TOML editors support.
 #[must_use]
 pub fn config_schema() -> Value {
     let mut schema = object(&Section::describe(super::read));

@@ -1,4 +1,4 @@
-//! The declared tools as the runtime takes them.
+//! The runtime's form of the declared tools, guardrails and MCP servers.
 
 use std::{collections::BTreeMap, path::Path, sync::Arc};
 
@@ -24,7 +24,7 @@ use super::{
 /// All tools of a configuration by name.
 ///
 /// # Errors
-/// A condition, schema or command that cannot be used; not after [`Config::load`], which has checked them.
+/// A condition, schema or command that cannot be used; never after [`Config::load`], which has checked them.
 pub fn tool_entries(config: &Config) -> Result<BTreeMap<String, ToolEntry>, String> {
     let mut entries: BTreeMap<String, ToolEntry> =
         builtin::NAMES.into_iter().filter_map(|name| Some((name.to_owned(), builtin::named(name)?))).collect();
@@ -66,7 +66,7 @@ pub fn tool_entries(config: &Config) -> Result<BTreeMap<String, ToolEntry>, Stri
     Ok(entries)
 }
 
-/// The tool of the browser under both its names, unless a declared tool has one.
+/// The browser's tool under both its names, unless a declared tool has one of them.
 #[cfg(feature = "computer")]
 fn computers(
     computer: &ConfigComputer,
@@ -88,10 +88,10 @@ fn computers(
     for name in &free {
         let mut entry = sessions.entry(name);
         if free.len() < super::computer::NAMES.len() {
-            // The other name is another tool's, and what is said of that is not said of this one.
+            // The other name is another tool's, so its settings do not apply to this one.
             entry.aliases = &[];
         }
-        // Whichever name it has: it is one tool.
+        // Settings under either name apply: it is one tool.
         if let Some(changes) = changes {
             entry = changed(entry, changes).map_err(|error| format!("tool {name:?}: {error}"))?;
             if let Some(ConfigRequire::When(expression)) = changes.approval.as_ref().map(|asks| &asks.require) {
@@ -104,7 +104,7 @@ fn computers(
     Ok(())
 }
 
-/// What the configuration has refused already.
+/// Never reached: the configuration refuses `[computer]` in such a build.
 #[cfg(not(feature = "computer"))]
 fn computers(_: &ConfigComputer, _: Option<&ConfigTool>, _: &mut BTreeMap<String, ToolEntry>) -> Result<(), String> {
     Err("this build does not have the feature \"computer\"".to_owned())
@@ -113,7 +113,7 @@ fn computers(_: &ConfigComputer, _: Option<&ConfigTool>, _: &mut BTreeMap<String
 /// The guardrails of a configuration by name.
 ///
 /// # Errors
-/// A command that cannot be used; not after [`Config::load`], which has checked them.
+/// A command that cannot be used; never after [`Config::load`], which has checked them.
 pub fn guardrails(config: &Config) -> Result<BTreeMap<String, CommandGuardrail>, String> {
     let guardrail = |declared: &ConfigGuardrail| {
         let command = CommandTool::new(&declared.command)?
@@ -125,15 +125,15 @@ pub fn guardrails(config: &Config) -> Result<BTreeMap<String, CommandGuardrail>,
     config.guardrails.iter().map(guardrail).collect()
 }
 
-/// The MCP servers of a configuration by name. None is reached yet.
+/// The MCP servers of a configuration by name, not yet connected.
 ///
 /// # Errors
-/// A server that cannot be used; not after [`Config::load`], which has checked them.
+/// A server that cannot be used; never after [`Config::load`], which has checked them.
 pub fn mcp_servers(config: &Config) -> Result<BTreeMap<String, Arc<Mcp>>, String> {
     config.mcp.iter().map(|server| Ok((server.name.clone(), server.build()?))).collect()
 }
 
-/// Where an agent's tools come from that are MCP servers': those it has by name, then those of whole servers.
+/// An agent's tool sources that are MCP servers: those of tools it names, then whole servers.
 ///
 /// # Errors
 /// As [`mcp_servers`].
@@ -157,7 +157,7 @@ pub fn sources(
     Ok(sources)
 }
 
-/// A tool of a server's as it is declared here.
+/// An MCP server's tool with the settings declared here.
 fn of_server(said: &ConfigTool, tool: McpTool) -> Result<McpTool, String> {
     let mut tool = tool.named(said.name.as_str());
     if let Some(text) = &said.description {
@@ -178,7 +178,7 @@ fn of_server(said: &ConfigTool, tool: McpTool) -> Result<McpTool, String> {
     Ok(tool.stream(said.stream.unwrap_or_default()))
 }
 
-/// The folders that are open: tools on the same folder share it, so that their changes follow each other.
+/// Open folders. Tools on the same folder share one, so that their changes are ordered.
 #[derive(Default)]
 struct Folders<'c>(BTreeMap<&'c Path, Workspace>);
 
@@ -210,10 +210,10 @@ fn on_folder(tool: &ConfigTool, builtin: &str, workspace: &Workspace, env: &[Str
     Ok(entry)
 }
 
-/// An MCP server that a model's provider calls, with the token it is shown.
+/// An MCP server that a model's provider calls, with the token sent to it.
 ///
 /// # Errors
-/// Something in it cannot be used; not after [`Config::load`], which has checked it.
+/// Something in it cannot be used; never after [`Config::load`], which has checked it.
 pub fn hosted_mcp(declared: &ConfigHostedMcp, authorization: Option<ApiKey>) -> Result<HostedMcp, String> {
     let ConfigHostedMcp { label, server_url, description, allowed_tools, require_approval, .. } = declared;
     let in_server = |error: String| format!("hosted MCP server {label:?}: {error}");
@@ -232,7 +232,7 @@ pub fn hosted_mcp(declared: &ConfigHostedMcp, authorization: Option<ApiKey>) -> 
     Ok(server.decided_by(|entry| entry.needs_approval(approval)))
 }
 
-/// A command or a request.
+/// A command or HTTP tool.
 fn ran(tool: &ConfigTool) -> Result<ToolEntry, String> {
     ArgsSchema::compile(&tool.parameters)?;
     let time_limit = tool.time_limit.unwrap_or(TIME_LIMIT_SECONDS);
@@ -256,13 +256,13 @@ fn ran(tool: &ConfigTool) -> Result<ToolEntry, String> {
     })
 }
 
-/// A tool as its table says; what that does not say stays.
+/// A tool with the settings of its table; the others stay.
 fn changed(mut tool: ToolEntry, said: &ConfigTool) -> Result<ToolEntry, String> {
     if let Some(text) = &said.description {
         tool.spec.description = text.as_str().into();
     }
     match &said.approval {
-        // A question is asked anyway; only its time can be another.
+        // A question always asks; only its timeout can be changed.
         Some(asks) if said.name == question::TOOL => tool.approval.ask.timeout = asks.ask.timeout,
         Some(asks) => tool.approval = approval(asks)?,
         None => {}

@@ -1,8 +1,8 @@
-//! What is wrong with a configuration, and where.
+//! Configuration errors with their positions.
 
 use std::fmt;
 
-/// One thing that is wrong with a configuration, or only doubtful (a warning).
+/// A configuration error, or a warning.
 ///
 /// Displayed as one line: `countersign.toml:12: unknown key "instuctions" in [agents.trader]; did you mean
 /// "instructions"?`
@@ -12,11 +12,11 @@ pub struct ConfigError {
     pub file: String,
     /// The line, from 1.
     pub line: usize,
-    /// The column in characters, from 1, where one is known.
+    /// The column in characters, from 1, where known.
     pub column: Option<usize>,
-    /// What is wrong and, if it is not obvious, what would be right.
+    /// What is wrong and, if not obvious, what would be right.
     pub message: String,
-    /// The nearest right name.
+    /// The closest valid name.
     pub suggestion: Option<String>,
 }
 
@@ -32,11 +32,11 @@ impl fmt::Display for ConfigError {
 
 impl std::error::Error for ConfigError {}
 
-/// The known name that is most like `name`, if one is near enough to be meant.
+/// The known name most like `name`, if one is close enough to be meant.
 #[must_use]
 pub fn nearest<'k>(name: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
     let near = known.into_iter().map(|k| (strsim::damerau_levenshtein(k, name), k)).min()?;
     let chars = name.chars().count();
-    // Half of a short name is another name.
+    // If half of a short name differs, another name is meant.
     (near.0 <= (chars / 3).clamp(1, 4) && near.0 < chars).then_some(near.1)
 }

@@ -1,4 +1,4 @@
-//! Who is known to hold a role, so that what nobody can ever decide is said when the file is read.
+//! Who is known to hold a role, so that requests nobody could ever decide are warned of when the file is read.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,11 +9,11 @@ use countersign_core::{
 
 use super::{ConfigToken, reader::Section};
 
-/// The people of `[[auth.tokens]]` by role, those of one tenant apart from those of another. What JWTs bring is not known.
+/// The people of `[[auth.tokens]]` by role, tenants apart. Holders by JWT are not known.
 #[derive(Debug, Default)]
 pub(super) struct Holders {
     by_role: BTreeMap<String, BTreeMap<Option<String>, BTreeSet<String>>>,
-    /// Nobody else can come.
+    /// There can be no other holders.
     complete: bool,
 }
 
@@ -30,7 +30,7 @@ impl Holders {
         holders
     }
 
-    /// Warns of what the people that there are cannot satisfy. That nobody at all has a role is said elsewhere.
+    /// Warns of what these people cannot satisfy. A role without any holder is reported elsewhere.
     pub(super) fn check(&self, section: &Section<'_>, ask: &Ask) {
         if !self.complete {
             return;

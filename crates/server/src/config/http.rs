@@ -1,4 +1,4 @@
-//! `http` of a tool: the template of a request (spec M2).
+//! `http` of a tool: the request template (spec M2).
 
 use countersign::{
     model::ApiKey,
@@ -15,19 +15,19 @@ use super::{
     table::{any, members, one_of, text},
 };
 
-/// A parameter of the query, or a header.
+/// A query parameter or a header.
 struct Member {
     name: String,
     text: String,
     at: usize,
 }
 
-/// Reads the request. Arguments that the tool's schema does not have are warned of.
+/// Reads the request. Arguments missing from the tool's schema are warned of.
 pub(super) fn read(section: &Section<'_>, parameters: &Value) -> Option<HttpRequest> {
     let method = section.field("method", "The method of the request.", one_of("method", METHODS).required());
     let doc = "An `http` or `https` address. Scheme, host and port have no places; path and query may.";
     let url = section.field("url", doc, text().called("URL").required());
-    // What is missing was said; what else is wrong is said as well.
+    // Missing keys are reported by now; the rest is checked regardless.
     let mut request =
         HttpRequest::new(method.unwrap_or("POST"), url.as_deref().unwrap_or("http://localhost/").to_owned());
     let doc = "Parameters. They come after those of `url`.";
@@ -59,7 +59,7 @@ fn query(entry: &Entry<'_>) -> Option<Vec<(Member, Value)>> {
         let value = match member.value.get_ref() {
             DeValue::String(text) => text.to_string().into(),
             DeValue::Boolean(yes) => Value::from(*yes),
-            // As it is written, with its digits.
+            // As written, with all its digits.
             DeValue::Integer(number) if number.radix() == 10 => number.as_str().into(),
             DeValue::Float(number) => number.as_str().into(),
             _ => {
@@ -89,14 +89,14 @@ fn headers(entry: &Entry<'_>) -> Option<Vec<Member>> {
     Some(entry.members().into_iter().filter_map(one).collect())
 }
 
-/// Where the members of the request stand in the file.
+/// Positions of the request's members in the file.
 struct Places {
     query: Vec<Member>,
     headers: Vec<Member>,
 }
 
 impl Places {
-    /// Where the member of this part stands that is meant, if one is.
+    /// The position of the member of this part that is meant.
     fn of(&self, key: &str, is_meant: impl Fn(&Member) -> bool) -> Option<usize> {
         let inside = match key {
             "query" => &self.query,
@@ -106,7 +106,7 @@ impl Places {
         inside.iter().find(|member| is_meant(member)).map(|member| member.at)
     }
 
-    /// Where a text of this part stands that has this place in it.
+    /// The position of a text of this part that contains this placeholder.
     fn with(&self, key: &str, place: &Place) -> Option<usize> {
         self.of(key, |member| {
             Template::parse_with_env(&member.text).is_ok_and(|template| template.places().any(|found| found == place))
@@ -114,7 +114,7 @@ impl Places {
     }
 }
 
-/// Looks at the whole: its variables, its arguments, and whether it can be sent.
+/// Checks the request as a whole: its variables, its arguments, and whether it can be sent.
 fn check(section: &Section<'_>, places: &Places, mut request: HttpRequest, parameters: &Value) -> Option<HttpRequest> {
     let mut all_set = true;
     for (key, name) in request.variables() {
@@ -129,7 +129,7 @@ fn check(section: &Section<'_>, places: &Places, mut request: HttpRequest, param
         section.entry(key, at).into_iter().for_each(|entry| warn_of(&entry, &path, parameters));
     }
     match request.check() {
-        // That one is not set was said.
+        // An unset variable was reported already.
         Err(error) if all_set => {
             let at = places.of(error.key, |member| error.member.as_ref() == Some(&member.name));
             section.bad_at(error.key, at, error.message.replace('`', "\""));
@@ -139,7 +139,7 @@ fn check(section: &Section<'_>, places: &Places, mut request: HttpRequest, param
     }
 }
 
-/// Warns of an argument that no call can have, as far as the schema says it.
+/// Warns of an argument that no call can have, as far as the schema tells.
 fn warn_of(entry: &Entry<'_>, path: &[String], parameters: &Value) {
     let known = parameters.get("properties").and_then(Value::as_object).filter(|known| !known.is_empty());
     let (Some(known), Some(name)) = (known, path.first()) else { return };

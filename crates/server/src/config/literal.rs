@@ -1,16 +1,16 @@
-//! Secrets that are written into the file itself, and those that it gets from the environment.
+//! Secrets written into the file itself, and those taken from the environment.
 
 use reqwest::Url;
 
 use super::reader::Entry;
 
-/// What names of headers, variables and parameters have in them whose values are secrets.
+/// Parts of the names of headers, variables and parameters that hold secrets.
 const SECRET: [&str; 9] =
     ["authoriz", "token", "secret", "password", "passwd", "apikey", "cookie", "credential", "signature"];
-/// Shortest segment of a path that may be a key, in bytes.
+/// Shortest path segment that may be a key, in bytes.
 const SEGMENT_BYTES: usize = 16;
 
-/// Whether what has this name is a secret, as far as a name tells.
+/// Whether this name suggests a secret.
 pub(super) fn is_secret(name: &str) -> bool {
     let plain: String = name.to_ascii_lowercase().chars().filter(char::is_ascii_alphanumeric).collect();
     SECRET.iter().any(|word| plain.contains(word))
@@ -31,12 +31,12 @@ pub(super) fn variable_value(entry: &Entry<'_>, name: &str) -> Option<String> {
     value
 }
 
-/// Whether an environment variable can have this name.
+/// Whether this is a valid name of an environment variable.
 pub(super) fn is_variable(name: &str) -> bool {
     !name.is_empty() && !name.contains(['=', '\0'])
 }
 
-/// Warns of a header or a variable whose value is in the file.
+/// Warns of a header or a variable whose secret is in the file.
 pub(super) fn warn_of_value(entry: &Entry<'_>, name: &str) {
     if is_secret(name) {
         entry.warn(format!(
@@ -45,7 +45,7 @@ pub(super) fn warn_of_value(entry: &Entry<'_>, name: &str) {
     }
 }
 
-/// Warns of an address that has a key in it. The address itself is not repeated.
+/// Warns of an address that contains a key. The address itself is not repeated.
 pub(super) fn warn_of_address(entry: &Entry<'_>, text: &str) {
     let Ok(url) = Url::parse(text.trim()) else { return };
     let in_query = url.query_pairs().find(|(name, value)| is_secret(name) && !value.is_empty());

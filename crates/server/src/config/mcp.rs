@@ -20,39 +20,40 @@ use super::{
 };
 
 table! {
-    /// An MCP server as it is declared (spec C).
+    /// A declared MCP server (spec C).
     #[derive(Clone, Debug, PartialEq)]
     pub struct ConfigMcp(section) {
         /// Its name.
         name: String = own_name("MCP server", limits::NAME_BYTES);
         /// How it is reached.
         reach: ConfigReach = flat(reach);
-        /// Which calls of its tools need a person: `"always"`; `"never"`; lists of tools,
-        /// `{ always = ["delete_file"], never = ["read_file"] }`; or one of the two words for each tool,
-        /// `{ delete_file = "always", read_file = "never" }`. Tools that are not named need a person.
+        /// Which calls of its tools need approval: `"always"`; `"never"`; lists of tools, `{ always =
+        /// ["delete_file"], never = ["read_file"] }`; or one of the two words for each tool, `{ delete_file =
+        /// "always", read_file = "never" }`. Tools that are not named need approval.
         require_approval: Value = require_approval().or("always".into());
-        /// The only tools that are used.
+        /// The only tools to use.
         tools: Option<Vec<String>> = list(text()).optional("all");
-        /// Tools that are not used.
+        /// Tools not to use.
         without: Vec<String> = list(text()).or(Vec::new());
-        /// Tools of which you know that a second attempt of the same call does nothing more than the first.
+        /// Tools for which you know that repeating the same call has no further effect.
         idempotent: Vec<String> = list(text()).or(Vec::new());
-        /// What the names of its tools begin with for models and in rules of the policy; needed where two servers of an agent have
-        /// a tool of one name.
+        /// Prefix of its tool names, as models and policy rules see them; needed where two servers of an agent have a
+        /// tool of the same name.
         prefix: Option<String> = text().optional("none");
-        /// Time that a call may take; the time in which people answer does not count.
+        /// Time limit of a call, not counting the time in which people answer.
         timeout: u32 = whole(1..=SECONDS_MAX, "seconds").or(CALL_SECONDS);
-        /// Time that it may take to be reached.
+        /// Time limit for connecting to it.
         connect_timeout: u32 = whole(1..=SECONDS_MAX, "seconds").or(CONNECT_SECONDS);
-        /// Time in which people answer what it asks in the middle of a call; then the answer is `cancel`. `0` waits for ever.
+        /// Time in which people answer what it asks in the middle of a call; after it the answer is `cancel`. `0`
+        /// waits forever.
         answer_timeout: u32 =
             whole(0..=limits::APPROVAL_TIMEOUT_SECONDS_MAX, "seconds").or(limits::APPROVAL_TIMEOUT_SECONDS);
-        /// The revision of the protocol that it is spoken to in. Without it the newest is tried and then the one before, which
-        /// some older servers do not survive.
+        /// The protocol revision to speak. By default the newest is tried and then the one before, which some older
+        /// servers do not survive.
         revision: Option<String> = one_of("revision", REVISIONS).map(str::to_owned).optional("found out");
     }
     then |section: &Section<'_>, server: ConfigMcp| {
-        // What is wrong with `require_approval` was said.
+        // An invalid `require_approval` was reported already.
         let whole = ConfigMcp { require_approval: Value::from("always"), ..server.clone() };
         if let Err(error) = whole.build() {
             section.document.error(section.at, format!("[mcp.{}]: {error}", server.name));
@@ -64,18 +65,18 @@ table! {
 /// How an MCP server is reached.
 #[derive(Clone, PartialEq)]
 pub enum ConfigReach {
-    /// A program that is spoken to on its standard input and output.
+    /// A program that speaks the protocol on its standard input and output.
     Command {
         /// The program and its arguments. A program with a `/` is absolute.
         command: Vec<String>,
         /// Its working directory, absolute.
         cwd: PathBuf,
-        /// Variables of the server's environment that it also gets.
+        /// Environment variables of the server to pass on.
         pass_env: Vec<String>,
         /// Variables with their values.
         env: BTreeMap<String, ApiKey>,
     },
-    /// An address that is spoken to over streamable HTTP.
+    /// An address that speaks streamable HTTP.
     Url {
         /// The address, a secret as a whole.
         url: String,
@@ -87,7 +88,7 @@ pub enum ConfigReach {
 }
 
 impl ConfigReach {
-    /// The host of an address, which is all of it that may be shown.
+    /// The host of an address, the only part that may be shown.
     #[must_use]
     pub fn host(&self) -> Option<String> {
         match self {
@@ -185,8 +186,8 @@ fn require_approval<'k>() -> Kind<'k, Value> {
     kind.try_map(|said| RequireApproval::from_json(&said).map(|_| said).map_err(|error| error.to_string()))
 }
 
-/// An error for each name that an agent would have from two places, as far as the file names the tools of its servers. What
-/// else they have is known when they are reached.
+/// An error for each tool name that an agent would get from two sources, as far as the file names the servers' tools.
+/// Others are known only once the servers are connected.
 pub(super) fn one_name_twice(root: &Section<'_>, agent: &ConfigAgent, servers: &[ConfigMcp], tools: &[ConfigTool]) {
     let own = agent.tools.iter().map(|name| {
         let place = match tools.iter().find(|tool| tool.name == *name).map(|tool| &tool.runs) {
@@ -213,10 +214,10 @@ pub(super) fn one_name_twice(root: &Section<'_>, agent: &ConfigAgent, servers: &
 }
 
 impl ConfigMcp {
-    /// The server, not yet reached.
+    /// The server, not yet connected.
     ///
     /// # Errors
-    /// What cannot be used; not after the configuration was loaded, which has checked it.
+    /// What cannot be used; never after the configuration was loaded, which has checked it.
     pub fn build(&self) -> Result<Arc<Mcp>, String> {
         let mut server = match &self.reach {
             ConfigReach::Command { command, cwd, pass_env, env } => {

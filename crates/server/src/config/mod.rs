@@ -1,7 +1,7 @@
 //! The configuration file, `countersign.toml`, read and checked as a whole (spec C).
 //!
-//! Everything that is wrong is reported at once, each with its line and the nearest right name. What the
-//! file can express but this version cannot do is an error too, never silently left out.
+//! All errors are reported at once, each with its line and the closest valid name. What the file can express but this
+//! version cannot do is an error too, never silently ignored.
 
 #[macro_use]
 mod table;
@@ -63,11 +63,11 @@ use crate::auth::{Auth, JwtOptions, Token};
 
 /// Largest configuration file, in bytes.
 pub const FILE_BYTES: usize = 1024 * 1024;
-/// Most errors that are reported at once.
+/// Most errors reported at once.
 pub const ERRORS: usize = 100;
 
-/// A checked configuration: all names in it are known, all files were there, all conditions and schemas
-/// compile. Lists are in the order of the file.
+/// A checked configuration: all its names are known, all files exist, all conditions and schemas compile. Lists are
+/// in the order of the file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
     /// The language of new sessions.
@@ -76,36 +76,36 @@ pub struct Config {
     pub server: ConfigServer,
     /// Where sessions are kept.
     pub store: ConfigStore,
-    /// What the store is encrypted with: the first key writes, all are read. None: it is not.
+    /// The store's encryption keys: the first one encrypts, all decrypt. None: it is not encrypted.
     pub store_keys: Vec<ConfigKey>,
     /// The models.
     pub models: Vec<ConfigModel>,
     /// The agents, at least one; the first is the one a message without `agent` talks to.
     pub agents: Vec<ConfigAgent>,
-    /// The declared tools, and what is changed of built-in ones.
+    /// The declared tools, and changes to built-in ones.
     pub tools: Vec<ConfigTool>,
     /// The MCP servers.
     pub mcp: Vec<ConfigMcp>,
-    /// The programs that look at what goes in and out.
+    /// The programs that check inputs and outputs.
     pub guardrails: Vec<ConfigGuardrail>,
     /// The folder of built-in tools that do not name their own, absolute.
     pub workspace: Option<PathBuf>,
     /// The browser that agents use.
     pub computer: Option<ConfigComputer>,
-    /// When a person is needed, beside what the tools say: the first rule that matches counts.
+    /// When approval is required, beyond the tools' own settings: the first matching rule counts.
     pub rules: Vec<ConfigRule>,
-    /// Who may connect; without any, nor rules for JWTs, anybody on this machine.
+    /// Who may connect; without any tokens or rules for JWTs, anyone on this machine.
     pub tokens: Vec<ConfigToken>,
-    /// Which JWTs are taken.
+    /// Which JWTs are accepted.
     pub jwt: Option<JwtOptions>,
-    /// Where spans go to.
+    /// Where spans are sent.
     pub tracing: ConfigTracing,
-    /// What may be a mistake.
+    /// Likely mistakes.
     pub warnings: Vec<ConfigError>,
 }
 
 impl Config {
-    /// Whether nobody has to say who they are.
+    /// Whether requests need no authentication.
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.tokens.is_empty() && self.jwt.is_none()
@@ -123,13 +123,13 @@ impl Config {
         self.tokens.iter().map(ConfigToken::token).collect()
     }
 
-    /// What the file says of a tool.
+    /// What the file declares of a tool.
     #[must_use]
     pub fn tool(&self, name: &str) -> Option<&ConfigTool> {
         self.tools.iter().find(|tool| tool.name == name)
     }
 
-    /// Whether a tool is an MCP server's: what it is like is known when that is reached.
+    /// Whether a tool is an MCP server's, so that its properties are known once that is connected.
     #[must_use]
     pub fn is_of_server(&self, name: &str) -> bool {
         self.tool(name).is_some_and(|tool| matches!(tool.runs, ConfigRuns::Mcp { .. }))
@@ -138,17 +138,17 @@ impl Config {
     /// Reads a file, and the files and environment variables it names.
     ///
     /// # Errors
-    /// Everything that is wrong with it, in the order of the file; at most [`ERRORS`].
+    /// All errors, in the order of the file; at most [`ERRORS`].
     pub fn load(path: &Path) -> Result<Config, Vec<ConfigError>> {
         let Source { text, file, directory } = Source::read(path)?;
         Config::parse(&text, &file, &directory, &|name| std::env::var(name).ok())
     }
 
-    /// The same with the policy of another file: one that has `[policy]` and nothing else, or a whole configuration,
-    /// of which the policy and the tools are taken (spec P3).
+    /// The same with the policy of another file: either one with only `[policy]`, or a whole configuration, of which
+    /// the policy and the tools are used (spec P3).
     ///
     /// # Errors
-    /// Everything that is wrong with the file; see [`Config::load`].
+    /// All errors in the file; see [`Config::load`].
     pub fn with_policy(self, path: &Path) -> Result<Config, Vec<ConfigError>> {
         let Source { text, file, directory } = Source::read(path)?;
         let whole =
@@ -193,15 +193,15 @@ impl Config {
         names
     }
 
-    /// The policy of the rules, compiled.
+    /// The compiled policy.
     ///
     /// # Errors
-    /// A condition that cannot be used; not after [`Config::load`], which has checked them.
+    /// A condition that cannot be used; never after [`Config::load`], which has checked them.
     pub fn policy(&self) -> Result<countersign::policy::Policy, String> {
         policy::policy(&self.rules)
     }
 
-    /// Reads a text as if it stood in `file` in `directory` (absolute), with the environment of `env`.
+    /// Parses `text` as if it were `file` in `directory` (absolute), with the environment `env`.
     ///
     /// # Errors
     /// See [`Config::load`].
@@ -214,12 +214,12 @@ impl Config {
         let document = Document::new(text, file, directory, env);
         let config = parse(&document);
         let warnings = document.finish()?;
-        // Without errors there is a configuration.
+        // Without errors there is always a configuration.
         config.map(|config| Config { warnings, ..config }).ok_or_else(Vec::new)
     }
 }
 
-/// A file that was read: its text, its name for messages, its folder.
+/// A source file: its text, its name for messages, its folder.
 struct Source {
     text: String,
     file: String,
@@ -249,7 +249,7 @@ fn not_toml(document: &Document<'_>, error: &toml::de::Error) {
     document.error(at, format!("not valid TOML: {}", error.message().replace('\n', " ")));
 }
 
-/// Warns of roles that nobody can have; which roles JWTs bring is not known.
+/// Warns of roles that nobody can hold; the roles that JWTs bring are not known.
 fn warn_of_roles(document: &Document<'_>, tokens: &[ConfigToken], jwts: bool) {
     if jwts || tokens.is_empty() {
         return;
@@ -264,7 +264,7 @@ fn warn_of_roles(document: &Document<'_>, tokens: &[ConfigToken], jwts: bool) {
 }
 
 impl Names {
-    /// What the file declares, before any of it is read.
+    /// Collects the declared names, before anything is read.
     fn declared(root: &Section<'_>) -> Names {
         let of = |key| root.below(key).into_iter().map(|section| section.label).collect::<Vec<String>>();
         let is_own =
@@ -318,7 +318,7 @@ fn parse(document: &Document<'_>) -> Option<Config> {
     config
 }
 
-/// Reads a whole file; the order is that of the reference, but for who there is and where, which others look at.
+/// Reads a whole file in the order of the reference, except for sections that others depend on.
 fn read(root: &Section<'_>) -> Option<Config> {
     let document = root.document;
     let locale = "The language of the server's own texts in new sessions.";

@@ -27,20 +27,20 @@ const SCRIPT_BYTES: u64 = 16 * 1024 * 1024;
 const TOKENS_MAX: u32 = 10_000_000;
 
 table! {
-    /// A model as it is declared (spec M1).
+    /// A declared model (spec M1).
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct ConfigModel(section) {
         /// Its name.
         name: String = flat(|section| Some(section.label.clone()));
-        /// Where its answers come from.
+        /// The source of its answers.
         provider: ConfigProvider = flat(read_provider);
         /// [MCP servers that the provider calls](#modelsnamehosted_mcplabel).
         hosted_mcp: Vec<ConfigHostedMcp> =
             named("LABEL", ConfigHostedMcp::read).or_as("none", Vec::new).of(only(section, &OPENAI));
-        /// Which images the model takes: `"none"`; `"inline"`, those whose bytes are in the message; `"all"`, those at an address
-        /// too (not with `gemini` and `ollama`). [A message with another one](protocol.md#images) is refused before anything is
-        /// stored. With `"all"` the server at `base_url` may be told by whoever writes a message to get something from an address:
-        /// if it stands in your own network, it reaches what stands there.
+        /// Which images the model accepts: `"none"`; `"inline"`, those whose bytes are in the message; `"all"`, also
+        /// those at an address (not with `gemini` and `ollama`). [A message with any other](protocol.md#images) is
+        /// refused before anything is stored. With `"all"`, whoever writes a message can make the server at
+        /// `base_url` fetch an address: inside your own network it reaches your internal services.
         images: TakesImages = images().or_as(
             "`\"all\"` for `scripted`, and for `openai` and `anthropic` at their own addresses; `\"inline\"` for these at another \
              one, and for `gemini`; `\"none\"` for the others, behind which there may be any model",
@@ -49,7 +49,7 @@ table! {
     }
 }
 
-/// Where a model's answers come from.
+/// The source of a model's answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ConfigProvider {
     /// From a script (spec M4).
@@ -59,7 +59,7 @@ pub enum ConfigProvider {
         /// Its text when the configuration was loaded.
         script: String,
     },
-    /// From a server with OpenAI's chat completions.
+    /// From a server with OpenAI's chat completions API.
     OpenAiChat {
         /// The model's name, the address to which `/chat/completions` is added, and the key.
         at: ConfigEndpoint,
@@ -68,30 +68,30 @@ pub enum ConfigProvider {
     OpenAi {
         /// The model's name, the address to which `/responses` is added, and the key.
         at: ConfigEndpoint,
-        /// How much it is to reason, in the provider's words.
+        /// The reasoning effort, in the provider's words.
         reasoning_effort: Option<String>,
-        /// Whether summaries of its reasoning are asked for.
+        /// Whether summaries of its reasoning are requested.
         reasoning_summary: bool,
-        /// Whether its reasoning is asked for in encrypted form; `None`: by the model's name.
+        /// Whether its reasoning is requested in encrypted form; `None`: by the model's name.
         encrypted_reasoning: Option<bool>,
     },
     /// From a server with Anthropic's Messages API.
     Anthropic {
         /// The model's name, the address to which `/messages` is added, and the key.
         at: ConfigEndpoint,
-        /// How much it is to think.
+        /// How much thinking is requested.
         thinking: Option<Thinking>,
     },
-    /// From one of the providers with OpenAI's chat completions that are known by name.
+    /// From a provider with OpenAI's chat completions API that is known by name.
     Compatible {
-        /// Which, one of [`COMPATIBLE_PROVIDERS`].
+        /// Its name, one of [`COMPATIBLE_PROVIDERS`].
         provider: String,
         /// The model's name, the address to which `/chat/completions` is added, and the key.
         at: ConfigEndpoint,
     },
-    /// From one of the providers that are reached through the genai crate.
+    /// From a provider that is reached through the genai crate.
     Genai {
-        /// Which, one of [`GENAI_PROVIDERS`].
+        /// Its name, one of [`GENAI_PROVIDERS`].
         provider: String,
         /// The model's name, the address, and the key.
         at: ConfigEndpoint,
@@ -99,7 +99,7 @@ pub enum ConfigProvider {
 }
 
 impl ConfigProvider {
-    /// Its name in the file.
+    /// The provider's name in the file.
     #[must_use]
     pub fn name(&self) -> &str {
         match self {
@@ -111,7 +111,7 @@ impl ConfigProvider {
         }
     }
 
-    /// Which model, and where; a script is nowhere.
+    /// Which model, and where; `None` for a script.
     #[must_use]
     pub fn endpoint(&self) -> Option<&ConfigEndpoint> {
         match self {
@@ -135,16 +135,17 @@ table! {
     pub struct ConfigEndpoint(section) {
         /// The model's name at the provider.
         model: String = text().schema(json!({ "minLength": 1 })).try_map(not_empty).required().of(only(section, &REMOTE));
-        /// The provider's address; `/chat/completions` (`openai-chat` and the names), `/responses` (`openai`), `/messages`
-        /// (`anthropic`) is added, so it looks like `https://api.openai.com/v1`. No model is reached anywhere else.
+        /// The provider's address; `/chat/completions` (`openai-chat` and the names), `/responses` (`openai`),
+        /// `/messages` (`anthropic`) is appended, so it looks like `https://api.openai.com/v1`. The model is never
+        /// reached anywhere else.
         base_url: String = base_url(section.peek("provider").and_then(default_base_url)).of(only(section, &REMOTE));
-        /// The variable that has the key; it must be set.
+        /// The variable that holds the key; it must be set.
         api_key_env: Option<String> = variable().map(|(name, _)| name).optional("no key is sent").of(only(section, &REMOTE));
-        /// Headers that are added to every request: `{ X-Title = "Desk", X-Token = { env = "VARIABLE" } }`. Secrets belong in the
-        /// environment. Those that a request has anyway (`Content-Type`, `Host` …) cannot be set.
+        /// Headers added to every request: `{ X-Title = "Desk", X-Token = { env = "VARIABLE" } }`. Secrets belong in
+        /// the environment. Those that every request has (`Content-Type`, `Host` …) cannot be set.
         headers: BTreeMap<String, ApiKey> = texts(is_header).or_as("none", BTreeMap::new).of(only(section, &REMOTE));
-        /// Most tokens of an answer, reasoning included; sent under the name that the provider has for it (with chat completions
-        /// `max_tokens`, but `max_completion_tokens` to OpenAI itself and Azure).
+        /// Most tokens of an answer, including reasoning; sent under the provider's name for it (with chat
+        /// completions `max_tokens`, but `max_completion_tokens` to OpenAI itself and Azure).
         max_tokens: Option<u32> = whole(1..=TOKENS_MAX, "tokens")
             .optional("the provider's; for `anthropic` 8192, and those of `thinking`")
             .of(only(section, &REMOTE));
@@ -272,10 +273,10 @@ fn scripted(entry: &Entry<'_>, file: &str) -> Option<(PathBuf, String)> {
     }
 }
 
-/// Whether a text is a script for the provider `scripted` (spec M4).
+/// Checks a script for the provider `scripted` (spec M4).
 ///
 /// # Errors
-/// In words, with the line and column.
+/// A message with the line and column.
 pub fn check_script(script: &str) -> Result<(), String> {
     Scripted::from_json(script).map(drop).map_err(|error| error.to_string())
 }
@@ -284,10 +285,10 @@ fn not_empty(text: String) -> Result<String, String> {
     if text.is_empty() { Err("must not be empty".to_owned()) } else { Ok(text) }
 }
 
-/// What an address of a provider's must be.
+/// The requirements on a provider's address.
 const BASE_URL: &str = "must be a URL with http or https, without a password, query or fragment";
 
-/// An address; a provider that is known by name has one of its own.
+/// An address; a provider known by name has a default.
 fn base_url<'k>(own: Option<&'k str>) -> super::table::Field<'k, String> {
     let kind = text().schema(json!({ "pattern": "^[Hh][Tt][Tt][Pp][Ss]?://[^?#@]+$" }));
     let kind = kind.try_map(|url| as_base_url(&url).ok_or_else(|| format!("is {url:?}; it {BASE_URL}"))).called("URL");

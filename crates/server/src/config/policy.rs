@@ -1,4 +1,4 @@
-//! `[policy]`: rules that say when a person is needed, and whom (spec P1).
+//! `[policy]`: rules that say when approval is required, and by whom (spec P1).
 
 use std::cell::Cell;
 
@@ -15,44 +15,45 @@ use super::{
     table::{Kind, boolean, flat, list, short, table, tables, text},
 };
 
-/// Longest name of a rule, and longest text of a refusal, in bytes.
+/// Longest rule name, and longest denial message, in bytes.
 const TEXT_BYTES: usize = 1024;
 /// The declared hints of a tool, as keys, in the order of [`ConfigRule::hints`].
 pub const HINTS: [&str; 4] = ["read_only", "destructive", "open_world", "idempotent"];
 
-/// The keys that say how a person is asked.
+/// The keys that say how approval is requested.
 const HOW: [&str; 8] =
     ["levels", "quorum", "not_self", "allowed_decisions", "timeout", "on_timeout", "reminders", "reassign"];
 
 table! {
-    /// One rule of the policy, as it is written.
+    /// A declared policy rule.
     #[derive(Clone, Debug, PartialEq)]
     pub struct ConfigRule(section) {
-        /// The line of the file it begins at.
+        /// The line it begins at.
         line: usize = flat(|section| Some(section.line()));
-        /// What it is called; reviewers see it as the `reason`, and the log has it.
+        /// Its name; reviewers see it as the `reason`, and it is in the log.
         name: Option<String> = short(TEXT_BYTES).optional("the condition");
-        /// The tools it is for: names in which `*` stands for any characters. A name without `*` must be one that there is.
+        /// The tools it applies to: names in which `*` matches any characters. A name without `*` must exist.
         tools("tool"): Vec<String> = globs("tool", |names| (&names.tools, names.mcp.is_empty())).or_as("all", Vec::new);
-        /// The agents it is for, in the same way.
+        /// The agents it applies to, in the same way.
         agents("agent"): Vec<String> = globs("agent", |names| (&names.agents, true)).or_as("all", Vec::new);
-        /// What the tool must declare.
+        /// Hints that the tool must declare.
         hints: [Option<bool>; 4] = table(hints).or_as("not looked at", || [None; 4]);
-        /// Who asked must hold one of these roles: those of when the turn began. Not `user`, who is everybody that asks.
+        /// The requester must hold one of these roles, as of the beginning of the turn. `user` is not allowed here:
+        /// every requester is one.
         roles("role"): Vec<String> = one_or_more(|| text().and(role)).or_as("anybody", Vec::new);
-        /// What must be true for the rule to match.
+        /// Condition for the rule to match.
         when: Option<String> = condition().optional("none");
-        /// What is to happen.
+        /// What happens to matching calls.
         then: ConfigThen = flat(then);
     }
 }
 
-/// What is to happen to calls that a rule matches.
+/// What happens to calls that match the rule.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ConfigThen {
-    /// A person is asked when `require` says so.
+    /// Approval is required when `require` says so.
     Require(ConfigRequire, Ask),
-    /// It does not run; the model is told this, or that the policy refuses it.
+    /// It does not run; the model gets this message, or a default one.
     Deny(Option<String>),
 }
 
@@ -96,7 +97,7 @@ fn role(entry: &Entry<'_>, role: String) -> Option<String> {
     if let Some(what) = role_error(&role) {
         entry.bad(what);
     } else if Reviewer::is_owner_name(&role) {
-        // Elsewhere it means who asked. Taken for a role it would match almost nobody, and nobody would notice.
+        // Elsewhere `user` means the requester. Taken for a role it would match almost nobody, unnoticed.
         entry.bad(format!("cannot be {role:?}: everybody who asks is the user; leave it out to match all"));
     }
     entry.section.document.roles.borrow_mut().push((role.clone(), entry.at));
@@ -136,20 +137,20 @@ fn deny<'k>() -> Kind<'k, Option<String>> {
     whether.or_a(told).expected("true, or what the model is told")
 }
 
-/// Reports keys that say how a person is asked where none is.
+/// Reports keys that say how approval is requested where it never is.
 fn nobody_is_asked(section: &Section<'_>, beside: &str) {
     for key in HOW.into_iter().filter(|key| section.has(key).is_some()) {
         section.bad(key, format!("cannot stand beside {beside}: nobody is asked"));
     }
 }
 
-/// Patterns for names, of which all may be known. One without `*` must be a name that there is; one with it should match something.
+/// Name patterns. Where all names are known, one without `*` must exist; one with it that matches none is warned of.
 fn globs<'k>(what: &'k str, known: fn(&Names) -> (&Vec<String>, bool)) -> Kind<'k, Vec<String>> {
     let pattern = move |entry: &Entry<'_>, pattern: String| {
         let names = entry.section.document.names.borrow();
         let (known, are_all) = known(&names);
         let glob = Glob::new(pattern.as_str());
-        // What is not known may be a tool of a server's.
+        // An unknown name may be a tool of an MCP server.
         if are_all && !known.iter().any(|name| glob.matches(name)) {
             if glob.is_name() {
                 entry.unknown(what, &pattern, known.iter().map(String::as_str));
@@ -163,7 +164,7 @@ fn globs<'k>(what: &'k str, known: fn(&Names) -> (&Vec<String>, bool)) -> Kind<'
     one_or_more(move || text().and(pattern))
 }
 
-/// One of them or a list.
+/// One item or a list.
 fn one_or_more<'k>(item: impl Fn() -> Kind<'k, String>) -> Kind<'k, Vec<String>> {
     let all = list(item()).schema(json!({ "minItems": 1 })).and(|entry, listed| {
         if entry.items().is_empty() {
@@ -174,10 +175,10 @@ fn one_or_more<'k>(item: impl Fn() -> Kind<'k, String>) -> Kind<'k, Vec<String>>
     item().map(|one| vec![one]).or_a(all).expected("a list of strings")
 }
 
-/// The policy of the rules.
+/// Compiles the rules.
 ///
 /// # Errors
-/// A condition that cannot be used; not after the configuration was loaded, which has checked them.
+/// A condition that cannot be used; never after the configuration was loaded, which has checked them.
 pub(super) fn policy(rules: &[ConfigRule]) -> Result<countersign::policy::Policy, String> {
     use countersign::policy::{HintFilter, Policy, PolicyRule, Then};
     let globs = |patterns: &[String]| patterns.iter().map(|pattern| Glob::new(pattern.as_str())).collect();

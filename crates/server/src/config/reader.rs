@@ -1,7 +1,6 @@
 //! Typed access to a TOML document in which every value knows its line.
 //!
-//! A value of the wrong type, or a key nobody asked for, is reported and reading goes on: one run finds
-//! everything that is wrong.
+//! Values of the wrong type and unknown keys are reported and reading continues, so that one pass finds all errors.
 
 use std::{
     borrow::Cow,
@@ -25,19 +24,20 @@ use super::{
 /// Reads an environment variable.
 pub(super) type Env<'e> = &'e dyn Fn(&str) -> Option<String>;
 
-/// The document as a whole: where it is, and what was found out about it.
+/// The document: its file, and what was found in it so far.
 pub(super) struct Document<'d> {
     pub(super) file: &'d str,
     pub(super) directory: &'d Path,
     pub(super) text: &'d str,
     pub(super) env: Env<'d>,
-    /// Whether nobody has to say who they are, so that nobody can be told apart. Known once `[auth]` was read.
+    /// Whether requests need no authentication, so that principals cannot be told apart. Known once `[auth]` was
+    /// read.
     pub(super) open: Cell<bool>,
-    /// What is declared in the file, so that whatever names it can be checked where it is read.
+    /// The declared names, so that references are checked where they are read.
     pub(super) names: RefCell<Names>,
-    /// The roles that are named, with their places.
+    /// The roles that are named, with their positions.
     pub(super) roles: RefCell<Vec<(String, usize)>>,
-    /// Who is known to hold which role; once `[auth]` was read.
+    /// Who is known to hold which role, once `[auth]` was read.
     pub(super) holders: RefCell<Holders>,
     pub(super) errors: RefCell<Vec<ConfigError>>,
     pub(super) warnings: RefCell<Vec<ConfigError>>,
@@ -58,7 +58,7 @@ pub(super) struct Names {
     pub(super) has_browser: bool,
 }
 
-/// Errors and warnings after which no more are collected, so that a hostile file costs no time.
+/// Most errors and warnings collected, so that a hostile file costs no time.
 const COLLECTED: usize = 1000;
 
 impl<'d> Document<'d> {
@@ -89,17 +89,17 @@ impl<'d> Document<'d> {
         }
     }
 
-    /// An error at a byte offset, with the nearest right name.
+    /// An error at a byte offset, with the closest valid name.
     pub(super) fn error_near(&self, at: usize, message: String, suggestion: Option<&str>) {
         self.collect(&self.errors, at, message, suggestion.map(str::to_owned));
     }
 
-    /// Something that may be meant as it is.
+    /// A warning: the value may be meant as it is.
     pub(super) fn warn(&self, at: usize, message: String) {
         self.collect(&self.warnings, at, message, None);
     }
 
-    /// The warnings, if nothing is wrong.
+    /// The warnings, if there are no errors.
     pub(super) fn finish(self) -> Result<Vec<ConfigError>, Vec<ConfigError>> {
         let (mut errors, mut warnings) = (self.errors.into_inner(), self.warnings.into_inner());
         if errors.is_empty() {
@@ -112,7 +112,7 @@ impl<'d> Document<'d> {
         Err(errors)
     }
 
-    /// The same, with the nearest right name.
+    /// The same, with the closest valid name.
     pub(super) fn warn_near(&self, at: usize, message: String, suggestion: Option<&str>) {
         self.collect(&self.warnings, at, message, suggestion.map(str::to_owned));
     }
@@ -133,16 +133,16 @@ impl<'d> Document<'d> {
 /// One table of the document.
 pub(super) struct Section<'s> {
     pub(super) document: &'s Document<'s>,
-    /// As in messages: `[agents.trader]`.
+    /// As shown in messages: `[agents.trader]`.
     pub(super) name: String,
     /// The last part of its name.
     pub(super) label: String,
     /// Where the table begins.
     pub(super) at: usize,
-    /// Nothing, where it is not in the file.
+    /// `None` if it is not in the file.
     table: Option<&'s DeTable<'s>>,
     known: RefCell<Vec<&'static str>>,
-    /// The keys it may have, if that is what it is read for.
+    /// Collects the keys it may have, when it is read for its description.
     keys: Option<RefCell<Vec<Key>>>,
 }
 
@@ -157,7 +157,7 @@ impl<'s> Section<'s> {
         Section { document, label: name.clone(), name, at, table: None, known: RefCell::default(), keys: None }
     }
 
-    /// The keys of the table that a function reads, found out by having it read nothing.
+    /// The keys of the table that `read` reads, collected by letting it read an empty one.
     pub(super) fn describe<T>(read: impl FnOnce(&Section<'_>) -> T) -> Vec<Key> {
         let document = Document::new("", "", Path::new(""), &|_| None);
         let keys = Some(RefCell::default());
@@ -166,7 +166,7 @@ impl<'s> Section<'s> {
         section.keys.map(RefCell::into_inner).unwrap_or_default()
     }
 
-    /// Reads a key. `doc` says what it is for, in Markdown. What is wrong with it is reported, and gives nothing.
+    /// Reads a key. `doc` is its description in Markdown. Errors are reported and give `None`.
     pub(super) fn field<T>(&self, name: &'static str, doc: &str, field: Field<'_, T>) -> Option<T> {
         if let Some(keys) = self.keys.as_ref().filter(|_| !field.is_no_key) {
             keys.borrow_mut().push(field.key(name, doc));
@@ -200,45 +200,45 @@ impl<'s> Section<'s> {
         self.table?.iter().find(|(name, _)| name.get_ref() == key)
     }
 
-    /// Whether the key is there at all, and where; its value is not looked at.
+    /// The position of the key, if it is there; its value is not looked at.
     pub(super) fn has(&self, key: &str) -> Option<usize> {
         self.find(key).map(|(name, _)| name.span().start)
     }
 
-    /// A key that is there; a part of its value stands `at` another place.
+    /// An existing key; `at` is the position of a part of its value.
     pub(super) fn entry<'e>(&'e self, key: &'e str, at: Option<usize>) -> Option<Entry<'e>> {
         let (name, value) = self.find(key)?;
         Some(Entry { section: self, key, value, at: at.unwrap_or_else(|| name.span().start) })
     }
 
-    /// The text that a key has, before it is read.
+    /// The text of a key, before it is read.
     pub(super) fn peek(&self, key: &str) -> Option<&'s str> {
         self.find(key)?.1.get_ref().as_str()
     }
 
-    /// Whether the key is there with something in it.
+    /// Whether the key is there and not empty.
     pub(super) fn has_items(&self, key: &str) -> bool {
         let value = self.find(key).map(|(_, value)| value.get_ref());
         value.is_some_and(|value| !matches!(value, DeValue::Array(items) if items.is_empty()))
     }
 
-    /// Reports something about a key where it stands, or about the table where it does not.
+    /// Reports an error at a key, or at the table if the key is missing.
     pub(super) fn bad(&self, key: &str, what: impl AsRef<str>) {
         self.bad_at(key, None, what);
     }
 
-    /// The same about a part of its value.
+    /// The same for a part of its value.
     pub(super) fn bad_at(&self, key: &str, at: Option<usize>, what: impl AsRef<str>) {
         let at = at.or_else(|| self.has(key)).unwrap_or(self.at);
         self.document.error(at, format!("\"{key}\"{} {}", self.place(), what.as_ref()));
     }
 
-    /// Reports something about the table: what is missing, with the place in the middle.
+    /// Reports what is missing from the table: `what`, the table's name, `why`.
     pub(super) fn missing(&self, what: &str, why: &str) {
         self.document.error(self.at, format!("missing {what}{}{why}", self.place()));
     }
 
-    /// The tables below a key, whatever they have in them, in the order of the file.
+    /// The tables below a key, whatever their contents, in the order of the file.
     pub(super) fn below(&self, key: &'static str) -> Vec<Section<'_>> {
         let Some(entry) = self.entry(key, None) else { return Vec::new() };
         let mut below: Vec<Section<'_>> =
@@ -247,7 +247,7 @@ impl<'s> Section<'s> {
         below
     }
 
-    /// Reports the keys that nobody asked for.
+    /// Reports unknown keys.
     pub(super) fn finish(&self) {
         let known = self.known.borrow();
         for (name, _) in self.table.iter().flat_map(|table| table.iter()) {
@@ -260,7 +260,7 @@ impl<'s> Section<'s> {
     }
 }
 
-/// A value, and where it stands.
+/// A value and its position.
 #[derive(Clone, Copy)]
 pub(super) struct Entry<'e> {
     pub(super) section: &'e Section<'e>,
@@ -271,12 +271,12 @@ pub(super) struct Entry<'e> {
 }
 
 impl<'e> Entry<'e> {
-    /// Reports that it is wrong: `what` follows the key.
+    /// Reports an error; `what` follows the key.
     pub(super) fn bad(&self, what: impl AsRef<str>) {
         self.section.document.error(self.at, format!("\"{}\"{} {}", self.key, self.section.place(), what.as_ref()));
     }
 
-    /// Reports that it may be wrong.
+    /// Reports a likely mistake.
     pub(super) fn warn(&self, what: impl AsRef<str>) {
         self.section.document.warn(self.at, format!("\"{}\"{} {}", self.key, self.section.place(), what.as_ref()));
     }
@@ -286,18 +286,18 @@ impl<'e> Entry<'e> {
         self.bad(format!("must be {expected}, not {}", kind(self.value.get_ref())));
     }
 
-    /// Reports a name that is not known, with the nearest one that is.
+    /// Reports an unknown name, with the closest known one.
     pub(super) fn unknown<'k>(&self, what: &str, name: &str, known: impl IntoIterator<Item = &'k str>) {
         let message = format!("unknown {what} {name:?}{}", self.section.place());
         self.section.document.error_near(self.at, message, nearest(name, known));
     }
 
-    /// Reports something about the section that begins with what it is about.
+    /// Reports an error about the section, with its subject first.
     pub(super) fn say(&self, what: &str, why: &str) {
         self.section.document.error(self.at, format!("{what}{}{why}", self.section.place()));
     }
 
-    /// The items of a list, each at its own place.
+    /// The items of a list, each at its own position.
     pub(super) fn items(&self) -> Vec<Entry<'e>> {
         let DeValue::Array(items) = self.value.get_ref() else { return Vec::new() };
         items.iter().map(|value| Entry { value, at: value.span().start, ..*self }).collect()
@@ -314,17 +314,17 @@ impl<'e> Entry<'e> {
         members
     }
 
-    /// The table that it is, as a section of this name.
+    /// Its table, as a section of this name.
     pub(super) fn section(&self, name: &str) -> Option<Section<'e>> {
         let DeValue::Table(table) = self.value.get_ref() else { return None };
-        // Below one of a list of tables there is one table: `[policy.rules.hints]`.
+        // A table below an item of a list of tables has a plain name: `[policy.rules.hints]`.
         let above = self.section.name.trim_matches(['[', ']']);
         let full = if above.is_empty() { name.to_owned() } else { format!("{above}.{name}") };
         let section = Section::absent(self.section.document, full, self.at);
         Some(Section { label: name.to_owned(), table: Some(table), ..section })
     }
 
-    /// It as JSON; reported where JSON cannot express it.
+    /// Its JSON; reported where JSON cannot express it.
     pub(super) fn json(&self) -> Option<serde_json::Value> {
         json(self.value).map_err(|(at, what)| Entry { at, ..*self }.bad(what)).ok()
     }
@@ -342,7 +342,7 @@ fn kind(value: &DeValue<'_>) -> &'static str {
     }
 }
 
-/// The JSON of a TOML value; an error says where and what.
+/// The JSON of a TOML value; an error has a position and a message.
 fn json(value: &Spanned<DeValue<'_>>) -> Result<serde_json::Value, (usize, String)> {
     let at = value.span().start;
     Ok(match value.get_ref() {

@@ -11,9 +11,9 @@ use super::{
 };
 use crate::options::ConnectionLimits;
 
-/// Where the server listens unless the configuration says otherwise.
+/// The default listen address.
 pub const LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 7410);
-/// The least that a session may be allowed to grow to: a few long messages have room.
+/// Smallest session limit: a few long messages must fit.
 const SESSION_BYTES_MIN: u32 = 1024 * 1024;
 
 pub(super) fn locale<'k>() -> Kind<'k, Locale> {
@@ -24,18 +24,18 @@ table! {
     /// How the server is reached (spec C).
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct ConfigServer(section) {
-        /// The address and port, such as `127.0.0.1:7410` or `localhost:7410`. Without [`[auth]`](#auth) only a loopback address;
-        /// on others TLS is expected in front of the server, and it says so.
+        /// The address and port, such as `127.0.0.1:7410` or `localhost:7410`. Without [`[auth]`](#auth) only a
+        /// loopback address; on others the server expects TLS in front of it, and warns.
         listen: SocketAddr = text().and(|entry, text| address(entry, &text)).called("address and port").or(LISTEN);
         /// Origins of other sites whose pages may connect, such as `https://app.example.com`.
         allowed_origins: Vec<String> = list(text().try_map(|text| origin(&text))).or(Vec::new());
-        /// The host names that the server is reached under, each with or without a port. If there are any, requests for other
-        /// hosts get 403; on loopback `localhost` and the loopback addresses stay allowed.
+        /// The host names of the server, each with or without a port. If there are any, requests for other hosts get
+        /// 403; on loopback `localhost` and the loopback addresses stay allowed.
         allowed_hosts: Vec<String> = list(text().try_map(|text| host(&text))).or_as("all; on loopback only its own names", Vec::new);
-        /// How many connections there may be, and how long they may say nothing.
+        /// How many connections there may be, and how long they may be idle.
         connections: ConnectionLimits = flat(connections);
-        /// About how large a session may grow, in bytes of what is said in it. At this size its turn ends with `session_full`,
-        /// and no new message is taken; in a program it is `RuntimeBuilder::session_bytes`.
+        /// Approximate limit of a session's size, in bytes of its content. At this size its turn ends with
+        /// `session_full`, and new messages are refused; in a program it is `RuntimeBuilder::session_bytes`.
         session_bytes: u64 = whole(SESSION_BYTES_MIN..=u32::MAX, "bytes").map(u64::from).or(SESSION_BYTES);
     }
 }
@@ -52,7 +52,7 @@ fn connections(section: &Section<'_>) -> Option<ConnectionLimits> {
     )?;
     Some(ConnectionLimits {
         all,
-        // Where fewer are allowed in all, the shares are as large as they would be.
+        // With a smaller total, the default shares shrink to fit.
         unknown: section.field(
             "unknown_connections",
             "Of those, how many of clients that have not shown a good token. For one more of them the one that was quiet longest \

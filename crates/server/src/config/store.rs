@@ -1,4 +1,4 @@
-//! `[store]`: where sessions are kept, and what they are encrypted with.
+//! `[store]`: where sessions are kept, and its encryption keys.
 
 use std::{
     cell::RefCell,
@@ -14,7 +14,7 @@ use super::{
     table::{tables, text, variable},
 };
 
-/// The file of the store unless the configuration says otherwise.
+/// The default file of the store.
 const FILE: &str = "countersign.db";
 
 /// Where sessions are kept (spec C).
@@ -26,16 +26,16 @@ pub enum ConfigStore {
     Sqlite(PathBuf),
 }
 
-/// A key that the store is encrypted with (spec X). The key itself is not kept here.
+/// An encryption key of the store (spec X). The key itself is not kept here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigKey {
     /// Its name in the store.
     pub id: String,
-    /// The environment variable that has the key; it was set to one when the file was loaded.
+    /// The environment variable that holds the key; it was set to a valid one when the file was loaded.
     pub key_env: String,
 }
 
-/// The store, and the keys it is encrypted with.
+/// The store and its encryption keys.
 pub(super) fn read(section: &Section<'_>) -> Option<(ConfigStore, Vec<ConfigKey>)> {
     let fallback = || ConfigStore::Sqlite(section.document.path(FILE));
     let url = text().and(|entry, url| at_url(entry, &url)).schema(json!({ "pattern": "^(memory:$|sqlite:.)" }));
@@ -75,10 +75,10 @@ fn at_url(entry: &Entry<'_>, url: &str) -> Option<ConfigStore> {
     None
 }
 
-/// A key that was read: its name in the store, the variable it comes from, and the key.
+/// A key that was read: its name in the store, its variable, and the key.
 type Known = (String, String, Zeroizing<String>);
 
-/// One of `[[store.keys]]`, beside those that were read before it.
+/// One of `[[store.keys]]`, given those read before it.
 fn key(section: &Section<'_>, known: &RefCell<Vec<Known>>) -> Option<ConfigKey> {
     let id = text().and(|entry, id| {
         if known.borrow().iter().any(|(known, ..)| *known == id) {

@@ -1,5 +1,5 @@
-//! A key of the file, declared once: its name, what it is for, what its value can be, and what holds without it. From this
-//! follow how it is read with all its errors, its JSON Schema and its line in the reference (see [`super::describe`]).
+//! Declares each key of the file once: its name, its description, its type and its default. How it is read with all
+//! its errors, its JSON Schema and its line in the reference follow from that (see [`super::describe`]).
 
 use std::ops::RangeInclusive;
 
@@ -14,7 +14,7 @@ use super::{
     reader::{Entry, Names, Section},
 };
 
-/// Types that a value may have, as bits.
+/// Types of a value, as bits.
 const TEXT: u8 = 1;
 const WHOLE: u8 = 2;
 const BOOLEAN: u8 = 4;
@@ -36,7 +36,7 @@ fn type_of(value: &DeValue<'_>) -> u8 {
 type ReadValue<'k, T> = Box<dyn Fn(&Entry<'_>) -> Option<T> + 'k>;
 type ReadField<'k, T> = Box<dyn Fn(&Section<'_>, Option<&Entry<'_>>) -> Option<T> + 'k>;
 
-/// What a value can be, and how it is read. What is wrong with it is reported, and gives nothing.
+/// A type of value, and how it is read. Errors are reported and give `None`.
 pub(super) struct Kind<'k, T> {
     takes: u8,
     /// As in `must be a string`.
@@ -47,7 +47,7 @@ pub(super) struct Kind<'k, T> {
     read: ReadValue<'k, T>,
 }
 
-/// A kind of value, and what holds where there is none.
+/// A type of value, and its default.
 pub(super) struct Field<'k, T> {
     pub(super) is_required: bool,
     /// It is read from several keys of the section, or from none.
@@ -73,17 +73,17 @@ impl<'k, T: 'k> Field<'k, T> {
         }
     }
 
-    /// Only these tables have it.
+    /// Restricts it to these tables.
     pub(super) fn of(self, part: Part) -> Self {
         Field { part: Some(part), ..self }
     }
 
-    /// What holds without it where it need not be there.
+    /// Describes the default of an optional key.
     pub(super) fn otherwise(self, default: &str) -> Self {
         Field { default: default.to_owned(), ..self }
     }
 
-    /// What is said about a key of this kind.
+    /// The description of a key of this type.
     pub(super) fn key(&self, name: &'static str, doc: &str) -> Key {
         let (mut shape, default) = ((self.shape)(), self.default.clone());
         if let (Value::Object(schema), Some(value)) = (&mut shape.schema, &self.default_json) {
@@ -104,7 +104,7 @@ impl<'k, T: 'k> Kind<'k, T> {
         Kind { takes, expected: expected.to_owned(), plural, shape: Box::new(shape), read: Box::new(read) }
     }
 
-    /// Reads a value, which may be of another type.
+    /// Reads a value, which may have the wrong type.
     pub(super) fn read(&self, entry: &Entry<'_>) -> Option<T> {
         if self.takes & type_of(entry.value.get_ref()) == 0 {
             entry.wrong(&self.expected);
@@ -113,7 +113,7 @@ impl<'k, T: 'k> Kind<'k, T> {
         (self.read)(entry)
     }
 
-    /// What is made of what was read.
+    /// Processes the value once read.
     pub(super) fn and<U: 'k>(self, next: impl Fn(&Entry<'_>, T) -> Option<U> + 'k) -> Kind<'k, U> {
         let Kind { takes, expected, plural, shape, read } = self;
         Kind { takes, expected, plural, shape, read: Box::new(move |entry| next(entry, read(entry)?)) }
@@ -123,17 +123,17 @@ impl<'k, T: 'k> Kind<'k, T> {
         self.and(move |_, value| Some(next(value)))
     }
 
-    /// The same where something may be wrong, said so that it can follow the key.
+    /// The same, with an error message that can follow the key.
     pub(super) fn try_map<U: 'k>(self, next: impl Fn(T) -> Result<U, String> + 'k) -> Kind<'k, U> {
         self.and(move |entry, value| next(value).map_err(|what| entry.bad(what)).ok())
     }
 
-    /// With the place where the key stands, for what is checked later.
+    /// With the position of the key, for later checks.
     pub(super) fn located(self) -> Kind<'k, (T, usize)> {
         self.and(|entry, value| Some((value, entry.at)))
     }
 
-    /// Texts of which something else is said are refused before they are read.
+    /// Refuses some texts with a message of their own before they are read.
     pub(super) fn unless(self, refuse: fn(&str) -> Option<String>) -> Kind<'k, T> {
         let read = self.read;
         let read = move |entry: &Entry<'_>| match entry.value.get_ref().as_str().and_then(refuse) {
@@ -146,18 +146,18 @@ impl<'k, T: 'k> Kind<'k, T> {
         Kind { read: Box::new(read), ..self }
     }
 
-    /// In the reference it is called something else.
+    /// Its name in the reference.
     pub(super) fn called(self, words: &'k str) -> Kind<'k, T> {
         let shape = self.shape;
         Kind { shape: Box::new(move || Shape { words: words.to_owned(), ..shape() }), ..self }
     }
 
-    /// In errors it is called something else.
+    /// Its name in errors.
     pub(super) fn expected(self, expected: &str) -> Kind<'k, T> {
         Kind { expected: expected.to_owned(), ..self }
     }
 
-    /// Editors are told more of it.
+    /// Adds to the schema for editors.
     pub(super) fn schema(self, schema: Value) -> Kind<'k, T> {
         let shape = self.shape;
         let more = move || {
@@ -170,7 +170,7 @@ impl<'k, T: 'k> Kind<'k, T> {
         Kind { shape: Box::new(more), ..self }
     }
 
-    /// Or a value of other types.
+    /// Or a value of another type.
     pub(super) fn or_a(self, other: Kind<'k, T>) -> Kind<'k, T> {
         let expected = format!("{} or {}", self.expected, other.expected);
         let (takes, plural) = (self.takes | other.takes, self.plural);
@@ -182,7 +182,7 @@ impl<'k, T: 'k> Kind<'k, T> {
         Kind { takes, expected, plural, shape: Box::new(move || either(first(), second())), read: Box::new(read) }
     }
 
-    /// It must be there.
+    /// Makes the key required.
     pub(super) fn required(self) -> Field<'k, T> {
         let Kind { takes, expected, plural, shape, read } = self;
         let kind = Kind { takes, expected, plural, shape: Box::new(Shape::default), read };
@@ -190,7 +190,7 @@ impl<'k, T: 'k> Kind<'k, T> {
         Field { is_required: true, default: REQUIRED.to_owned(), shape, ..Field::new(read) }
     }
 
-    /// Without it, or where it is wrong, something else holds, which the words say.
+    /// The default where the key is missing or wrong, in words and as a value.
     pub(super) fn or_as(self, default: &str, value: impl Fn() -> T + 'k) -> Field<'k, T> {
         let Field { shape, read, .. } = self.required();
         let read = move |section: &Section<'_>, entry: Option<&Entry<'_>>| {
@@ -199,7 +199,7 @@ impl<'k, T: 'k> Kind<'k, T> {
         Field { default: default.to_owned(), shape, ..Field::new(read) }
     }
 
-    /// The same with a value that the file could have, too.
+    /// A default that can be written in the file.
     pub(super) fn or(self, value: T) -> Field<'k, T>
     where
         T: Clone + Serialize,
@@ -209,18 +209,18 @@ impl<'k, T: 'k> Kind<'k, T> {
         Field { default_json: Some(shown), ..field }
     }
 
-    /// It may be there; without it holds what the words say.
+    /// Makes the key optional; `default` describes what applies without it.
     pub(super) fn optional(self, default: &str) -> Field<'k, Option<T>> {
         self.map(Some).or_as(default, || None)
     }
 }
 
-/// What is read from several keys of the section.
+/// A value read from several keys of the section.
 pub(super) fn flat<'k, T: 'k>(read: impl Fn(&Section<'_>) -> Option<T> + 'k) -> Field<'k, T> {
     Field { is_no_key: true, ..Field::new(move |section, _| read(section)) }
 }
 
-/// The name that the table itself has. Model providers take no others for tools.
+/// The table's own name, restricted to what model providers accept as tool names.
 pub(super) fn own_name<'k>(what: &'k str, most: usize) -> Field<'k, String> {
     flat(move |section| {
         let name = &section.label;
@@ -240,7 +240,7 @@ pub(super) fn text<'k>() -> Kind<'k, String> {
     Kind::new(TEXT, ("a string", "strings"), || Shape::new("string", json!({ "type": "string" })), read)
 }
 
-/// A string of 1 to so many bytes.
+/// A string of 1 to `most` bytes.
 pub(super) fn short<'k>(most: usize) -> Kind<'k, String> {
     let is_right =
         move |text: &String| !text.trim().is_empty() && text.len() <= most && !text.contains(char::is_control);
@@ -256,7 +256,7 @@ pub(super) fn boolean<'k>() -> Kind<'k, bool> {
     Kind::new(BOOLEAN, ("true or false", "true or false"), shape, |entry| entry.value.get_ref().as_bool())
 }
 
-/// A whole number in a range; `unit` is `seconds` or the like.
+/// An integer in a range; `unit` is `seconds` or the like.
 pub(super) fn whole<'k>(range: RangeInclusive<u32>, unit: &'k str) -> Kind<'k, u32> {
     let (least, most) = (*range.start(), *range.end());
     let of = |before: &str| if unit.is_empty() { String::new() } else { format!("{before} {unit}") };
@@ -275,13 +275,13 @@ pub(super) fn whole<'k>(range: RangeInclusive<u32>, unit: &'k str) -> Kind<'k, u
     Kind::new(WHOLE, (&format!("a whole number{}", of(" of")), "whole numbers"), shape, read)
 }
 
-/// One of a few names; `what` they are names of.
+/// One of a few names; `what` says what they name.
 pub(super) fn choice<'k, T: Clone + 'k>(what: &'k str, known: Vec<(&'k str, T)>) -> Kind<'k, T> {
     let right = or_list(&known.iter().map(|(name, _)| *name).collect::<Vec<_>>());
     choice_or(what, known, right)
 }
 
-/// The same where something else may stand in their place: `right` says all of it.
+/// The same where other values are possible; `right` lists them all.
 pub(super) fn choice_or<'k, T: Clone + 'k>(what: &'k str, known: Vec<(&'k str, T)>, right: String) -> Kind<'k, T> {
     let names: Vec<&'k str> = known.iter().map(|(name, _)| *name).collect();
     let schema = json!({ "enum": names });
@@ -315,7 +315,7 @@ fn or_list(names: &[&str]) -> String {
     }
 }
 
-/// A name that the file declares somewhere, or that is built in.
+/// A name that the file declares, or that is built in.
 pub(super) fn declared<'k>(what: &'k str, table: &'k str, known: fn(&Names) -> &Vec<String>) -> Kind<'k, String> {
     let kind = text().and(move |entry, name| {
         let names = entry.section.document.names.borrow();
@@ -330,7 +330,7 @@ pub(super) fn declared<'k>(what: &'k str, table: &'k str, known: fn(&Names) -> &
     kind.called(table)
 }
 
-/// A list. Items that are wrong are left out.
+/// A list. Invalid items are left out.
 pub(super) fn list<'k, T: 'k>(item: Kind<'k, T>) -> Kind<'k, Vec<T>> {
     let (expected, takes, inside, read) = (format!("a list of {}", item.plural), item.takes, item.shape, item.read);
     let of_other = expected.clone();
@@ -350,7 +350,7 @@ pub(super) fn list<'k, T: 'k>(item: Kind<'k, T>) -> Kind<'k, Vec<T>> {
     Kind::new(LIST, (&expected, "lists"), shape, read)
 }
 
-/// A list in which nothing is twice.
+/// A list without duplicates.
 pub(super) fn set<'k, T: PartialEq + 'k>(item: Kind<'k, T>, name: fn(&T) -> &str) -> Kind<'k, Vec<T>> {
     let items = list(item.and(|entry, value| Some((value, entry.at))));
     let kind = items.and(move |entry, items| {
@@ -367,7 +367,7 @@ pub(super) fn set<'k, T: PartialEq + 'k>(item: Kind<'k, T>, name: fn(&T) -> &str
     kind.schema(json!({ "uniqueItems": true }))
 }
 
-/// A list of strings in which nothing is twice.
+/// A list of strings without duplicates.
 pub(super) fn names<'k>(item: Kind<'k, String>) -> Kind<'k, Vec<String>> {
     set(item, |name| name)
 }
@@ -386,18 +386,18 @@ pub(super) fn any<'k>() -> Kind<'k, Value> {
     Kind::new(u8::MAX, ("a value", "values"), || Shape::new("any value", json!({})), |entry| entry.json())
 }
 
-/// A table with members of any name.
+/// A table with arbitrary members.
 pub(super) fn members<'k, T: 'k>(read: impl Fn(&Entry<'_>) -> Option<T> + 'k) -> Kind<'k, T> {
     Kind::new(TABLE, ("a table", "tables"), || Shape::new("table", json!({ "type": "object" })), read)
 }
 
-/// A table with keys of its own.
+/// A table with fixed keys.
 pub(super) fn table<'k, T: 'k>(read: impl Fn(&Section<'_>) -> Option<T> + Copy + 'k) -> Kind<'k, T> {
     let shape = move || Shape::of_table("table", "", Section::describe(read));
     Kind::new(TABLE, ("a table", "tables"), shape, move |entry| whole_section(&entry.section(entry.key)?, read))
 }
 
-/// The same where its keys have their defaults without it, too.
+/// The same, with the defaults of its keys where the table is missing.
 pub(super) fn table_or_empty<'k, T: 'k>(read: impl Fn(&Section<'_>) -> Option<T> + Copy + 'k) -> Field<'k, T> {
     let Field { shape, read: whole, .. } = table(read).required();
     let or_empty = move |section: &Section<'_>, entry: Option<&Entry<'_>>| match entry {
@@ -429,7 +429,7 @@ pub(super) fn tables<'k, T: 'k>(read: impl Fn(&Section<'_>) -> Option<T> + Copy 
     Kind::new(u8::MAX, ("a list of tables", "lists"), shape, read)
 }
 
-/// Tables with names, such as `[agents.NAME]`, in the order of the file.
+/// Named tables, such as `[agents.NAME]`, in the order of the file.
 pub(super) fn named<'k, T: 'k>(
     label: &'static str,
     read: impl Fn(&Section<'_>) -> Option<T> + Copy + 'k,
@@ -454,15 +454,15 @@ pub(super) fn named<'k, T: 'k>(
     })
 }
 
-/// Reads a section, and reports the keys that nobody asked for.
+/// Reads a section, and reports unknown keys.
 fn whole_section<T>(section: &Section<'_>, read: impl Fn(&Section<'_>) -> Option<T>) -> Option<T> {
     let value = read(section);
     section.finish();
     value
 }
 
-/// A struct that is read from a table: each field with its key (its own name, or the one in brackets), what the reference says
-/// of it, and what its value can be. `then` looks at the whole.
+/// Declares a struct that is read from a table: each field with its key (its own name, or the one in brackets), its
+/// description in the reference, and its type. `then` checks the whole.
 macro_rules! table {
     (
         $(#[$meta:meta])*
@@ -477,7 +477,7 @@ macro_rules! table {
         }
 
         impl $name {
-            /// Reads one; what is wrong with it is reported.
+            /// Reads one; errors are reported.
             pub(in crate::config) fn read($section: &$crate::config::reader::Section<'_>) -> Option<$name> {
                 $(let $field = $section.field(table!(@key $field $($key)?), concat!($($doc),*), $kind);)*
                 let read = $name { $($field: $field?,)* };

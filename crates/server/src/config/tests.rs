@@ -1,4 +1,4 @@
-//! Files that are right, files that are hostile, and (in `mistakes`) files with mistakes.
+//! Valid files, hostile files, and (in `mistakes`) files with mistakes.
 
 mod compression;
 mod computer;
@@ -69,7 +69,7 @@ fn lines(text: &str) -> Vec<String> {
     }
 }
 
-/// The smallest right file; tests add to its end.
+/// The smallest valid file; tests append to it.
 const MINIMAL: &str = "[models.demo]
 provider = \"scripted\"
 script = \"demo.json\"
@@ -279,7 +279,7 @@ fn c_everything_that_is_declared_is_read() {
     assert!(!format!("{config:?}").contains("secret"), "no token in what may be printed");
 }
 
-/// The example of `docs/spec.md` (spec C), word for word.
+/// The example of `docs/spec.md` (spec C), verbatim.
 const SPEC_EXAMPLE: &str = r#"locale = "vi"                              # en | vi | zh
 [server]
 listen = "127.0.0.1:7410"
@@ -324,7 +324,7 @@ fn c_the_whole_example_is_read() {
     assert_eq!(warnings, [r#"countersign.toml:21: nobody in [[auth.tokens]] has the role "admin""#]);
 }
 
-/// Spec Q4–Q6: built-in tools need no declaration, and some of what they do can be changed.
+/// Spec Q4–Q6: built-in tools need no declaration, and some of their settings can be changed.
 #[test]
 fn q5_built_in_tools_are_there_and_can_be_changed() {
     let text = format!(
@@ -361,7 +361,7 @@ fn s12_built_in_tools_on_a_folder_are_there_where_there_is_one() {
     assert_eq!(entries["write_file"].approval.ask.timeout, 60.into());
     assert_eq!((&*entries["note"].spec.name, &*entries["note"].spec.description), ("note", "Note."));
     assert!(entries["apply_patch"].preview.is_some() && entries.contains_key("list_files"));
-    // Without a folder there are none.
+    // Without a folder they do not exist.
     assert!(!tool_entries(&parse(MINIMAL).expect("config")).expect("entries").contains_key("read_file"));
 }
 

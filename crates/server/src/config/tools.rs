@@ -29,84 +29,86 @@ use super::{
     table::{Kind, boolean, declared, flat, members, one_of, own_name, table, text, whole},
 };
 
-/// Longest name of a tool: model providers take no longer ones.
+/// Longest tool name that model providers accept.
 pub(super) const TOOL_NAME_BYTES: usize = 64;
 
 table! {
-    /// A tool as it is declared, or what is changed of a built-in one (spec M2, C, Q5, Q6). What is `None` is as it is by itself.
+    /// A declared tool, or changes to a built-in one (spec M2, C, Q5, Q6). `None` keeps the tool's own setting.
     #[derive(Clone, Debug, PartialEq)]
     pub struct ConfigTool(section) {
         /// Its name.
         name: String = own_name("tool", TOOL_NAME_BYTES);
         /// The JSON Schema of the arguments.
         parameters: Value = parameters().or_as("an object with any properties", no_parameters).of(only(section, &PARAMETERS));
-        /// What a call of it does.
+        /// What a call of it runs.
         runs: ConfigRuns = flat(|section| runs(section, parameters.as_ref().unwrap_or(&Value::Null)));
-        /// What the model is told about it.
+        /// Its description for the model.
         description: Option<String> = text().optional("empty; of a built-in tool its own");
-        /// When a person is needed: `true`, `false`, or [a table](#approval). The [policy](#policy) can ask for more.
+        /// When approval is required: `true`, `false`, or [a table](#approval). The [policy](#policy) can require
+        /// more.
         approval: Option<ConfigApproval> = asks(section).optional("`false`; of a built-in tool [its own](#built-in-tools)")
             .of(only(section, &ASKS));
-        /// What it does to the world, for rules of the policy.
+        /// Its effects, for policy rules.
         hints: Option<Hints> = hints(runs.as_ref()).optional("as its keys").of(only(section, &HINTED));
-        /// Whether a second attempt of the same call does nothing more than the first.
+        /// Whether repeating the same call has no further effect.
         idempotent: Option<bool> = boolean().optional("`false`").of(only(section, &HINTED));
-        /// Time until it is killed, or its connection closed.
+        /// Time after which it is killed, or its connection closed.
         time_limit: Option<u32> = time_limit().optional("`60`; of `shell` `120`").of(only(section, &LIMITED));
-        /// Most bytes of output, or of an answer's body; more is an error, and a command that writes more is stopped.
+        /// Most bytes of output, or of a response body; more is an error, and a command that writes more is stopped.
         output_limit: Option<u32> = whole(1..=RESULT_BYTES, "bytes").optional("`262144`; of `shell` `65536`")
             .of(only(section, &LIMITED));
-        /// What looks at its arguments before it runs.
+        /// Guardrails that check its arguments before it runs.
         input_guardrails: Vec<String> = guardrails().or(Vec::new()).of(only(section, &RUNS));
-        /// What looks at its results.
+        /// Guardrails that check its results.
         output_guardrails: Vec<String> = guardrails().or(Vec::new()).of(only(section, &RUNS));
-        /// One line that says what a call is for: a text with `{{ args.NAME }}` (`{{ args.items.0.name }}` goes deeper), or `true`
-        /// to let the model say it in an argument of its own, `tool_content_message`, which the tool never sees.
+        /// One line that describes a call: a text with `{{ args.NAME }}` (`{{ args.items.0.name }}` goes deeper), or
+        /// `true` to let the model write it in an argument of its own, `tool_content_message`, which the tool never
+        /// sees.
         content_message: Option<Option<ContentMessage>> = content_message().optional("none; of a built-in tool its own").of(only(section, &SHOWN));
-        /// What of its calls a client sees, and where it stands.
+        /// Whether clients see its calls and results, and where.
         stream: Option<StreamRule> = table(stream).optional("as its keys").of(only(section, &SHOWN));
     }
 }
 
-/// What a call of a tool does.
+/// What a call of a tool runs.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ConfigRuns {
-    /// It starts a program.
+    /// A program.
     Command {
-        /// The program and its arguments. A program with a `/` is absolute; one without is looked for in `PATH`.
+        /// The program and its arguments. A program with a `/` is absolute; one without is looked up in `PATH`.
         command: Vec<String>,
         /// Its working directory, absolute: the folder of the file unless `cwd` says otherwise.
         cwd: PathBuf,
-        /// Variables of the server's environment that it also gets.
+        /// Environment variables of the server to pass on.
         env: Vec<String>,
     },
-    /// It makes a request. The secrets in it are in no text that is made of it.
+    /// An HTTP request. Its secrets never appear in text made from it.
     Http(Box<HttpRequest>),
-    /// Another agent works on it (spec S5).
+    /// Another agent, called as a tool (spec S5).
     Agent(String),
-    /// It is a tool of an MCP server.
+    /// A tool of an MCP server.
     Mcp {
         /// The server.
         server: String,
-        /// The server's own name of it.
+        /// The server's own name for it.
         tool: String,
     },
-    /// It is a built-in tool on a folder (spec S12).
+    /// A built-in tool on a folder (spec S12).
     Folder {
-        /// Which, one of [`WORKSPACE_NAMES`].
+        /// Its name, one of [`WORKSPACE_NAMES`].
         builtin: String,
         /// Its folder, absolute.
         workspace: PathBuf,
-        /// For `shell`: variables of the server's environment that it also gets.
+        /// For `shell`: environment variables of the server to pass on.
         env: Vec<String>,
     },
-    /// It is the browser's, under both its names (spec S14).
+    /// The browser's tool, under both its names (spec S14).
     Computer,
-    /// It is another built-in tool: the one of its name.
+    /// Another built-in tool, known by its name.
     BuiltIn,
 }
 
-/// What a tool is, by the keys and the name of its table.
+/// The kind of a tool, by the keys and the name of its table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum What {
     Command,
@@ -123,7 +125,7 @@ enum What {
 
 use What::{Agent, BuiltIn, Command, Computer, Folder, Http, Mcp, Question, Shell};
 
-/// The ways to declare a tool of one's own, of which each has one.
+/// The ways to declare a tool of one's own, each with its key.
 const KINDS: [(What, &str); 4] = [(Command, "command"), (Http, "http"), (Agent, "agent"), (Mcp, "mcp")];
 
 impl What {
@@ -143,12 +145,13 @@ impl What {
         }
     }
 
-    /// The key that makes it what it is.
+    /// The key that determines the kind.
     fn key(self) -> &'static str {
         KINDS.into_iter().find(|(what, _)| *what == self).map_or("builtin", |(_, key)| key)
     }
 
-    /// The tables that are this, as a JSON Schema: those of built-in tools by their names, too, are those without a key that says so.
+    /// The tables of this kind, as a JSON Schema; those of built-in tools, also known by their names, have no such
+    /// key.
     fn schema(self) -> Value {
         let others = ["command", "http", "agent", "mcp"].map(|key| json!({ "required": [key] }));
         match self {
@@ -159,18 +162,18 @@ impl What {
     }
 }
 
-/// Whether a table says what the browser's tool is like, and not what another one of its name is.
+/// Whether a table configures the browser's tool, rather than declaring another tool of its name.
 pub(super) fn is_computer(section: &Section<'_>) -> bool {
     What::of(section) == Computer
 }
 
-/// Tools that have keys which others have not.
+/// Tools that share keys which others do not have.
 struct Tools {
     words: &'static str,
     are: &'static [What],
-    /// The key is what makes them what they are.
+    /// Whether the key determines the kind.
     made_by: bool,
-    /// What is said to others about it.
+    /// The errors for other kinds.
     to: &'static [(What, &'static str)],
 }
 
@@ -235,7 +238,7 @@ fn only(section: &Section<'_>, of: &Tools) -> Part {
     Part { of: of.words, when, not_meant }
 }
 
-/// Reads what a call of it does.
+/// Reads what a call of it runs.
 fn runs(section: &Section<'_>, parameters: &Value) -> Option<ConfigRuns> {
     let what = What::of(section);
     let one = "one of them";
@@ -309,7 +312,7 @@ fn of_server(entry: &Entry<'_>, text: &str) -> Option<(String, String)> {
     Some((server.to_owned(), tool.to_owned()))
 }
 
-/// When a person is asked. Of a question only the time to answer it can be said.
+/// When approval is requested. For a question only its timeout can be set.
 fn asks<'k>(section: &Section<'_>) -> Kind<'k, ConfigApproval> {
     if What::of(section) != Question {
         return approval();
@@ -335,14 +338,14 @@ fn parameters<'k>() -> Kind<'k, Value> {
             entry.bad(format!("has {MESSAGE_ARGUMENT:?}, which is reserved"));
         }
         if let Value::Object(keywords) = &mut schema {
-            // Model providers insist on it.
+            // Model providers require it.
             keywords.entry("type").or_insert_with(|| "object".into());
         }
         Some(schema)
     })
 }
 
-/// A template, or `true` to let the model say it.
+/// A template, or `true` to let the model write it.
 fn content_message<'k>() -> Kind<'k, Option<ContentMessage>> {
     let template = text().try_map(|text| match Template::parse(&text) {
         Ok(template) => Ok(Some(ContentMessage::Template(template))),
@@ -352,8 +355,8 @@ fn content_message<'k>() -> Kind<'k, Option<ContentMessage>> {
     boolean().map(|model| model.then_some(ContentMessage::Model)).or_a(template).expected(right)
 }
 
-/// What is declared about what a tool does: like the annotations of MCP, and with their defaults. A request that only reads by
-/// its method does not destroy; what is said here counts.
+/// The declared hints: like MCP's annotations, and with their defaults. A request with a read-only method is not
+/// destructive, unless declared otherwise.
 fn hints<'k>(runs: Option<&ConfigRuns>) -> Kind<'k, Hints> {
     let reads = matches!(runs, Some(ConfigRuns::Http(request)) if request.only_reads());
     table(move |section| {
@@ -383,6 +386,6 @@ fn stream(section: &Section<'_>) -> Option<StreamRule> {
     })
 }
 
-/// Most bytes of a tool's output, as a number of the file.
+/// Most bytes of a tool's output, as an integer of the file.
 #[expect(clippy::cast_possible_truncation, reason = "it is 256 KiB")]
 const RESULT_BYTES: u32 = limits::RESULT_BYTES as u32;

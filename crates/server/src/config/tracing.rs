@@ -1,15 +1,16 @@
-//! `[tracing]`: where spans go to, and what stands in them (spec S22).
+//! `[tracing]`: where spans are sent, and what they contain (spec S22).
 
 use super::table::{boolean, text};
 
 table! {
-    /// Where spans go to.
+    /// Where spans are sent.
     #[derive(Clone, Debug, Default, PartialEq, Eq)]
     pub struct ConfigTracing(section) {
-        /// Where spans go to: the whole address of an OpenTelemetry collector, for OTLP over HTTP in JSON, such as
-        /// `http://127.0.0.1:4318/v1/traces`, without user and password. Needs a build with `--features otlp`; others refuse it.
+        /// Where spans are sent: the full address of an OpenTelemetry collector, for OTLP over HTTP in JSON, such as
+        /// `http://127.0.0.1:4318/v1/traces`, without user and password. Needs a build with `--features otlp`; others
+        /// refuse it.
         otlp_endpoint: Option<String> = text().try_map(endpoint).optional("nowhere");
-        /// Whether the arguments and results of calls and the models' answers stand in spans.
+        /// Whether spans contain the arguments and results of calls and the models' answers.
         content: bool = boolean().or(false);
     }
 }

@@ -1,4 +1,4 @@
-//! The inbox: what waits for people, across sessions, and deciding it.
+//! The inbox: pending approval requests across sessions, and decisions on them.
 
 use std::sync::Arc;
 
@@ -83,25 +83,26 @@ pub(super) async fn get(
 /// The body of `POST /v1/approvals/{approval_key}`: one of `decisions`, `answers` and `resume`.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub(super) struct Decide {
-    /// For actions: one decision for each; missing ones take the first.
+    /// For actions: one decision each; missing ones repeat the first.
     #[serde(default)]
     decisions: Option<Vec<Decision>>,
     /// For questions: question text → answer.
     #[serde(default)]
     #[schemars(with = "Option<GivenAnswers>")]
     answers: Option<Box<RawValue>>,
-    /// For what a node of a graph asks: its answer, any JSON value; `null` is one too. For actions: "yes" or "no", for all
-    /// of them.
+    /// For an interrupt of a graph node: its answer, any JSON value, including `null`. For actions: "yes" or "no",
+    /// for all of them.
     #[serde(default, deserialize_with = "given")]
     #[schemars(with = "Value")]
     resume: Option<Raw>,
-    /// The `digest` of one of the actions, or of the questions, that were shown; refused as `stale_action` if it is another's.
+    /// The `digest` of one of the actions, or of the questions, as shown; refused as `stale_action` if it does not
+    /// match.
     #[serde(default)]
     digest: Option<String>,
     /// The reviewer's words, shown in history and told to the model.
     #[serde(default)]
     user_edit_content: Option<String>,
-    /// Makes it safe to send again.
+    /// Makes a repeated request safe.
     #[serde(default)]
     request_id: Option<String>,
 }
@@ -141,9 +142,9 @@ pub(super) async fn decide(
 /// The body of `POST /v1/approvals/{approval_key}/comments`.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub(super) struct Comment {
-    /// What; at most 4 KiB. The model is not told.
+    /// The comment; at most 4 KiB. The model does not see it.
     text: String,
-    /// Makes it safe to send again.
+    /// Makes a repeated request safe.
     #[serde(default)]
     request_id: Option<String>,
 }
@@ -162,16 +163,16 @@ pub(super) async fn comment(
 /// The body of `POST /v1/approvals/{approval_key}/reassign`.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub(super) struct Reassign {
-    /// Holders of this role decide it from now on: one of the action's `reassign`, or the role that does already.
+    /// Holders of this role decide it from now on: one of the action's `reassign`, or the role that decides already.
     #[serde(default)]
     role: Option<String>,
-    /// Only this person decides it, who must hold the role too; absent: whoever holds it.
+    /// Only this person decides it, who must also hold the role; absent: any holder.
     #[serde(default)]
     subject: Option<String>,
-    /// Why.
+    /// The reason.
     #[serde(default)]
     text: Option<String>,
-    /// Makes it safe to send again.
+    /// Makes a repeated request safe.
     #[serde(default)]
     request_id: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! `/asyncapi.json`: the WebSocket, made of the types of its frames.
+//! `/asyncapi.json`: the WebSocket protocol, generated from the types of its frames.
 
 use countersign::core::wire::{
     client::ClientMessage,
@@ -9,8 +9,8 @@ use serde_json::{Map, Value, json};
 
 const SCHEMAS: &str = "#/components/schemas/";
 
-/// The AsyncAPI 3 document of the WebSocket, as the server sees it: it receives what clients send. It is checked in as
-/// `docs/asyncapi.json`, and a test fails when the two differ.
+/// The AsyncAPI 3 document of the WebSocket, from the server's side: it receives what clients send. A copy is checked
+/// in as `docs/asyncapi.json`, and a test fails when the two differ.
 #[must_use]
 pub fn asyncapi() -> Value {
     let mut schemas = Schemas::new(SCHEMAS);
@@ -23,7 +23,7 @@ pub fn asyncapi() -> Value {
     let from_clients = messages(&unions[0], &definitions);
     let mut from_server = messages(&unions[1], &definitions);
     from_server.extend(messages(&unions[2], &definitions));
-    // Here it would mean another thing than in OpenAPI.
+    // AsyncAPI gives it another meaning than OpenAPI.
     for definition in definitions.values_mut().filter_map(Value::as_object_mut) {
         definition.remove("discriminator");
     }
@@ -88,7 +88,7 @@ pub fn asyncapi() -> Value {
     })
 }
 
-/// A message for each alternative of a union.
+/// One message per alternative of a union.
 fn messages(union: &Value, definitions: &Map<String, Value>) -> Map<String, Value> {
     let named = |schema: &Value| Some(schema["$ref"].as_str()?.strip_prefix(SCHEMAS)?.to_owned());
     let alternatives = named(union).and_then(|name| definitions.get(&name)?["oneOf"].as_array().cloned());

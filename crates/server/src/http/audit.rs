@@ -1,4 +1,4 @@
-//! The audit log, for those who check it (spec R8, W8).
+//! The audit log, for auditors (spec R8, W8).
 
 use axum::{Json, extract::State};
 use countersign::core::audit::AuditRecord;
@@ -26,7 +26,7 @@ pub(super) struct ReadAudit {
 pub(super) struct AuditLog {
     /// The records.
     audit: Vec<AuditRecord>,
-    /// What to give as `after` for the records that follow; null if there are none yet.
+    /// The `after` of the next page; null if there are no records yet.
     next_cursor: Option<String>,
 }
 

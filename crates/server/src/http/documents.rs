@@ -1,4 +1,4 @@
-//! What the server says of itself: documents that are made once and are the same for everybody.
+//! The server's self-descriptions: documents generated once and the same for everyone.
 
 use std::sync::LazyLock;
 
@@ -9,7 +9,7 @@ use axum::{
 use countersign::core::call::args::Digest;
 use serde_json::Value;
 
-/// A document as it is sent.
+/// A document, ready to send.
 struct Document {
     text: String,
     etag: HeaderValue,
@@ -18,7 +18,7 @@ struct Document {
 impl Document {
     fn new(value: &Value) -> Document {
         let text = value.to_string();
-        // Hexadecimal digits in quotes are always a header value.
+        // Hexadecimal digits in quotes are always a valid header value.
         let etag = HeaderValue::from_str(&format!("\"{}\"", Digest::of(text.as_bytes())))
             .unwrap_or(HeaderValue::from_static("\"\""));
         Document { text, etag }

@@ -23,11 +23,11 @@ use serde::Deserialize;
 use super::extract::{Params, Segment};
 use crate::{app::App, auth::pass::Pass, metrics::Counted, problem::Problem};
 
-/// How often a stream says that it is alive.
+/// Interval of a stream's keep-alive comments.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
-/// How long to wait before the journal is read again after a failure of the store.
+/// Delay before the journal is read again after a store failure.
 const AGAIN: Duration = Duration::from_secs(1);
-/// How long the last events of a turn may take to be read once the turn is over.
+/// Time to read the last events of a turn that is over.
 const LAST_EVENTS: Duration = Duration::from_secs(1);
 
 /// The query of `GET /v1/sessions/{session_id}/events`.
@@ -96,7 +96,7 @@ impl Following {
     }
 }
 
-/// Whether a stream may go on, whatever has happened to its token.
+/// Whether a stream may continue, given what may have happened to its token.
 async fn look(app: &App, pass: &mut Pass, subscription: &Subscription) -> Result<(), Refusal> {
     pass.check()?;
     if pass.take_moved() {
@@ -105,7 +105,7 @@ async fn look(app: &App, pass: &mut Pass, subscription: &Subscription) -> Result
     Ok(())
 }
 
-/// The events of a turn that was just begun, until it pauses or ends.
+/// The events of the turn that was just started, until it pauses or ends.
 pub(super) fn turn(app: App, pass: Pass, subscription: Subscription) -> Response {
     let turn = Turn {
         idle: Box::pin(idle(app.clone(), pass.by().clone(), subscription.session_id().to_string())),
@@ -131,10 +131,10 @@ struct Turn {
     app: App,
     pass: Pass,
     subscription: Subscription,
-    /// Resolves when nothing more happens by itself, with the `seq` of the last event.
+    /// Resolves when the turn has paused or ended, with the `seq` of its last event.
     idle: Pin<Box<dyn Future<Output = u64> + Send>>,
     closed: Pin<Box<dyn Future<Output = ()> + Send>>,
-    /// The last `seq` given.
+    /// The last `seq` sent.
     seq: u64,
     until: Option<u64>,
     _counted: Counted,
@@ -148,7 +148,7 @@ impl Turn {
             }
             match self.until {
                 Some(until) if self.seq >= until => return None,
-                // A repeated request follows a turn that may be over: then nothing comes.
+                // A repeated request may follow a turn that is already over: then nothing comes.
                 Some(_) => break tokio::time::timeout(LAST_EVENTS, next(&mut self.subscription)).await.ok()?,
                 None => tokio::select! {
                     biased;
@@ -168,12 +168,12 @@ impl Turn {
 }
 
 async fn idle(app: App, by: Arc<Principal>, session_id: String) -> u64 {
-    // A session that is gone has no more events.
+    // A deleted session has no more events.
     let _ = app.runtime.wait(&by, &session_id).await;
     app.runtime.last_seq(&by, &session_id).await.unwrap_or(0)
 }
 
-/// The next event, however often the store must be asked.
+/// The next event, retrying store failures.
 async fn next(subscription: &mut Subscription) -> Result<Frame, Refusal> {
     loop {
         match subscription.next().await {
@@ -191,7 +191,7 @@ fn event(frame: &Frame) -> Event {
     }
 }
 
-/// The last event of a stream that cannot go on.
+/// The last event of a stream that cannot continue.
 fn failure(refusal: &Refusal) -> Event {
     let data = serde_json::json!({ "type": "error", "code": refusal.code, "message": refusal.message });
     Event::default().data(data.to_string())

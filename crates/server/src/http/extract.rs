@@ -1,4 +1,4 @@
-//! What handlers take from a request, with errors as problem documents.
+//! Extractors for handlers, with errors as problem documents.
 
 use std::{sync::Arc, time::Duration};
 
@@ -23,7 +23,7 @@ use crate::{
     problem::Problem,
 };
 
-/// Who asks. What goes on after the answer has begun takes a [`Pass`].
+/// The requester. Work that outlives the start of the response takes a [`Pass`].
 pub(super) struct Caller(pub(super) Arc<Principal>);
 
 impl FromRequestParts<App> for Caller {
@@ -46,14 +46,14 @@ impl FromRequestParts<App> for Pass {
     }
 }
 
-/// Who has shown a good token keeps its connection.
+/// A connection with a valid token keeps its place.
 fn keep_place(parts: &Parts, by: &Principal) {
     if let Some(visitor) = parts.extensions.get::<Visitor>() {
         visitor.is_known(by);
     }
 }
 
-/// The variable part of the path.
+/// The variable segment of the path.
 pub(super) struct Segment(pub(super) String);
 
 impl FromRequestParts<App> for Segment {
@@ -67,7 +67,7 @@ impl FromRequestParts<App> for Segment {
     }
 }
 
-/// The query, of which every parameter must be known.
+/// The query; unknown parameters are refused.
 pub(super) struct Params<T>(pub(super) T);
 
 impl<T: DeserializeOwned> FromRequestParts<App> for Params<T> {
@@ -85,7 +85,7 @@ impl<T: DeserializeOwned> FromRequestParts<App> for Params<T> {
     }
 }
 
-/// A JSON body of at most `MOST` bytes, strictly read. An absent one is an empty object.
+/// A JSON body of at most `MOST` bytes, strictly parsed. A missing one is an empty object.
 pub(super) struct Body<T, const MOST: usize = { limits::FRAME_BYTES }>(pub(super) T);
 
 impl<T: DeserializeOwned, const MOST: usize> FromRequest<App> for Body<T, MOST> {
@@ -103,7 +103,7 @@ impl<T: DeserializeOwned, const MOST: usize> FromRequest<App> for Body<T, MOST> 
             let refusal = Refusal::new(Code::InvalidMessage, "the body did not come in time");
             return Err(Problem::with_status(StatusCode::REQUEST_TIMEOUT, refusal));
         };
-        // What else can go wrong is a connection that is gone, and then nobody reads the answer.
+        // Any other failure is a lost connection, and then nobody reads the answer.
         let body = body.map_err(|_| too_large())?;
         if body.is_empty() {
             return read("{}").map(Body).map_err(Problem::of);
@@ -125,7 +125,7 @@ fn is_json(headers: &HeaderMap) -> bool {
     kind == "application/json" || (kind.starts_with("application/") && kind.ends_with("+json"))
 }
 
-/// Whether the client wants a stream of events.
+/// Whether the client wants an event stream.
 pub(super) fn wants_events(headers: &HeaderMap) -> bool {
     headers
         .get_all(header::ACCEPT)
@@ -135,7 +135,7 @@ pub(super) fn wants_events(headers: &HeaderMap) -> bool {
         .any(|kind| kind.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("text/event-stream"))
 }
 
-/// The `request_id`: of the body, or the `Idempotency-Key`.
+/// The `request_id`: from the body, or the `Idempotency-Key`.
 pub(super) fn request_id(headers: &HeaderMap, of_body: Option<String>) -> Result<Option<String>, Problem> {
     let of_header = match headers.get("idempotency-key") {
         None => None,

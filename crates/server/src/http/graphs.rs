@@ -1,4 +1,4 @@
-//! Graphs as pictures: of an agent, and of a session with where it stands (spec G7).
+//! Graphs as pictures: of an agent, and of a session with its position (spec G7).
 
 use axum::{
     Json,
@@ -23,7 +23,7 @@ pub(super) const DOT: &str = "text/vnd.graphviz";
 /// The names of the formats.
 pub(super) const FORMATS: &[&str] = &["json", "mermaid", "dot"];
 
-/// In which language a graph is wanted.
+/// The requested format.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Format {
@@ -75,7 +75,7 @@ pub(super) async fn list(State(app): State<App>, Caller(_): Caller) -> Json<Grap
 pub(super) struct NamedGraph {
     /// Its name.
     name: String,
-    /// The same as a Mermaid flow chart.
+    /// The graph as a Mermaid flow chart.
     mermaid: String,
     /// The graph.
     drawing: Drawing,
@@ -100,16 +100,16 @@ pub(super) async fn of_graph(
 pub(super) struct Graph {
     /// The agent.
     agent: String,
-    /// The ids of the nodes, but for those where runs begin.
+    /// The ids of the nodes, except the start.
     nodes: Vec<String>,
     /// The edges between them.
     edges: Vec<Edge>,
-    /// The node where the session stands, if one was asked for; the first if there are several.
+    /// The session's current node, if a session was requested; the first if there are several.
     #[serde(skip_serializing_if = "Option::is_none")]
     current: Option<String>,
-    /// The same as a Mermaid flow chart.
+    /// The graph as a Mermaid flow chart.
     mermaid: String,
-    /// All of the graph: the kinds and labels of nodes, sub-graphs, and every position.
+    /// The full graph: the kinds and labels of nodes, sub-graphs, and every position.
     drawing: Drawing,
 }
 
@@ -156,7 +156,7 @@ pub(super) async fn of_agent(
     let drawing = match params.session_id {
         Some(session_id) => {
             let view = app.runtime.session_graph(&by, &session_id).await?;
-            // The session may be another agent's by now.
+            // Another agent may have taken over the session.
             if *view.agent == *name { view.drawing } else { drawing }
         }
         None => drawing,

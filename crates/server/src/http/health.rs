@@ -1,4 +1,4 @@
-//! Whether the server is well, and what it counts.
+//! Health, readiness and metrics.
 
 use axum::{
     Json,

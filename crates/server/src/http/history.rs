@@ -27,11 +27,11 @@ pub(super) struct ReadHistory {
 /// A page of history, oldest first.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct History {
-    /// The messages, oldest first whichever way pages follow.
+    /// The messages, oldest first in either paging direction.
     messages: Vec<HistoryMessage>,
-    /// Whether there are more that way.
+    /// Whether there are more in that direction.
     has_more: bool,
-    /// Where the next page begins, and where pages the other way go on; null on the last.
+    /// Where the next page begins, and where paging the other way continues; null on the last.
     next_cursor: Option<String>,
 }
 

@@ -1,6 +1,6 @@
 //! The HTTP twin of the WebSocket protocol (spec W8).
 //!
-//! [`routes::ROUTES`] is the one table that both registers and documents the routes.
+//! [`routes::ROUTES`] is the single table that both registers and documents the routes.
 
 mod agents;
 pub(crate) mod approvals;
@@ -36,7 +36,7 @@ pub(crate) fn routes() -> Router<App> {
     routes::ROUTES.iter().fold(Router::new(), |router, route| router.route(route.path, (route.handler)()))
 }
 
-/// The answer for a path that is none.
+/// The answer for an unknown path.
 pub(crate) async fn not_found(uri: Uri) -> Problem {
     let path: String = uri.path().chars().take(200).collect();
     Problem::of(Refusal::new(
@@ -45,13 +45,13 @@ pub(crate) async fn not_found(uri: Uri) -> Problem {
     ))
 }
 
-/// The answer for a method that the path does not have.
+/// The answer for a method that the path does not support.
 pub(crate) async fn method_not_allowed(method: Method, uri: Uri) -> Problem {
     let path: String = uri.path().chars().take(200).collect();
     Problem::of(Refusal::new(Code::MethodNotAllowed, format!("{path:?} cannot be asked by {method}")))
 }
 
-/// Headers that are right for every answer.
+/// Headers for every response.
 pub(crate) async fn security_headers(request: Request, next: Next) -> Response {
     let mut response = next.run(request).await;
     let switching = response.status() == StatusCode::SWITCHING_PROTOCOLS;
@@ -64,7 +64,7 @@ pub(crate) async fn security_headers(request: Request, next: Next) -> Response {
     response
 }
 
-/// Runs to its end also if the client goes away in the middle: what is stored must be acted on.
+/// Completes even if the client disconnects: what is stored must be acted on.
 async fn to_the_end<T: Send + 'static>(
     work: impl Future<Output = Result<T, Refusal>> + Send + 'static,
 ) -> Result<T, Problem> {

@@ -1,4 +1,4 @@
-//! `/openapi.json`, made of the table of routes and of the types they really use.
+//! `/openapi.json`, generated from the table of routes and the types they actually use.
 
 use std::sync::LazyLock;
 
@@ -11,7 +11,7 @@ use super::{
 };
 use crate::problem::{PROBLEM_JSON, Problem};
 
-/// What the operations of a tag are about, in the order in which they are shown.
+/// The tags' descriptions, in display order.
 const TAGS: &[(&str, &str)] = &[
     ("sessions", "Conversations, and all that is kept of them."),
     ("approvals", "What waits for a person, and deciding it."),
@@ -23,8 +23,8 @@ const TAGS: &[(&str, &str)] = &[
     ("operation", "For operators and generators of clients."),
 ];
 
-/// The OpenAPI 3.1 document of the HTTP interface. It is checked in as `docs/openapi.json`, and a test fails
-/// when the two differ.
+/// The OpenAPI 3.1 document of the HTTP interface. A copy is checked in as `docs/openapi.json`, and a test fails when
+/// the two differ.
 #[must_use]
 pub fn openapi() -> &'static Value {
     static DOCUMENT: LazyLock<Value> = LazyLock::new(made);
@@ -68,7 +68,7 @@ fn made() -> Value {
     document
 }
 
-/// The tag of a path: what it is under, or else it is for operators.
+/// The tag of a path, by its prefix; all others are for operators.
 fn tag(path: &str) -> &'static str {
     let under = path.strip_prefix("/v1/").unwrap_or_default().split('/').next().unwrap_or_default();
     let under = if under == "ws" { "websocket" } else { under };
@@ -112,7 +112,7 @@ fn parameter(parameter: &Parameter) -> Value {
     json!({ "in": parameter.place, "name": parameter.name, "description": parameter.about, "schema": schema })
 }
 
-/// Codes that come under another status than their own, where there is a body.
+/// Codes that a route with a body also returns under another status than their own.
 const OF_BODIES: [(u16, Code); 2] = [(408, Code::InvalidMessage), (415, Code::InvalidMessage)];
 
 fn responses(route: &Route, schemas: &mut Schemas) -> Value {
@@ -135,7 +135,7 @@ fn responses(route: &Route, schemas: &mut Schemas) -> Value {
     if !route.open {
         more.push(Code::Unauthenticated);
     }
-    // A foreign page, or a name that is not the server's, is refused everywhere.
+    // Foreign origins and unknown host names are refused everywhere.
     more.extend([Code::Forbidden, Code::Internal]);
     codes.extend(more.into_iter().map(|code| (code.http_status(), code)));
     for (status, code) in codes {
@@ -153,7 +153,7 @@ fn responses(route: &Route, schemas: &mut Schemas) -> Value {
     responses
 }
 
-/// Two answers of one status are alternatives.
+/// Adds an answer; two of the same status are alternatives.
 fn add(response: &mut Value, answer: &Answer, schemas: &mut Schemas) {
     let known = response["description"].as_str().unwrap_or_default();
     let about = if known.is_empty() { answer.about.to_owned() } else { format!("{known} {}", answer.about) };
@@ -173,10 +173,10 @@ fn add(response: &mut Value, answer: &Answer, schemas: &mut Schemas) {
 mod tests {
     use super::*;
 
-    /// `UPDATE_GOLDEN=1 cargo test` writes the files anew.
+    /// `UPDATE_GOLDEN=1 cargo test` regenerates the files.
     fn golden(name: &str, value: &Value) {
         let path = format!("{}/../../docs/{name}", env!("CARGO_MANIFEST_DIR"));
-        // In the order that it has without features of serde_json that other crates turn on.
+        // Key order must not depend on serde_json features that other crates enable.
         let value = countersign::core::plain::as_plain(value);
         let text = serde_json::to_string_pretty(&*value).expect("JSON") + "\n";
         if std::env::var_os("UPDATE_GOLDEN").is_some() {
@@ -196,7 +196,7 @@ mod tests {
         golden("asyncapi.json", &crate::http::asyncapi::asyncapi());
     }
 
-    /// Calls `check` with every schema of a document and the keys that lead to it.
+    /// Calls `check` with every schema of a document and its path.
     fn each(value: &Value, path: &str, check: &mut impl FnMut(&Map<String, Value>, &str)) {
         match value {
             Value::Object(object) => {

@@ -1,4 +1,4 @@
-//! The past of a session: its checkpoints, and forks from them (spec G6).
+//! The past of a session: its checkpoints, and forks (spec G6).
 
 use axum::{
     Json,
@@ -51,40 +51,42 @@ pub(super) async fn list(
 /// The body of `POST /v1/sessions/{session_id}/fork`; may be absent.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub(super) struct ForkSession {
-    /// Up to where the new session has the past: a checkpoint of this one; the newest if absent.
+    /// The checkpoint to fork from; the newest if absent.
     #[serde(default)]
     checkpoint: Option<u64>,
-    /// The new session's id, `[A-Za-z0-9._-]{1,128}`; made if absent.
+    /// The new session's id, `[A-Za-z0-9._-]{1,128}`; generated if absent.
     #[serde(default)]
     session_id: Option<String>,
-    /// What is changed there.
+    /// What to change in the fork.
     #[serde(default)]
     edit: Option<Edit>,
-    /// Whether the new session goes on by itself; else it stands until somebody decides what waits or says something.
+    /// Whether the new session continues by itself; otherwise it stays as it is until a pending approval request is
+    /// decided or a message is sent.
     #[serde(default)]
     run: bool,
-    /// Makes it safe to send again.
+    /// Makes a repeated request safe.
     #[serde(default)]
     request_id: Option<String>,
 }
 
-/// What a fork changes: one of the two.
+/// A change in a fork: one of the two.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Edit {
-    /// What the user says instead, or next: at a checkpoint before or right after a message that begins a turn.
+    /// The user's message instead, or next: at a checkpoint before or right after a message that begins a turn.
     #[serde(default)]
     message: Option<InputContent>,
-    /// Calls of the latest answer that have not begun there, and what runs in their place. Each is judged anew.
+    /// Calls of the latest answer that have not begun there, and what runs in their place. The policy applies to each
+    /// anew.
     #[serde(default)]
     calls: Vec<EditCall>,
 }
 
-/// A call that is changed.
+/// An edited call.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct EditCall {
-    /// The call, in the model's words.
+    /// The id of the call, as the model gave it.
     tool_use_id: String,
     /// The tool; the call's own if absent.
     #[serde(default)]
@@ -101,7 +103,7 @@ pub(super) async fn fork(
     Body(body): Body<ForkSession, { limits::MESSAGE_FRAME_BYTES }>,
 ) -> Result<Response, Problem> {
     let request_id = request_id(&headers, body.request_id)?;
-    // The same request again finds the session that it made by the id that the key gives it.
+    // A repeated request finds the session that it made by the id derived from its key.
     let new_id = body
         .session_id
         .or_else(|| request_id.as_ref().map(|key| session_of(&by, &format!("fork of {session_id}: {key}"))));

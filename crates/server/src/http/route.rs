@@ -1,4 +1,4 @@
-//! What a route in the table is.
+//! The type of a route in the table.
 
 use axum::routing::MethodRouter;
 use countersign::core::{refusal::Code, wire::schema::Schemas};
@@ -11,14 +11,14 @@ use crate::app::App;
 pub(super) struct Route {
     pub(super) method: &'static str,
     pub(super) path: &'static str,
-    /// The id of the operation in generated clients.
+    /// The operation id, for generated clients.
     pub(super) id: &'static str,
     pub(super) summary: &'static str,
-    /// The parameters of the query and the headers; those of the path are in the path.
+    /// The query parameters and headers; path parameters are in the path.
     pub(super) parameters: &'static [Parameter],
     pub(super) body: Option<SchemaOf>,
     pub(super) answers: &'static [Answer],
-    /// Why it may be refused, beside what every route may answer.
+    /// Refusals beyond those that every route may answer.
     pub(super) refusals: &'static [Code],
     /// Whether it answers without a token.
     pub(super) open: bool,
@@ -36,7 +36,7 @@ pub(super) struct Parameter {
     pub(super) about: &'static str,
 }
 
-/// What a parameter holds.
+/// The type of a parameter.
 pub(super) enum Kind {
     Text,
     Whole,
@@ -44,7 +44,7 @@ pub(super) enum Kind {
     OneOf(&'static [&'static str]),
 }
 
-/// A successful answer.
+/// A successful response.
 pub(super) struct Answer {
     pub(super) status: u16,
     pub(super) about: &'static str,
@@ -68,12 +68,12 @@ pub(super) const fn other(status: u16, about: &'static str, media: &'static str)
     Answer { status, about, media, schema: None }
 }
 
-/// What a body is read as.
+/// The schema a body is deserialised with.
 pub(super) fn body<T: JsonSchema>(schemas: &mut Schemas) -> Value {
     schemas.input::<T>()
 }
 
-/// What an answer is written as.
+/// The schema an answer is serialised with.
 pub(super) fn of<T: JsonSchema>(schemas: &mut Schemas) -> Value {
     schemas.output::<T>()
 }

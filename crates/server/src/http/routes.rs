@@ -1,5 +1,5 @@
-//! The table of routes: what is served, and what `/openapi.json` says of it. There is no other way to
-//! register a route, so none exists without its documentation.
+//! The table of routes: what is served, and how `/openapi.json` documents it. There is no other way to register a
+//! route, so none is undocumented.
 
 use axum::routing::{delete, get, post};
 use countersign::{

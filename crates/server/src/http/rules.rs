@@ -1,4 +1,4 @@
-//! Standing rules: what was decided for later calls too, listed and revoked (spec S7).
+//! Standing rules: approvals for later calls, listed and revoked (spec S7).
 
 use axum::{Json, extract::State};
 use countersign::run::{RuleQuery, RuleView};

@@ -1,4 +1,4 @@
-//! Runs of graphs of a program that embeds the server, and the retry of any session that has failed (spec W2, G3, G6).
+//! Runs of the graphs of an embedding program, and the retry of any failed session (spec W2, G3, G6).
 
 use std::num::NonZeroU32;
 
@@ -26,13 +26,13 @@ use crate::{app::App, problem::Problem};
 /// The body of `POST /v1/graphs/{name}/runs`.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub(super) struct StartRun {
-    /// The session, `[A-Za-z0-9._-]{1,128}`; made if absent, or not known.
+    /// The session, `[A-Za-z0-9._-]{1,128}`; generated if absent, created if unknown.
     #[serde(default)]
     session_id: Option<String>,
-    /// The state to begin with, as the graph's type reads it.
+    /// The initial state, as the graph's type reads it.
     #[schemars(with = "Value")]
     state: Raw,
-    /// Makes it safe to send again.
+    /// Makes a repeated request safe.
     #[serde(default)]
     request_id: Option<String>,
 }
@@ -45,7 +45,7 @@ pub(super) async fn start(
     Body(body): Body<StartRun>,
 ) -> Result<Response, Problem> {
     let request_id = request_id(&headers, body.request_id)?;
-    // The same request again finds the session that it made by the id that the key gives it.
+    // A repeated request finds the session that it made by the id derived from its key.
     let session_id =
         body.session_id.or_else(|| request_id.as_ref().map(|key| session_of(&by, &format!("run of {graph}: {key}"))));
     let new = NewRun { session_id, state: body.state, request_id };
@@ -59,11 +59,11 @@ pub(super) async fn start(
 /// The body of `POST /v1/sessions/{session_id}/state`.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub(super) struct EditState {
-    /// What changes, as a node would have changed it: the fields, and for those with a reducer `{"add": …}` or
-    /// `{"replace": …}`.
+    /// The update, as a node would return it: the fields, and for those with a reducer `{"add": …}` or `{"replace":
+    /// …}`.
     #[schemars(with = "Value")]
     update: Raw,
-    /// Makes it safe to send again.
+    /// Makes a repeated request safe.
     #[serde(default)]
     request_id: Option<String>,
 }
@@ -86,12 +86,12 @@ pub(super) async fn edit(
 /// The body of `POST /v1/sessions/{session_id}/retry`; may be absent.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub(super) struct Retry {
-    /// How many more model calls the turn may make, where it has used up those that it had: 1 to the number that its agent
+    /// How many more model calls the turn may make, where it has exhausted its limit: 1 to the number that its agent
     /// allows for a turn.
     #[serde(default)]
     #[schemars(range(min = 1))]
     more_calls: Option<NonZeroU32>,
-    /// Makes it safe to send again.
+    /// Makes a repeated request safe.
     #[serde(default)]
     request_id: Option<String>,
 }

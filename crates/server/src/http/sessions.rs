@@ -1,4 +1,4 @@
-//! Sessions: made, listed, talked to, cancelled, deleted.
+//! Sessions: creating, listing, sending messages, cancelling, deleting.
 
 use axum::{
     Json,
@@ -32,7 +32,7 @@ use crate::{app::App, auth::pass::Pass, metrics::Transport, problem::Problem};
 /// The body of `POST /v1/sessions`.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub(super) struct CreateSession {
-    /// Its id, `[A-Za-z0-9._-]{1,128}`; made if absent.
+    /// Its id, `[A-Za-z0-9._-]{1,128}`; generated if absent.
     #[serde(default)]
     session_id: Option<String>,
     /// The agent that answers; the first one if absent.
@@ -45,7 +45,7 @@ pub(super) struct CreateSession {
     #[serde(default)]
     #[schemars(with = "Option<AnyObject>")]
     context: Option<Box<RawValue>>,
-    /// Makes it safe to send again.
+    /// Makes a repeated request safe.
     #[serde(default)]
     request_id: Option<String>,
 }
@@ -60,7 +60,7 @@ pub(super) async fn create(
     if body.context.as_ref().is_some_and(|context| !context.get().starts_with('{')) {
         return Err(Problem::invalid("context: must be a JSON object"));
     }
-    // A session remembers its requests, but there is none yet: the key itself names it.
+    // A session remembers its requests, but this one does not exist yet: the key determines its id.
     let session_id = body.session_id.or_else(|| request_id.map(|key| session_of(&by, &key)));
     let known = match &session_id {
         Some(id) => app.runtime.session(&by, id).await.is_ok(),
@@ -75,7 +75,7 @@ pub(super) async fn create(
     Ok(created(view))
 }
 
-/// 201 with a session that was made, and where it is.
+/// 201 with the new session and its location.
 pub(super) fn created(session: SessionView) -> Response {
     let location = HeaderValue::from_str(&format!("/v1/sessions/{}", session.session_id));
     let mut response = (StatusCode::CREATED, Json(session)).into_response();
@@ -85,10 +85,10 @@ pub(super) fn created(session: SessionView) -> Response {
     response
 }
 
-/// The id of the session that this key of this caller made.
+/// The id of the session that this key of this caller creates.
 pub(super) fn session_of(by: &Principal, key: &str) -> String {
     let mut hash = Sha256::new();
-    // The length keeps two callers' keys apart.
+    // The length prefix keeps two callers' keys apart.
     let subject = by.subject.as_deref().unwrap_or_default();
     if let Some(tenant) = &by.tenant {
         hash.update(format!("{}:{tenant}:", tenant.len()));
@@ -174,10 +174,10 @@ pub(super) struct PostMessage {
     /// The agent that answers from now on.
     #[serde(default)]
     agent: Option<String>,
-    /// What to do if the session waits or runs.
+    /// What to do if the session is paused or running.
     #[serde(default)]
     on_pending: Option<OnPending>,
-    /// Makes it safe to send again.
+    /// Makes a repeated request safe.
     #[serde(default)]
     request_id: Option<String>,
 }
@@ -207,7 +207,7 @@ pub(super) async fn send(
     }
 }
 
-/// Where the turn stands once nothing more happens by itself, as far as its caller may know that by then.
+/// The outcome once the session is idle, if its caller may still see it by then.
 pub(super) async fn outcome(app: &App, pass: &mut Pass, session_id: &str) -> Result<Outcome, Refusal> {
     loop {
         let by = pass.by().clone();
@@ -225,7 +225,7 @@ pub(super) async fn outcome(app: &App, pass: &mut Pass, session_id: &str) -> Res
 /// The body of `POST /v1/sessions/{session_id}/cancel`; may be absent.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub(super) struct CancelTurn {
-    /// Makes it safe to send again.
+    /// Makes a repeated request safe.
     #[serde(default)]
     request_id: Option<String>,
 }

@@ -1,5 +1,5 @@
-//! One WebSocket connection: one task that reads, acts and writes, so that an `ack` always comes before the
-//! events it causes.
+//! One WebSocket connection: a single task reads, acts and writes, so that an `ack` always precedes the events it
+//! causes.
 
 use std::{pin::pin, time::Duration};
 
@@ -36,24 +36,24 @@ use crate::{
     reply::{reply, said},
 };
 
-/// Pings that may go unanswered before the connection is closed.
+/// Unanswered pings after which the connection is closed.
 const MISSED_PINGS: u32 = 2;
 
-/// The close code of a connection whose token is good no longer.
+/// The close code of a connection whose token is no longer valid.
 const UNAUTHENTICATED: u16 = 4401;
 /// Longest reason in a close frame, in bytes (RFC 6455, section 5.5).
 const REASON_BYTES: usize = 123;
 
-/// How long the other side gets to answer our close. Whatever it says until then is read and dropped: a socket that is
-/// closed with unread bytes is reset, and a reset may overtake the reason.
+/// How long the peer may take to answer our close. Its messages until then are read and dropped: closing a socket
+/// with unread bytes resets it, and a reset may overtake the reason.
 const GOODBYE: Duration = Duration::from_secs(2);
 
-/// The connection is over; there is nothing more to say.
+/// The connection is lost; nothing more can be sent.
 struct Over;
 
 struct Connection {
     app: App,
-    /// Who it belongs to; looked at before each message is taken, and before each event is given.
+    /// Its credential, checked before each message is accepted and before each event is sent.
     pass: Pass,
     out: SplitSink<WebSocket, Message>,
     follows: Follows,
@@ -72,14 +72,14 @@ pub(super) async fn serve(socket: WebSocket, app: App, pass: Pass) {
     let stall = Duration::from_secs(WRITE_STALL_SECONDS);
     if let Ok(Ok(())) = timeout(stall, connection.out.send(Message::Close(Some(close)))).await {
         let answered = async { while let Some(Ok(_)) = input.next().await {} };
-        // One that does not answer is closed without it.
+        // A peer that does not answer is closed anyway.
         let _ = timeout(GOODBYE, answered).await;
     }
     let _ = timeout(stall, connection.out.close()).await;
 }
 
 impl Connection {
-    /// Runs until one side wants to close, and says how.
+    /// Runs until either side wants to close; returns the close frame.
     async fn run(&mut self, input: &mut SplitStream<WebSocket>) -> Result<CloseFrame, Over> {
         let heartbeat = Duration::from_secs(self.app.options.heartbeat_seconds.max(1).into());
         self.say(&ConnectionEvent::Hello {
@@ -99,7 +99,7 @@ impl Connection {
                 return Ok(close);
             }
             tokio::select! {
-                // What has happened to the token is looked at before anything else, above and below.
+                // Changes to the token are handled before anything else, above and below.
                 _ = self.pass.changed() => {}
                 frame = input.next() => {
                     heard = Instant::now();
@@ -110,7 +110,7 @@ impl Connection {
                         None => return Err(Over),
                         Some(Err(error)) => return self.unreadable(error).await,
                         Some(Ok(Message::Close(_))) => {
-                            // The answer is made by reading, and sent by flushing (RFC 6455, section 5.5.1).
+                            // Reading queues the answer, flushing sends it (RFC 6455, section 5.5.1).
                             bounded(&mut self.pass, 0, self.out.flush()).await?;
                             return Err(Over);
                         }
@@ -139,7 +139,7 @@ impl Connection {
         }
     }
 
-    /// Looks whether the connection may go on, and what it may still follow.
+    /// Checks whether the connection may continue, and which sessions it may still follow.
     async fn look(&mut self) -> Result<Option<CloseFrame>, Over> {
         if let Err(refusal) = self.pass.check() {
             return Ok(Some(close(UNAUTHENTICATED, refusal.message)));
@@ -157,7 +157,7 @@ impl Connection {
         Ok(None)
     }
 
-    /// Input that is no frame. What is too large is answered, what is broken cannot be.
+    /// Input that is not a frame. Oversized input is answered, a broken stream cannot be.
     async fn unreadable(&mut self, error: axum::Error) -> Result<CloseFrame, Over> {
         let error = error.into_inner();
         if let Some(tungstenite::Error::Capacity(_)) = error.downcast_ref() {
@@ -310,7 +310,7 @@ impl Connection {
         }
     }
 
-    /// Acknowledges what is stored; its events come after.
+    /// Acknowledges what was stored; its events follow.
     async fn stored(&mut self, request_id: Option<String>, stored: Stored) -> Result<(), Over> {
         self.ack(request_id, &stored.session_id).await?;
         if let Some(subscription) = stored.follow {
@@ -319,7 +319,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Writes an event, and what else is ready, at once.
+    /// Writes an event together with any others that are ready.
     async fn pass_on(&mut self, event: Event) -> Result<(), Over> {
         let mut next = Some(event);
         let mut written = 0;
@@ -363,7 +363,7 @@ impl Connection {
     }
 
     async fn say(&mut self, event: &ConnectionEvent) -> Result<(), Over> {
-        // Plain data with string keys, which always serialises.
+        // Plain data with string keys always serialises.
         let text = serde_json::to_string(event).unwrap_or_default();
         self.write(Message::Text(text.into())).await
     }
@@ -379,7 +379,7 @@ impl Connection {
     }
 }
 
-/// What a refused frame was about.
+/// The subject of a refused frame.
 #[derive(Default)]
 struct About {
     request_id: Option<String>,
@@ -394,7 +394,7 @@ fn size_of(message: &Message) -> u64 {
     }
 }
 
-/// Waits for a write, but not for a reader who is gone in all but name, nor longer than the token is good.
+/// Waits for a write, but not for a stalled reader, nor beyond the validity of the token.
 async fn bounded(pass: &mut Pass, size: u64, write: impl Future<Output = Result<(), axum::Error>>) -> Result<(), Over> {
     let limit = Duration::from_secs(WRITE_STALL_SECONDS + size / SLOWEST_READER);
     tokio::select! {
@@ -407,7 +407,7 @@ async fn bounded(pass: &mut Pass, size: u64, write: impl Future<Output = Result<
                 Err(Over)
             }
         },
-        // Nobody reads what would say so.
+        // The peer is not reading, so a reason would not reach it.
         _ = pass.over() => Err(Over),
     }
 }

@@ -1,4 +1,4 @@
-//! The sessions one connection follows, as one stream.
+//! The sessions that one connection follows, merged into one stream.
 
 use std::{
     collections::HashMap,
@@ -20,13 +20,13 @@ use prometheus_client::metrics::gauge::Gauge;
 
 use crate::{metrics::Counted, options::SUBSCRIPTIONS};
 
-/// How long to wait before the journal is read again after a failure of the store.
+/// Delay before the journal is read again after a store failure.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// What one session gives: an event, or why there is none. After `session_not_found` or `session_deleted` nothing more comes.
+/// An event of a session, or an error. `session_not_found` and `session_deleted` are final.
 pub(super) type Event = (Arc<str>, Result<Frame, Refusal>);
 
-/// The followed sessions. Each is followed once.
+/// The followed sessions, each followed once.
 pub(super) struct Follows {
     streams: SelectAll<BoxStream<'static, Event>>,
     handles: HashMap<Arc<str>, Following>,
@@ -69,7 +69,7 @@ impl Follows {
         ))
     }
 
-    /// Follows a session from now on by this subscription, and by no other.
+    /// Follows a session by this subscription, replacing any earlier one.
     pub(super) fn insert(&mut self, subscription: Subscription) {
         let session_id = subscription.session_id().clone();
         let (abort, registration) = AbortHandle::new_pair();
@@ -78,17 +78,17 @@ impl Follows {
         self.streams.push(Abortable::new(events(subscription), registration).boxed());
     }
 
-    /// Follows it no longer.
+    /// Stops following it.
     pub(super) fn remove(&mut self, session_id: &str) {
         self.handles.remove(session_id);
     }
 
-    /// The next event of any session; waits for ever if none is followed. Dropping the future loses nothing.
+    /// The next event of any session; waits forever if none is followed. Cancel safe.
     pub(super) async fn next(&mut self) -> Event {
         futures::future::poll_fn(|context| self.poll(context)).await
     }
 
-    /// The next event, if there is one at once.
+    /// The next event, if one is ready.
     pub(super) fn ready(&mut self) -> Option<Event> {
         self.next().now_or_never()
     }
@@ -96,7 +96,7 @@ impl Follows {
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<Event> {
         match self.streams.poll_next_unpin(context) {
             Poll::Ready(Some(event)) => Poll::Ready(event),
-            // An empty set has nobody to wake us; whoever adds to it polls it again.
+            // An empty set registers no waker; adding to it causes another poll.
             Poll::Ready(None) | Poll::Pending => Poll::Pending,
         }
     }

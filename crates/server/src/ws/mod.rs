@@ -12,10 +12,10 @@ use countersign::core::limits;
 
 use crate::{app::App, auth::offered_protocols, options::READ_AT_ONCE, places::Visitor, problem::Problem};
 
-/// The subprotocol, and what `hello` says.
+/// The subprotocol, also sent in `hello`.
 pub(crate) const PROTOCOL: &str = "countersign.v1";
 
-/// Makes a connection of a request that offers the protocol.
+/// Upgrades a request that offers the protocol.
 pub(crate) async fn upgrade(
     State(app): State<App>,
     visitor: Option<Extension<Visitor>>,

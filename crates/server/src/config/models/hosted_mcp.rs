@@ -15,23 +15,24 @@ use super::{
 };
 
 table! {
-    /// An MCP server that the provider calls, as it is declared.
+    /// A declared MCP server that the provider calls.
     #[derive(Clone, PartialEq, Eq)]
     pub struct ConfigHostedMcp(section) {
-        /// Its label: calls of its tools are called `mcp__LABEL__TOOL`.
+        /// Its label: its tools appear as `mcp__LABEL__TOOL`.
         label: String = flat(|section| Some(section.label.clone()));
-        /// Where the provider finds it.
+        /// The URL at which the provider reaches it.
         server_url: String = text().try_map(|url| as_base_url(&url).ok_or_else(|| BASE_URL.to_owned())).called("URL").required();
-        /// What the model is told about it.
+        /// Its description for the model.
         description: Option<String> = text().optional("none");
-        /// The variable that has the token that the provider shows to it; it must be set, and is sent with every request.
+        /// The variable that holds the token the provider presents to it; it must be set, and is sent with every
+        /// request.
         authorization_env: Option<String> = variable().map(|(name, _)| name).optional("no token");
         /// The only tools of it that the model may use.
         allowed_tools: Option<Vec<String>> = tool_names().optional("all");
-        /// Which calls the provider asks about: `"always"`, `"never"`, or
-        /// `{ always = { tool_names = […] }, never = { tool_names = […] } }`, where it asks about tools that neither names.
+        /// Which calls the provider requests approval for: `"always"`, `"never"`, or `{ always = { tool_names = […]
+        /// }, never = { tool_names = […] } }`; it also asks about tools in neither list.
         require_approval: HostedApproval = require_approval().or_as("`\"always\"`", || HostedApproval::Always);
-        /// How those are decided, as in [`[tools.NAME]`](#approval).
+        /// How those requests are decided, as in [`[tools.NAME]`](#approval).
         approval: ConfigApproval = approval().or_as("`true`", || ConfigApproval::of(ConfigRequire::Always));
     }
     then |section: &Section<'_>, server: ConfigHostedMcp| match HostedMcp::new(&server.label, "http://localhost") {

@@ -27,7 +27,7 @@ fn g5_compression_is_a_budget_and_more_if_wanted() {
 
 #[test]
 fn g5_each_mistake_is_told_with_its_line_and_the_nearest_right_name() {
-    // What is added to the end of MINIMAL (so it begins in line 6), and what it gives.
+    // Text appended to MINIMAL (so it begins in line 6), and the resulting errors.
     let cases: [(&str, &[&str]); 6] = [
         ("[agents.trader.compression]\nkeep = 3", &[r#"6: missing "budget" in [agents.trader.compression]"#]),
         (

@@ -9,11 +9,11 @@ fn s14_an_agent_with_the_computer_needs_a_browser() {
     let needs = r#"the tool "computer_use_preview" needs a browser; set "program" in [computer]"#;
     let declared = format!("{MINIMAL}[tools.computer_use_preview]\napproval = true\n");
     assert_eq!(lines(&declared), [format!("countersign.toml:6: {needs}")]);
-    // Two tools of one's own with these names are two tools.
+    // Two declared tools of these names are two separate tools.
     let own = "[tools.computer]\ncommand = [\"sh\"]\n[tools.computer_use_preview]\ncommand = [\"sh\"]\n";
     let both = format!("{MINIMAL}tools = [\"computer\", \"computer_use_preview\"]\n{own}");
     assert!(lines(&both).is_empty(), "{:?}", lines(&both));
-    // Who has a tool of one's own of that name keeps it.
+    // A declared tool of that name takes precedence.
     assert!(lines(&format!("{MINIMAL}tools = [\"computer\"]\n[tools.computer]\ncommand = [\"sh\"]\n")).is_empty());
 }
 
@@ -59,7 +59,7 @@ mod with_the_feature {
         assert_eq!((&*changed.spec.description, changed.approval.ask.timeout), ("Shops.", 60.into()));
         let Require::When(condition) = &changed.approval.require else { panic!("a condition") };
         assert_eq!(condition.describe(), Some("args.action.type == 'type'"));
-        // What is declared under one name holds for both: they are one tool.
+        // Settings under one name apply to both: they are one tool.
         assert_eq!((&*plain.spec.description, plain.approval.ask.timeout), ("Shops.", 60.into()));
         let Require::When(condition) = &plain.approval.require else { panic!("a condition") };
         assert_eq!(condition.describe(), Some("args.action.type == 'type'"));

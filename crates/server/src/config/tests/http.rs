@@ -37,7 +37,7 @@ fn m2_a_request_is_declared_with_its_limits_and_its_secrets_are_in_no_text() {
 
 #[test]
 fn m2_what_is_wrong_with_a_request_is_said_with_its_line_and_what_would_be_right() {
-    // What stands in [tools.t.http] (so it begins in line 7), and the one line it gives.
+    // The body of [tools.t.http] (so it begins in line 7), and its one error.
     for (added, line) in [
         ("method = \"GET\"", r#"6: missing "url" in [tools.t.http]"#),
         ("url = \"http://h/\"", r#"6: missing "method" in [tools.t.http]"#),
@@ -155,7 +155,7 @@ fn m2_a_request_is_warned_of_secrets_in_the_file_and_of_arguments_that_no_call_h
     assert_eq!(config.tools[0].parameters["properties"], json!({ "symbol": { "type": "string" } }));
 }
 
-/// What stands in docs/configuration.md below a heading, as a whole file.
+/// The example below a heading of docs/configuration.md, as a whole file.
 pub(super) fn example(heading: &str) -> String {
     let page =
         fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/configuration.md")).expect("the page");

@@ -37,7 +37,7 @@ approval = { require = "arg.price > 5", timeout = -1 }
 
 #[test]
 fn c_each_mistake_is_told_with_its_line() {
-    // What is added to the end of MINIMAL (so it begins in line 6), and the one line it gives.
+    // Text appended to MINIMAL (so it begins in line 6), and its one error.
     for (added, line) in [
         ("handofs = []", r#"6: unknown key "handofs" in [agents.trader]; did you mean "handoffs"?"#),
         ("handoffs = [\"trader\"]", r#"6: "handoffs" in [agents.trader] names "trader" itself; name other agents"#),
@@ -252,7 +252,7 @@ fn c_each_mistake_is_told_with_its_line() {
 
 #[test]
 fn c_each_mistake_in_a_tool_is_told_with_its_line() {
-    // What is added to a tool (so it begins in line 8), and the one line it gives.
+    // Text appended to a tool (so it begins in line 8), and its one error.
     for (added, line) in [
         ("agent = \"trader\"", r#"8: "agent" in [tools.t] cannot stand beside "command": a tool is one or the other"#),
         ("time_limit = 0", r#"8: "time_limit" in [tools.t] is 0; it must be 1 to 86400 seconds"#),

@@ -43,7 +43,7 @@ fn m1_whether_a_model_takes_images_follows_from_its_provider_unless_the_file_say
         if let Some(own) = default_base_url(provider) {
             assert_eq!((model("", ""), model(&format!("base_url = \"{own}/\"\n"), "")), (takes, takes), "{provider}");
         }
-        // At another address something else may stand, which would get what it is told to.
+        // Another server at that address might fetch whatever address it is given.
         let there = |more: &str| model("base_url = \"http://127.0.0.1/v1\"\n", more);
         assert_eq!(there(""), if takes == All { Inline } else { takes }, "{provider}");
         assert_eq!(
@@ -204,7 +204,7 @@ fn s13_servers_that_the_provider_calls_are_read_in_all_their_forms() {
 
 #[test]
 fn m149_each_mistake_is_told_with_its_line() {
-    // What is added to the end of MINIMAL (so it begins in line 6), and what it gives.
+    // Text appended to MINIMAL (so it begins in line 6), and the resulting errors.
     let openai = |added: &str| format!("[models.m]\nprovider = \"openai\"\n{AT}{added}");
     let anthropic = |added: &str| format!("[models.m]\nprovider = \"anthropic\"\n{AT}{added}");
     let bank = |added: &str| openai(&format!("[models.m.hosted_mcp.bank]\n{added}"));

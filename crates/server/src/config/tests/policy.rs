@@ -1,4 +1,4 @@
-//! `[policy]`, and how a person is asked: files that are right, and each mistake with the line an operator reads.
+//! `[policy]`, and how approval is requested: valid files, and each mistake with the line an operator reads.
 
 use countersign::{
     policy::{Judge, Then},
@@ -8,7 +8,7 @@ use countersign_core::call::{args::Args, gate::Verdict, reviewer::Reviewer};
 
 use super::*;
 
-/// A tool `pay` for the agent, and who may decide; tests add a policy (from line 21 on) to its end.
+/// A tool `pay` for the agent, and its reviewers; tests append a policy (from line 21 on).
 const PAYS: &str = r#"[models.demo]
 provider = "scripted"
 script = "demo.json"
@@ -31,7 +31,7 @@ token_env = "BOB_TOKEN"
 
 "#;
 
-/// Others with bob's roles, so that different people are there.
+/// Others with bob's roles, so that distinct people can decide.
 fn others() -> String {
     let other = |(name, digit): (&str, &str)| {
         let digest = digit.repeat(64);
@@ -145,7 +145,7 @@ hints = { destructive = false, open_world = false }
     };
     assert_eq!(config.tools[0].approval, Some(ConfigApproval { require: ConfigRequire::Always, ask }));
     assert_eq!(config.tools[0].hints, Some(Hints { read_only: false, destructive: false, open_world: false }));
-    // What changes nothing destroys nothing, unless it is said otherwise.
+    // A read-only tool is not destructive, unless declared so.
     assert_eq!(config.tools[1].hints, Some(Hints { read_only: true, destructive: false, open_world: true }));
     let plain = parse(PAYS).expect("config");
     let unsaid = tool_entries(&plain).expect("entries")["pay"].hints;
@@ -154,7 +154,7 @@ hints = { destructive = false, open_world = false }
 
 #[test]
 fn p1_each_mistake_in_a_rule_is_told_with_its_line() {
-    // What stands in a rule (so it begins in line 22), and the one line it gives.
+    // The body of a rule (so it begins in line 22), and its one error.
     for (added, line) in [
         ("", r#"21: missing "require" in [[policy.rules]]: true, false or a condition (or "deny")"#),
         (
@@ -182,7 +182,7 @@ fn p1_each_mistake_in_a_rule_is_told_with_its_line() {
             "require = true\nrole = \"a b\"",
             r#"23: "role" in [[policy.rules]] has "a b", which is no role; a role has letters, digits and _ - . :"#,
         ),
-        // Spec P1: `user` is who asked, everywhere.
+        // Spec P1: `user` is the requester, everywhere.
         (
             "require = true\nrole = \"user\"",
             r#"23: "role" in [[policy.rules]] cannot be "user": everybody who asks is the user; leave it out to match all"#,
@@ -334,7 +334,7 @@ fn p1_mistakes_in_the_hints_of_a_tool_are_told_with_their_line() {
     }
 }
 
-/// Spec P1: what may be meant, but never does anything, or can never be decided.
+/// Spec P1: files that are valid but have no effect, or can never be decided, are warned of.
 #[test]
 fn p1_a_rule_that_cannot_do_what_it_says_is_a_warning() {
     for (policy, warned) in [
@@ -388,7 +388,7 @@ fn r9_a_policy_has_a_bounded_number_of_rules() {
     assert!(line.ends_with("a policy has at most 10000 rules"), "{line}");
 }
 
-/// `examples/policy.toml`: what it says to calls, so that its comments are true.
+/// `examples/policy.toml`: its verdicts, so that its comments are true.
 #[tokio::test]
 async fn p1_the_example_of_a_policy_says_what_its_comments_say() {
     let file = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/policy.toml"));
@@ -408,10 +408,10 @@ async fn p1_the_example_of_a_policy_says_what_its_comments_say() {
         ("pay", "user", r#"{"amount":99}"#, None, ""),
         ("change_account", "user", "{}", Some("finance"), "Bank details"),
         ("send_mail", "user", r#"{"to":"bea@example.com"}"#, None, ""),
-        // The rule lets it through, the tool does not.
+        // The rule allows it, the tool does not.
         ("send_mail", "user", r#"{"to":"bea@example.org"}"#, Some(""), "!args.to.endsWith('@example.com')"),
         ("close_supplier", "user", "{}", Some("finance"), "Everything else"),
-        // A condition that fails asks, as its rule would (spec P2).
+        // A condition that fails requires approval, as its rule would (spec P2).
         ("pay", "user", r#"{"amount":"many"}"#, Some("finance, board"), "the condition failed"),
     ] {
         let (args, roles) = (Args::parse(args).expect("arguments"), [role.to_owned()]);

@@ -1,5 +1,5 @@
-//! The JSON Schema of the file says what reading it says: of every file that these tests read, of every example, and of every
-//! mistake that a schema can see.
+//! The JSON Schema of the file agrees with the reader: on every file of these tests, every example, and every mistake
+//! that a schema can detect.
 
 use std::sync::LazyLock;
 
@@ -17,7 +17,7 @@ fn refused(text: &str) -> Option<Vec<String>> {
     Some(SCHEMA.iter_errors(&file).map(|error| format!("{}: {error}", error.instance_path())).collect())
 }
 
-/// Whether a mistake is one of a key, a type, a bound or a name of a fixed choice.
+/// Whether a message is about a key, a type, a bound or a name of a fixed choice.
 fn is_of_form(message: &str) -> bool {
     let is_number = |text: &str| text.parse::<i128>().is_ok();
     let of_bound = message.split_once("; it must be ").is_some_and(|(before, right)| {
@@ -29,7 +29,7 @@ fn is_of_form(message: &str) -> bool {
         || message.contains(" means nothing to ") && !message.contains("this built-in tool")
 }
 
-/// Checks that the schema and reading agree about a file.
+/// Checks that schema and reader agree about a file.
 #[track_caller]
 pub(super) fn agrees(text: &str, read: &Result<Config, Vec<ConfigError>>) {
     let Some(refused) = refused(text) else { return };
@@ -52,7 +52,7 @@ fn c_the_examples_of_the_repository_fit_the_schema() {
         fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/configuration.md")).expect("the page");
     let examples = page.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next());
     for example in examples {
-        // Most are parts of a file.
+        // Most examples are parts of a file.
         let file = match example {
             part if part.starts_with("[agents.trader.compression]") => {
                 format!("[agents.trader]\nmodel = \"m\"\n{part}")
@@ -94,7 +94,7 @@ fn below(path: &str) -> Vec<Key> {
     keys
 }
 
-/// All tables that there are, by name.
+/// The names of all tables.
 fn tables() -> Vec<String> {
     fn below(path: &str, keys: &[Key], tables: &mut Vec<String>) {
         tables.push(path.to_owned());
@@ -109,7 +109,7 @@ fn tables() -> Vec<String> {
     tables
 }
 
-/// The lines of a table of the reference. The keys that `without` has too are left out.
+/// The reference lines of a table, leaving out the keys that `without` has too.
 fn rows(path: &str, without: Option<&str>) -> String {
     let others = without.map(below).unwrap_or_default();
     let is_own = |key: &Key| others.iter().all(|other| other.name != key.name || other.doc != key.doc);
@@ -127,7 +127,7 @@ fn rows(path: &str, without: Option<&str>) -> String {
     lines
 }
 
-/// `UPDATE_GOLDEN=1 cargo test` writes the tables of the reference anew.
+/// `UPDATE_GOLDEN=1 cargo test` regenerates the tables of the reference.
 #[test]
 fn c_the_reference_is_what_the_file_is_read_by() {
     const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/configuration.md");
