@@ -4,7 +4,7 @@ use std::{net::SocketAddr, path::PathBuf, sync::Arc};
 
 use clap::Args;
 use countersign::{
-    agent::Agent,
+    agent::{Agent, team::AgentRef},
     compression::Compression,
     model::Model,
     run::Runtime,
@@ -14,7 +14,6 @@ use countersign::{
         seal::Keys,
         sqlite::{SqliteOptions, SqliteStore},
     },
-    team::AgentRef,
 };
 use countersign_server::{
     Auth, Options, Server,

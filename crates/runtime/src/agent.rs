@@ -1,6 +1,10 @@
 //! Agents: a model, instructions and tools under a name.
 
+pub mod context;
+pub mod guardrail;
 mod kit;
+pub(crate) mod output;
+pub mod team;
 
 use std::{
     collections::BTreeMap,
@@ -22,16 +26,16 @@ use futures::future::join_all;
 use kit::Kits;
 
 use crate::{
+    agent::{
+        context::{Instructions, RunContext},
+        guardrail::{Guardrail, GuardrailOutput},
+        output::Output,
+        team::ToolUse,
+    },
     compression::Compression,
     graph::{Graph, agent_loop::AgentState, compiled::AnyGraph},
     model::{AgentModel, Model, ToolSpec, hosted_mcp::HostedMcp},
     policy::{self, Policy},
-    run::guard::Output,
-    runner::{
-        context::{Instructions, RunContext},
-        guardrail::{Guardrail, GuardrailOutput},
-    },
-    team::{self, ToolUse},
     tool::{
         ToolEntry,
         source::{Sources, ToolSource},

@@ -185,6 +185,8 @@ pub mod agent;
 #[doc(hidden)]
 pub mod fuzzing;
 pub mod graph;
+pub mod hooks;
+pub mod interruption;
 pub mod model;
 #[cfg(feature = "otlp")]
 pub mod otlp;
@@ -192,10 +194,14 @@ pub mod run;
 pub mod run_state;
 pub mod runner;
 mod same;
-pub mod team;
 pub mod tool;
 
-pub use agent::{Agent, OnCut};
+pub use agent::{
+    Agent, OnCut,
+    context::{Instructions, RunContext},
+    guardrail::{GuardrailKind, GuardrailOutput, GuardrailResult, ToolGuardrailOutput},
+    team::{self, ToolUse, agent_tool, handoff},
+};
 pub use countersign_core::{
     self as core,
     approval::principal::Principal,
@@ -217,17 +223,14 @@ pub use countersign_mcp as mcp;
 pub use countersign_store as store;
 /// The return type of the methods of [`RunHooks`], of tools and of models.
 pub use futures::{future::BoxFuture, stream::BoxStream};
+pub use hooks::RunHooks;
+pub use interruption::Interruption;
 pub use run_state::{ContextStrategy, DecisionError, RunState, RunStateError};
 pub use runner::{
     NestedEvent, RunError, RunEvent, RunFrame, RunInput, RunResult, RunStream, Runner, Sessions, StoredSession,
     config::{CancelHandle, Price, RejectedCall, RunConfig},
-    context::{Instructions, RunContext},
-    guardrail::{GuardrailKind, GuardrailOutput, GuardrailResult, ToolGuardrailOutput},
-    hooks::RunHooks,
-    interruption::Interruption,
     run, run_streamed,
 };
-pub use team::{ToolUse, agent_tool, handoff};
 pub use tool::{Approval, ToolContext, ToolEntry, ToolError, condition::ProposedCall};
 
 /// Runs the README's program, like every other example of the documentation.

@@ -53,13 +53,13 @@ use countersign_core::{
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-pub(crate) use self::apart::onto;
 pub use self::decide::DecisionError;
 pub(crate) use self::decide::{Staged, StagedAnswer};
 use self::{apart::not_made_apart, compact::Compact};
 use crate::{
+    agent::guardrail::GuardrailResult,
+    interruption::Interruption,
     run::{READ_BYTES, READ_PAGE},
-    runner::{guardrail::GuardrailResult, interruption::Interruption},
     store::{Append, Durability, Store, StoreError},
     tool::AppContext,
 };

@@ -12,7 +12,7 @@ use countersign_engine::{
     tool::{Require, TargetAgent, ToolEntry},
 };
 
-use crate::{agent::Agent, team::ToolUse};
+use crate::agent::{Agent, team::ToolUse};
 
 impl Agent {
     /// Whether both are the same agent.

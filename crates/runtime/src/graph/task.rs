@@ -16,15 +16,16 @@ use std::{
 };
 
 use countersign_core::journal::{
+    draft::Transition,
     failure::Turn,
     run::{Raw, Step, Task},
     running::NewQuestion,
+    state::State,
 };
 use futures::{FutureExt as _, future::BoxFuture, task::AtomicWaker};
 use tokio::time::Instant;
 
 use super::{error::NodeError, options::NodeOptions};
-use crate::run::Inner;
 
 /// A type-erased state or update; its graph knows the type.
 pub(crate) type AnyState = Arc<dyn Any + Send + Sync>;
@@ -56,9 +57,18 @@ pub(crate) struct Parked {
     left: Option<Duration>,
 }
 
+/// Where a task's steps are stored.
+pub(crate) trait Journal: Send + Sync {
+    /// Stores what `make` makes. `false`: the turn is over, or the runtime closes.
+    fn store<'a>(self: Arc<Self>, session_id: &'a Arc<str>, turn: Turn, make: &'a Make<'a>) -> BoxFuture<'a, bool>;
+}
+
+/// Makes a transition of a state.
+pub(crate) type Make<'a> = dyn Fn(&State) -> Transition + Sync + 'a;
+
 /// The recorded past of a node's run, shared with its [`super::Context`].
 pub(crate) struct Memory {
-    pub(crate) inner: Weak<Inner>,
+    pub(crate) inner: Weak<dyn Journal>,
     pub(crate) session_id: Arc<str>,
     pub(crate) turn: Turn,
     pub(crate) task: u32,
@@ -124,7 +134,7 @@ impl Inside {
 
 impl Memory {
     pub(crate) fn new(
-        inner: Weak<Inner>,
+        inner: Weak<dyn Journal>,
         session_id: Arc<str>,
         turn: Turn,
         task: &Task,

@@ -14,7 +14,6 @@ use std::{
 use countersign_core::{
     call::{
         gate::{Ask, Verdict},
-        schema::ArgsSchema,
         timeout::Timeout,
     },
     journal::{
@@ -26,7 +25,6 @@ use countersign_core::{
     },
     limits,
     locale::{Locale, Text},
-    plain,
 };
 use futures::{FutureExt as _, future::BoxFuture};
 use serde_json::Value;
@@ -41,15 +39,13 @@ use super::{
     view::{READ_BYTES, READ_PAGE},
 };
 use crate::{
-    agent::{Ready, ReadyTool},
-    model::OutputSchema,
-    runner::{
-        config::{Limits, ToolErrorFormatter},
+    agent::{
+        Ready, ReadyTool,
         context::RunContext,
         guardrail::{Guardrail, GuardrailKind, GuardrailResult, ToolGuardrail, ToolGuardrailOutput},
-        hooks::RunHooks,
-        over_budget,
     },
+    hooks::RunHooks,
+    run::budget::{Limits, ToolErrorFormatter, over_budget},
     store::StoreError,
     tool::{AppContext, CallFacts, ToolError, condition::ProposedCall},
 };
@@ -467,60 +463,6 @@ impl Inner {
             if AssertUnwindSafe(async { what(&**hooks).await }).catch_unwind().await.is_err() {
                 tracing::error!("a hook panicked");
             }
-        }
-    }
-}
-
-/// The type of an agent's answers: JSON that fits a schema (spec S23).
-pub(crate) struct Output {
-    name: Arc<str>,
-    schema: Arc<Value>,
-    compiled: ArgsSchema,
-}
-
-impl Output {
-    pub(crate) fn new(name: &str, schema: Value) -> Result<Output, String> {
-        let compiled = ArgsSchema::of_any(&schema)?;
-        // A name that providers accept.
-        let plain = |letter: char| if letter.is_ascii_alphanumeric() || letter == '-' { letter } else { '_' };
-        let name: String = name.chars().map(plain).take(64).collect();
-        let name = if name.is_empty() { "output".into() } else { name.into() };
-        Ok(Output { name, schema: Arc::new(schema), compiled })
-    }
-
-    /// What its model is told about it.
-    pub(super) fn for_model(&self) -> OutputSchema {
-        OutputSchema { name: self.name.clone(), schema: self.schema.clone(), strict: false }
-    }
-
-    /// The JSON of an answer: models often put it into a code fence although asked not to.
-    pub(super) fn json(text: &str) -> &str {
-        let text = text.trim();
-        let inside = || {
-            let (info, rest) = text.strip_prefix("```")?.split_once('\n')?;
-            let inside = rest.trim_end().strip_suffix("```")?;
-            (!info.contains(['`', '{', '[', '"']) && !inside.contains("\n```")).then_some(inside.trim())
-        };
-        inside().unwrap_or(text)
-    }
-
-    /// Why an answer is invalid; empty if it fits.
-    fn check(&self, text: &str, locale: Locale) -> Vec<String> {
-        let text = Output::json(text);
-        // Readers would disagree on which of the two counts.
-        if let Some(name) = plain::member_twice(text) {
-            return vec![locale.fill(Text::OutputTwice, &[("name", &format!("{name:?}"))])];
-        }
-        match plain::value(text) {
-            Ok(value) => self
-                .compiled
-                .check_value(&value)
-                .into_iter()
-                .map(|error| {
-                    format!("{}: {}", if error.pointer.is_empty() { "/" } else { &error.pointer }, error.message)
-                })
-                .collect(),
-            Err(error) => vec![locale.fill(Text::OutputNotJson, &[("error", &error.to_string())])],
         }
     }
 }

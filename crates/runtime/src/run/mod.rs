@@ -5,6 +5,7 @@
 //! nothing else.
 
 mod authority;
+pub mod budget;
 mod builder;
 mod closed;
 mod compress;

@@ -18,7 +18,7 @@ use countersign_core::{
 };
 
 use super::{NewDecision, Runtime, owned, store_refusal, visible};
-use crate::{run_state::onto, store::Durability};
+use crate::store::Durability;
 
 /// Why nothing was accepted. Nothing is stored then.
 pub(crate) enum Unsettled {
@@ -175,4 +175,12 @@ impl Together {
             None => next,
         });
     }
+}
+
+/// Entries that were made outside a store, as a transition of this state. `None`: they do not follow from it. What a
+/// text says about earlier states does not count.
+fn onto(state: &State, made: Vec<Arc<Entry>>) -> Option<Transition> {
+    let mut after = state.clone();
+    made.iter().try_for_each(|entry| after.append(entry)).ok()?;
+    Some(Transition::made(Arc::new(after), made))
 }

@@ -12,7 +12,7 @@ use countersign_core::{
 };
 
 use super::{Inner, gate::Weighed, live::LiveRef, now, outcomes::Patience};
-use crate::runner::guardrail::{GuardrailKind, GuardrailResult, bounded};
+use crate::agent::guardrail::{GuardrailKind, GuardrailResult, bounded};
 
 /// Why a run is stopped from within.
 #[derive(Clone, Debug)]

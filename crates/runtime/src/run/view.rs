@@ -33,9 +33,10 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::{Inner, Outcome, Runtime, guard::Output, now, owned, store_refusal, visible};
-use crate::store::{
-    InterruptionFilter, InterruptionRow, Page, RuleFilter, SessionFilter, StoreError, Summary, Visible,
+use super::{Inner, Outcome, Runtime, now, owned, store_refusal, visible};
+use crate::{
+    agent::output::Output,
+    store::{InterruptionFilter, InterruptionRow, Page, RuleFilter, SessionFilter, StoreError, Summary, Visible},
 };
 
 /// The role that may read the audit log.

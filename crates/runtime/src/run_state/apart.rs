@@ -1,17 +1,13 @@
 //! Records that are made on a state outside its store, and are stored when the run resumes.
 //!
-//! They are folded onto the store's journal ([`onto`]), once its last entry was found to be the state's. A text with
+//! They are folded onto the store's journal , once its last entry was found to be the state's. A text with
 //! another history of the same length is `Claimed`, and its approvals have no effect.
 
 use std::sync::Arc;
 
 use countersign_core::{
     call::json::same_json,
-    journal::{
-        draft::Transition,
-        record::{Entry, HandedOff, Record},
-        state::State,
-    },
+    journal::record::{Entry, HandedOff, Record},
 };
 
 use super::{RunState, RunStateError};
@@ -69,12 +65,4 @@ pub(super) fn not_made_apart(entries: &[Arc<Entry>]) -> Option<&Arc<Entry>> {
     let is_not =
         |record: &Record| !matches!(record, Record::HandedOff(HandedOff { call: 0, .. }) | Record::RuleRevoked(_));
     entries.iter().find(|entry| entry.records.iter().any(is_not))
-}
-
-/// Entries that were made outside a store, as a transition of this state. `None`: they do not follow from it. What a
-/// text says about earlier states does not count.
-pub(crate) fn onto(state: &State, made: Vec<Arc<Entry>>) -> Option<Transition> {
-    let mut after = state.clone();
-    made.iter().try_for_each(|entry| after.append(entry)).ok()?;
-    Some(Transition::made(Arc::new(after), made))
 }

@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{RunState, finite};
-use crate::runner::interruption::Interruption;
+use crate::interruption::Interruption;
 
 /// A decision that takes effect when the run resumes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

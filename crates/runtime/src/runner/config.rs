@@ -1,7 +1,6 @@
 //! Run settings: those of all runs of a runner, and those of one run.
 
 use std::{
-    collections::BTreeMap,
     fmt,
     sync::{
         Arc,
@@ -9,70 +8,19 @@ use std::{
     },
 };
 
-use countersign_core::{approval::principal::Principal, journal::record::Usage, locale::Locale};
+use countersign_core::{approval::principal::Principal, locale::Locale};
 use serde::Serialize;
 use tokio::sync::Notify;
 
-use super::hooks::RunHooks;
-use crate::{model::retry::RetryPolicy, policy::Policy, store::Store, tool::AppContext};
-
-/// A call that was rejected without a message: see [`RunConfig::tool_error_formatter`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct RejectedCall<'a> {
-    /// The tool.
-    pub tool: &'a str,
-    /// The call's id from the model.
-    pub call_id: &'a str,
-    /// The message to the model by default.
-    pub default: &'a str,
-}
-
-/// See [`RunConfig::tool_error_formatter`].
-#[derive(Clone)]
-pub(crate) struct ToolErrorFormatter(Arc<dyn Fn(RejectedCall<'_>) -> Option<String> + Send + Sync>);
-
-impl ToolErrorFormatter {
-    pub(crate) fn text(&self, tool: &str, call_id: &str, default: &str) -> Option<String> {
-        (self.0)(RejectedCall { tool, call_id, default })
-    }
-}
-
-/// The price of a model per million tokens, in any currency.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Price {
-    /// Input tokens.
-    pub input: f64,
-    /// Output tokens.
-    pub output: f64,
-}
-
-/// The budget of a run.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Limits {
-    pub(crate) tokens: Option<u64>,
-    pub(crate) money: Option<f64>,
-    pub(crate) prices: BTreeMap<Arc<str>, Price>,
-}
-
-impl Limits {
-    /// The first of these models that has no price, if cost is limited.
-    pub(crate) fn unpriced<'a>(&self, models: impl IntoIterator<Item = &'a Arc<str>>) -> Option<&'a Arc<str>> {
-        self.money?;
-        models.into_iter().find(|model| !self.prices.contains_key(*model))
-    }
-
-    /// The cost of this usage.
-    pub(crate) fn cost(&self, spent: &BTreeMap<Arc<str>, Usage>) -> f64 {
-        #[expect(clippy::cast_precision_loss, reason = "tokens of a run are far below what a float can count")]
-        let million = |tokens: u64| tokens as f64 / 1e6;
-        let of = |(model, usage): (&Arc<str>, &Usage)| {
-            let price = self.prices.get(model)?;
-            Some(million(usage.input_tokens) * price.input + million(usage.output_tokens) * price.output)
-        };
-        spent.iter().filter_map(of).sum()
-    }
-}
+pub use crate::run::budget::{Price, RejectedCall};
+use crate::{
+    hooks::RunHooks,
+    model::retry::RetryPolicy,
+    policy::Policy,
+    run::budget::{Limits, ToolErrorFormatter},
+    store::Store,
+    tool::AppContext,
+};
 
 /// Stops a run from outside: running work is stopped, pending interruptions are withdrawn, and the run ends with
 /// [`super::RunError::Cancelled`].

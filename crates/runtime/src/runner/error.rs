@@ -5,11 +5,11 @@
 
 use countersign_core::refusal::Refusal;
 
-use super::guardrail::GuardrailResult;
 use crate::{
     agent::AgentError,
     run_state::{DecisionError, RunState, RunStateError},
 };
+use crate::{agent::guardrail::GuardrailResult, run::budget::over_budget};
 
 /// An error that ended a run. If it has a `state`, the run can continue from it, also in the store that it failed in,
 /// and in another process: nothing is done twice, and pending interruptions keep their keys. A given state is in every
@@ -205,16 +205,6 @@ fn stopped_by(GuardrailResult { guardrail, info, error, .. }: &GuardrailResult) 
         Some(error) => format!("the guardrail {guardrail:?} failed, so the run was stopped: {error}"),
         None => format!("the guardrail {guardrail:?} stopped the run: {info}"),
     }
-}
-
-/// A run's usage, as text. A sum of prices is rounded to a billionth, to hide rounding errors of doubles.
-pub(crate) fn over_budget(what: &str, spent: f64, limit: f64) -> String {
-    if what == "tokens" {
-        return format!("the run has used {spent} tokens of at most {limit}");
-    }
-    // A sum of nothing is -0.
-    let told = |money: f64| (money * 1e9).round() / 1e9 + 0.0;
-    format!("the run has cost {} of at most {}", told(spent), told(limit))
 }
 
 impl RunError {

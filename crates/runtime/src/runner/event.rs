@@ -13,7 +13,8 @@ use countersign_core::{
 };
 use serde_json::Value;
 
-use super::{interruption::Interruption, nested::NestedEvent};
+use super::nested::NestedEvent;
+use crate::interruption::Interruption;
 use crate::run::subscription::Frame;
 
 /// An event of a run. Events of agents that work for calls of other agents are opt-in: see [`RunEvent::Nested`].

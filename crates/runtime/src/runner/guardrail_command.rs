@@ -5,12 +5,12 @@ use std::sync::Arc;
 use countersign_core::{locale::Locale, plain};
 use serde_json::{Value, json, value::RawValue};
 
-use super::{
-    context::RunContext,
-    guardrail::{Guardrail, GuardrailOutput, ToolGuardrail, ToolGuardrailOutput, bounded},
-};
 use crate::{
-    agent::Agent,
+    agent::{
+        Agent,
+        context::RunContext,
+        guardrail::{Guardrail, GuardrailOutput, ToolGuardrail, ToolGuardrailOutput, bounded},
+    },
     tool::{ToolEntry, command::CommandTool, condition::ProposedCall},
 };
 

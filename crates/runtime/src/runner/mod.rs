@@ -7,13 +7,10 @@
 //! caller's task; streaming only follows the same session.
 
 pub mod config;
-pub mod context;
 mod error;
 mod event;
-pub mod guardrail;
 pub mod guardrail_command;
-pub mod hooks;
-pub mod interruption;
+mod here;
 mod nested;
 mod result;
 mod said;
@@ -26,12 +23,12 @@ use self::{config::RunConfig, start::Session};
 pub use self::{
     error::RunError,
     event::{RunEvent, RunFrame},
+    here::{GraphInput, GraphResult},
     nested::NestedEvent,
     result::RunResult,
     stored::{Sessions, StoredSession},
     stream::RunStream,
 };
-pub(crate) use self::{error::over_budget, said::answers};
 use crate::{agent::Agent, core::content::Content, run_state::RunState};
 
 /// The input of a run: the user's message, or the state of a run to resume.

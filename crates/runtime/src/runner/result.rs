@@ -12,8 +12,7 @@ use countersign_core::{
 };
 use serde::de::DeserializeOwned;
 
-use super::{guardrail::GuardrailResult, interruption::Interruption};
-use crate::run_state::RunState;
+use crate::{agent::guardrail::GuardrailResult, interruption::Interruption, run_state::RunState};
 
 /// The result of a run that has ended or is paused.
 #[derive(Clone, Debug)]

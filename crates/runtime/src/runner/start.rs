@@ -25,7 +25,6 @@ use super::{
     RunInput,
     config::{CancelHandle, RunConfig},
     error::RunError,
-    interruption::Interruption,
     nested::Nested,
     result::RunResult,
     said::{answers, retract_late, too_late},
@@ -33,6 +32,7 @@ use super::{
 };
 use crate::{
     agent::Agent,
+    interruption::Interruption,
     run::{
         LiveRef, NewDecision, NewMessage, NewSession, Runtime,
         guard::{Settings, Watch},

@@ -5,9 +5,10 @@ use std::{fmt, sync::Arc};
 use countersign_core::{content::Content, journal::state::Status};
 use serde::Serialize;
 
-use super::{RunError, RunInput, RunResult, RunStream, Runner, config::RunConfig, interruption::Interruption};
+use super::{RunError, RunInput, RunResult, RunStream, Runner, config::RunConfig};
 use crate::{
     agent::Agent,
+    interruption::Interruption,
     run_state::{DecisionError, RunState, RunStateError},
     store::Store,
 };

@@ -1,6 +1,6 @@
 //! `[agents.*]`.
 
-use countersign::{OnCut, team::ToolUse, tool::builtin::WORKSPACE_NAMES};
+use countersign::{OnCut, agent::team::ToolUse, tool::builtin::WORKSPACE_NAMES};
 use countersign_core::{call::schema::ArgsSchema, limits};
 use serde_json::{Value, json};
 

@@ -10,7 +10,7 @@ mod warm;
 
 use std::{
     collections::{BTreeMap, HashMap},
-    sync::Arc,
+    sync::{Arc, Weak},
 };
 
 use countersign_core::{
@@ -25,6 +25,7 @@ use countersign_core::{
     limits,
     refusal::{Code, Refusal},
 };
+use futures::future::BoxFuture;
 use tokio::task::JoinSet;
 use tracing::Instrument as _;
 
@@ -43,7 +44,7 @@ use crate::{
         Gone, NodeError, NodeOptions,
         agent_loop::AgentState,
         compiled::{Ahead, AnyGraph, Kind},
-        task::{self, AnyState, AnyUpdate, Memory, Parked, Stretch},
+        task::{self, AnyState, AnyUpdate, Journal, Make, Memory, Parked, Stretch},
     },
     store::Durability,
 };
@@ -270,6 +271,7 @@ impl Inner {
                     None => {
                         let migrate = graph.migrate().cloned();
                         let (inner, session) = (Arc::downgrade(self), live.session_id.clone());
+                        let inner: Weak<dyn Journal> = inner;
                         Arc::new(Memory::new(inner, session, state.turn(), task, node.clone(), migrate))
                     }
                 };
@@ -505,12 +507,20 @@ pub(super) fn round(ahead: Ahead, made: &mut u32) -> Round {
     Round { tasks: tasks.collect(), arrived: ahead.arrived }
 }
 
+impl Journal for Inner {
+    fn store<'a>(self: Arc<Self>, session_id: &'a Arc<str>, turn: Turn, make: &'a Make<'a>) -> BoxFuture<'a, bool> {
+        Box::pin(async move {
+            let live = self.live(session_id);
+            self.must_store(&live, turn, |state, _| Some(make(state))).await
+        })
+    }
+}
+
 impl Memory {
     /// Stores a record of this task. `false`: the turn is over, or the runtime closes.
-    async fn store(&self, make: impl Fn(&State) -> Transition) -> bool {
-        let Some(inner) = self.inner.upgrade() else { return false };
-        let live = inner.live(&self.session_id);
-        inner.must_store(&live, self.turn, |state, _| Some(make(state))).await
+    async fn store(&self, make: impl Fn(&State) -> Transition + Sync) -> bool {
+        let Some(journal) = self.inner.upgrade() else { return false };
+        journal.store(&self.session_id, self.turn, &make).await
     }
 
     /// Records that a step begins. When nothing may begin any more it does not return.

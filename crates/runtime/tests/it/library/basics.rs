@@ -7,9 +7,9 @@ use std::sync::{
 
 use countersign::{
     Agent, DecisionError, RunConfig, RunState, Runner,
+    agent::team::ToolUse,
     core::journal::record::{Record, records},
     run,
-    team::ToolUse,
 };
 
 use super::{Ran, calls, decide_all, gated, ids, item, model, ran, script, told, tool};

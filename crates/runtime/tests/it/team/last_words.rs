@@ -1,8 +1,8 @@
 //! When a tool's result is the last word (spec S24).
 
 use countersign::{
+    agent::team::ToolUse,
     core::{approval::decision::Decision, journal::state::Status},
-    team::ToolUse,
 };
 
 use super::{agent, call, decide_all, free, gated, ran, runtime_of, teller, text};

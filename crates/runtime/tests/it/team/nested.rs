@@ -375,7 +375,7 @@ async fn i108_the_outer_calls_guardrails_run_once_however_often_the_inner_agent_
             counts.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
             async move {
                 assert_eq!(text, "do it");
-                countersign::runner::guardrail::GuardrailOutput::pass()
+                countersign::agent::guardrail::GuardrailOutput::pass()
             }
         });
         let runtime = runtime_of(&store, agent("Root", &outer).tool(child.as_tool("child", "")));

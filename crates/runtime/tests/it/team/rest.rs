@@ -3,15 +3,15 @@
 use std::{collections::HashSet, sync::Arc};
 
 use countersign::{
+    agent::{guardrail::GuardrailOutput, team::ToolUse},
     core::{
         approval::{decision::Decision, principal::Principal, rule::Always},
         journal::{draft::OnPending, state::Status},
     },
     run::NewMessage,
     run_state::RunState,
-    runner::{Runner, config::RunConfig, guardrail::GuardrailOutput},
+    runner::{Runner, config::RunConfig},
     store::{Store, memory::MemoryStore},
-    team::ToolUse,
     tool::{Approval, CallFacts, Condition},
 };
 use futures::future::BoxFuture;

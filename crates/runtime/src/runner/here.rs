@@ -7,16 +7,17 @@ use countersign_core::{
     journal::record::Kind,
 };
 
-use super::{Graph, GraphState, Outcome};
+use super::{RunError, said::answers};
 use crate::{
-    Interruption, RunError, RunState,
+    graph::{Graph, GraphState, Outcome},
+    interruption::Interruption,
     run::{
         NewDecision, Runtime,
         guard::Settings,
         now,
         settle::{Stands, Unsettled},
     },
-    runner::answers,
+    run_state::RunState,
     store::{Store, memory::MemoryStore},
 };
 

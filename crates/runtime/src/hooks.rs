@@ -2,8 +2,7 @@
 
 use futures::future::BoxFuture;
 
-use super::{context::RunContext, interruption::Interruption};
-use crate::tool::condition::ProposedCall;
+use crate::{agent::context::RunContext, interruption::Interruption, tool::condition::ProposedCall};
 
 fn nothing() -> BoxFuture<'static, ()> {
     Box::pin(async {})

@@ -12,10 +12,8 @@ use countersign_core::{
 use futures::future::BoxFuture;
 use serde_json::json;
 
-use crate::{
-    agent::{Agent, AgentError},
-    tool::{TargetAgent, Tool, ToolEntry, ToolError, ToolSpec},
-};
+use super::{Agent, AgentError};
+use crate::tool::{TargetAgent, Tool, ToolEntry, ToolError, ToolSpec};
 
 /// A reference to an agent.
 #[derive(Clone)]
