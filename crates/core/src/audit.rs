@@ -1,10 +1,10 @@
-//! The audit log: who was asked what, who decided what, and what came of it, chained by hashes (spec R8).
+//! The audit log: requests, decisions and outcomes, with their people, chained by hashes (spec R8).
 //!
-//! Each record has a number, a body, and the hash of the record before it, so that a change, a gap or another
-//! order shows. A log that ends too early shows only against an [`Anchor`] that was kept elsewhere.
+//! Each record has a number, a body, and the hash of the record before it, so that a change, a gap or another order
+//! shows. A log that ends too early shows only against an [`Anchor`] that was kept elsewhere.
 //!
-//! What an append tells follows from its entries and is written in its transaction, so nothing happens untold. The log
-//! is the one table that cannot be made again from the journal: it outlives deleted sessions, and its order over all
+//! An append's records follow from its entries and are written in its transaction, so nothing happens unrecorded. The
+//! log is the one table that cannot be rebuilt from the journal: it outlives deleted sessions, and its order over all
 //! sessions is its own. The memory store chains it only when it is read.
 
 use std::{fmt, str::FromStr, sync::Arc};
@@ -33,17 +33,17 @@ use crate::{
     wire::{event::ApprovalUpdate, expand},
 };
 
-/// Something to be told in the log, before it has its place there.
+/// An event for the log, before it has its position there.
 #[derive(Clone, Debug)]
 pub struct Event {
     session_id: Arc<str>,
     tenant: Option<Arc<str>>,
     entry: Arc<Entry>,
-    /// Which of its records.
+    /// The index of its record.
     record: usize,
-    /// The call that began or ended, or that a rule decided about.
+    /// The call that began or ended, or that a rule decided.
     call: Option<Called>,
-    /// The standing rule that decided about the call in a person's place, and whether it lets it through.
+    /// The standing rule that decided the call in a person's place, and whether it allows it.
     rule: Option<(Arc<str>, bool)>,
 }
 
@@ -52,7 +52,7 @@ struct Called {
     tool: Arc<str>,
     tool_use_id: Arc<str>,
     args_digest: Option<Digest>,
-    /// How often it was begun.
+    /// How often it was started.
     attempts: Option<u32>,
 }
 
@@ -74,7 +74,7 @@ pub struct AuditRecord {
     pub n: u64,
     /// The hash of the record before it; 64 zeros before the first.
     pub prev: String,
-    /// Lower-case hexadecimal SHA-256 of `prev`, LF, `n`, LF and the canonical body: RFC 8785, but numbers keep their text.
+    /// Lower-case hexadecimal SHA-256 of `prev`, LF, `n`, LF and the canonical body: RFC 8785 with numbers as written.
     pub hash: String,
     /// What happened, as JSON.
     #[schemars(with = "crate::wire::schema::AnyObject")]
@@ -90,18 +90,18 @@ pub struct Anchor {
     pub hash: String,
 }
 
-/// The first thing that is wrong with a log.
+/// The first fault of a log.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what}")]
 pub struct Fault {
-    /// The number of the record, or the one that should stand there.
+    /// The number of the record, or of the one expected there.
     pub n: u64,
     /// What is wrong.
     pub what: String,
 }
 
 impl AuditRecord {
-    /// Its place in the chain.
+    /// Its position in the chain.
     #[must_use]
     pub fn anchor(&self) -> Anchor {
         Anchor { n: self.n, hash: self.hash.clone() }
@@ -136,14 +136,15 @@ impl FromStr for Anchor {
     }
 }
 
-/// What appends have to tell. `state` is the state after them.
+/// The events of appends. `state` is the state after them.
 ///
-/// Told are interruptions and how they ended, and how calls ended that a person was asked about, or a standing rule in
-/// a person's place, with what they ran with and how often they were begun; a call whose turn has ended with it is told whatever it was.
+/// Recorded are interruptions and their resolutions, and the outcomes of calls that a person was asked about, or a
+/// standing rule in a person's place, with their arguments and attempts; a call that ended together with its turn is
+/// recorded in any case.
 #[must_use]
 pub fn events(state: &State, entries: &[Arc<Entry>]) -> Vec<Event> {
     let mut events = Vec::new();
-    // The run of the answer that verdicts are about.
+    // The run of the answer that the verdicts are about.
     let mut answered = 0;
     for entry in fork::own(entries) {
         for (record, told) in entry.records.iter().enumerate() {
@@ -186,7 +187,7 @@ pub fn events(state: &State, entries: &[Arc<Entry>]) -> Vec<Event> {
                 Record::CallFinished(finished) => match state.calls.iter().find(|c| c.call == finished.call) {
                     Some(call) if call.ask.is_some() || call.by_rule => Some(Called::of(call)),
                     Some(_) => continue,
-                    // Its turn has ended with it.
+                    // It ended together with its turn.
                     None => Some(Called {
                         tool: finished.name.clone(),
                         tool_use_id: finished.id.clone(),
@@ -226,32 +227,32 @@ struct Body<'a> {
     /// What the person was shown.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     actions: Vec<Asked<'a>>,
-    /// The roles that are asked instead, since nobody decided in time.
+    /// The roles it escalates to after a time-out.
     #[serde(skip_serializing_if = "<[Reviewer]>::is_empty")]
     escalated_to: &'a [Reviewer],
-    /// What was said or changed about an interruption that goes on waiting.
+    /// A comment on, or a change to, an interruption that stays pending.
     #[serde(skip_serializing_if = "Option::is_none")]
     update: Option<ApprovalUpdate>,
-    /// How many more model calls a retry has brought.
+    /// How many more model calls a retry allows.
     #[serde(skip_serializing_if = "Option::is_none")]
     more_calls: Option<u32>,
     /// The standing rule that decided, or that was revoked: its id.
     #[serde(skip_serializing_if = "Option::is_none")]
     rule: Option<String>,
-    /// Whether the rule lets the call through.
+    /// Whether the rule allows the call.
     #[serde(skip_serializing_if = "Option::is_none")]
     allowed: Option<bool>,
     /// The version of the policy that asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     policy: Option<&'a str>,
-    /// The digest of the arguments of each action as it was shown: the request has that of the text, too.
+    /// The digest of the arguments of each action as shown: the request has the digest of the text, too.
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     shown: &'a [String],
     #[serde(skip_serializing_if = "Option::is_none")]
     by: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     decisions: Option<&'a [Decision]>,
-    /// One of several people's, which did not end the interruption yet.
+    /// One approval of a quorum, which did not end the interruption yet.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     vote: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -270,15 +271,15 @@ struct Body<'a> {
     status: Option<CallStatus>,
     #[serde(skip_serializing_if = "Option::is_none")]
     output_digest: Option<String>,
-    /// Whose past the session has, and how far. Requests up to there are the other session's.
+    /// The origin of a fork: the session and the checkpoint. Requests up to there are the other session's.
     #[serde(skip_serializing_if = "Option::is_none")]
     forked_from: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     checkpoint: Option<u64>,
-    /// The requests of the past that waited, and are asked again.
+    /// The pending requests of the past, which are asked again.
     #[serde(skip_serializing_if = "<[u32]>::is_empty")]
     asked_again: &'a [u32],
-    /// The calls that were judged anew, with what they were changed to.
+    /// The calls that were judged again, with their changes.
     #[serde(skip_serializing_if = "<[Judged]>::is_empty")]
     judged: &'a [Judged],
 }
@@ -290,14 +291,14 @@ struct Asked<'a> {
     agent: &'a str,
     args: &'a Args,
     args_digest: String,
-    /// What names the request about this call, which decisions may name.
+    /// The permanent identity of the request about this call, which decisions may name.
     digest: &'a str,
     /// The digest of the text that a reviewer is shown (`display`).
     display_digest: String,
-    /// From 1, where there are several.
+    /// From 1, where there are several levels.
     #[serde(skip_serializing_if = "Option::is_none")]
     level: Option<u32>,
-    /// How many different people must approve, where one is not enough.
+    /// How many different people must approve, if more than one.
     #[serde(skip_serializing_if = "Option::is_none")]
     quorum: Option<u32>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -313,7 +314,7 @@ impl Event {
         self.tenant.as_deref()
     }
 
-    /// The canonical JSON text of what happened.
+    /// The canonical JSON text of the event.
     #[must_use]
     pub fn body(&self) -> String {
         let session = &*self.session_id;
@@ -427,13 +428,13 @@ impl Event {
             }
             _ => {}
         }
-        // Plain data under string keys, which always serialises and always parses.
+        // Plain data under string keys, which always serializes and always parses.
         canonical(&serde_json::to_string(&body).unwrap_or_default())
     }
 }
 
-/// One text for one value, however it was laid out; a text that is too large to be read counts as it stands. A body
-/// nests a decision's arguments a little deeper than arguments may be.
+/// One text for one value, whatever its layout; a text that is too large to be read is kept unchanged. A body nests a
+/// decision's arguments a little deeper than arguments may be.
 fn canonical(text: &str) -> String {
     Json::parse(text, limits::JSON_DEPTH + 8).map_or_else(|_| text.to_owned(), |json| json.canonical())
 }
@@ -464,11 +465,11 @@ pub fn hex(bytes: &[u8]) -> String {
     out
 }
 
-/// Checks a log, record by record.
+/// Verifies a log, record by record.
 #[derive(Debug)]
 pub struct Verifier {
     last: Anchor,
-    /// The anchor that is still to be met.
+    /// The anchor still to be reached.
     anchor: Option<Anchor>,
 }
 
@@ -479,7 +480,7 @@ impl Verifier {
         Verifier { last: Anchor::start(), anchor: anchor.filter(|anchor| anchor.n > 0) }
     }
 
-    /// Takes the next record.
+    /// Checks the next record.
     ///
     /// # Errors
     /// The first record that is changed, missing or in another place.

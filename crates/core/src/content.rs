@@ -1,10 +1,11 @@
-//! What a person says to a model: texts, and images among them.
+//! A person's message to a model: texts and images.
 //!
-//! An [`Image`] exists only if it is one: its constructors look at its first bytes, its encoding and its size, so that nothing
-//! behind them has to. Nothing here, or anywhere else in this program, fetches the address of an image: the provider does.
+//! An [`Image`] exists only if it is valid: its constructors check its first bytes, its encoding and its size, so that
+//! later code need not. Nothing here, or anywhere else in this program, fetches the address of an image: the provider
+//! does.
 //!
-//! An image stays in its record, in Base64: a session is its journal, and a store of bytes beside it would be a second
-//! truth to copy, encrypt, fork and delete. The bounds on a message and on a session make that bearable.
+//! An image stays in its record, in Base64: a session is its journal, and a separate store of bytes would be a second
+//! source of truth to copy, encrypt, fork and delete. The bounds on a message and on a session make that bearable.
 
 mod pixels;
 
@@ -19,12 +20,12 @@ use serde::{
 
 use crate::limits;
 
-/// What stands between the texts of one message where they become one.
+/// The separator of a message's texts where they are joined.
 const BETWEEN: &str = "\n\n";
-/// What stands for an image where there are only words.
+/// The placeholder of an image in plain text.
 const MARK: &str = "[image]";
 
-/// What a person says: texts and images, in order.
+/// The content of a person's message: texts and images, in order.
 ///
 /// ```
 /// use countersign_core::content::{Content, Image};
@@ -38,7 +39,7 @@ const MARK: &str = "[image]";
 #[serde(transparent)]
 pub struct Content(Vec<Part>);
 
-/// One part of what a person says.
+/// One part of a person's message.
 ///
 /// In journals a text is a string and an image the object of its source.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,25 +50,25 @@ pub enum Part {
     Image(Image),
 }
 
-/// An image that a model may be given: within [`limits::IMAGE_BYTES`], and of the type that it says it is. Only a journal is
-/// believed without looking: what is in it was looked at.
+/// An image that a model may get: within [`limits::IMAGE_BYTES`], and of its declared type. Only a journal is trusted
+/// without a check: its content was checked before.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Image(ImageSource);
 
-/// Where the bytes of an image are.
+/// An image's bytes or address.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum ImageSource {
-    /// Here.
+    /// Inline.
     #[schemars(title = "Base64Source")]
     Base64 {
-        /// What they are, which their beginning must say too.
+        /// Their type, which their first bytes must match.
         media_type: MediaType,
         /// The bytes in standard Base64, with padding and without line breaks.
         data: Arc<str>,
     },
-    /// At an address, from which the model's provider gets them. This server never does.
+    /// At an address, from which the model's provider fetches them. This server never does.
     #[schemars(title = "UrlSource")]
     Url {
         /// An http or https URL without a password.
@@ -98,7 +99,7 @@ pub enum TakesImages {
     /// None.
     #[default]
     None,
-    /// Those whose bytes are in the message; its provider gets nothing from elsewhere.
+    /// Those whose bytes are in the message; its provider fetches nothing from elsewhere.
     Inline,
     /// Those, and those at an address.
     All,
@@ -139,7 +140,7 @@ impl MediaType {
         }
     }
 
-    /// The type that bytes say they are by how they begin.
+    /// The type of an image, judged by its first bytes.
     #[must_use]
     pub fn of(bytes: &[u8]) -> Option<MediaType> {
         match bytes {
@@ -152,21 +153,21 @@ impl MediaType {
     }
 }
 
-/// Why something is no image that a model can be given.
+/// Why something is not an image that a model can get.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{field}: {problem}")]
 pub struct ImageError {
     /// The field of the source: `data` or `url`.
     pub field: &'static str,
-    /// What is wrong, and what would be right.
+    /// What is wrong and how to correct it.
     pub problem: String,
 }
 
 impl Image {
-    /// An image from the bytes of its file; they say of which type it is.
+    /// An image from the bytes of its file, which show its type.
     ///
     /// # Errors
-    /// They are no PNG, JPEG, GIF or WebP, more than [`limits::IMAGE_BYTES`], or an image of more pixels than
+    /// They are not a PNG, JPEG, GIF or WebP, exceed [`limits::IMAGE_BYTES`], or have more pixels than
     /// [`limits::IMAGE_SIDE`] and [`limits::IMAGE_PIXELS`] allow.
     pub fn new(bytes: &[u8]) -> Result<Image, ImageError> {
         let media_type = check_bytes(bytes, None)?;
@@ -176,7 +177,7 @@ impl Image {
     /// An image from its bytes in standard Base64.
     ///
     /// # Errors
-    /// As [`Image::new`]; the text is no Base64, or the bytes are of another type.
+    /// As [`Image::new`]; the text is not Base64, or the bytes are of another type.
     pub fn base64(media_type: MediaType, data: impl Into<Arc<str>>) -> Result<Image, ImageError> {
         let data = data.into();
         // Nothing is decoded that is too large in any case.
@@ -191,10 +192,10 @@ impl Image {
         Ok(Image(ImageSource::Base64 { media_type, data }))
     }
 
-    /// An image at an address, from which the model's provider gets it.
+    /// An image at an address, from which the model's provider fetches it.
     ///
     /// # Errors
-    /// It is no http or https URL, has a password or a character that must be percent-encoded, or is longer than
+    /// It is not an http or https URL, has a password or a character that must be percent-encoded, or is longer than
     /// [`limits::IMAGE_URL_BYTES`].
     pub fn url(url: impl Into<Arc<str>>) -> Result<Image, ImageError> {
         let url = url.into();
@@ -204,13 +205,13 @@ impl Image {
         }
     }
 
-    /// Where its bytes are.
+    /// Its bytes or address.
     #[must_use]
     pub fn source(&self) -> &ImageSource {
         &self.0
     }
 
-    /// Its address: what it was given as, or all of it as a `data:` URL.
+    /// Its address: the given one, or all of it as a `data:` URL.
     #[must_use]
     pub fn as_url(&self) -> Cow<'_, str> {
         match &self.0 {
@@ -219,7 +220,7 @@ impl Image {
         }
     }
 
-    /// How many bytes it has where it is kept.
+    /// How many bytes it takes in storage.
     #[must_use]
     pub fn stored_bytes(&self) -> usize {
         match &self.0 {
@@ -228,7 +229,7 @@ impl Image {
         }
     }
 
-    /// How many bytes the image itself has here.
+    /// How many bytes the inline image has.
     fn bytes(&self) -> usize {
         match &self.0 {
             ImageSource::Base64 { data, .. } => {
@@ -278,7 +279,7 @@ fn too_large() -> ImageError {
     ImageError { field: "data", problem }
 }
 
-/// An error of the decoder, without repeating what it was given.
+/// An error of the decoder, without repeating its input.
 fn at_end(error: &base64::DecodeError) -> String {
     match error {
         base64::DecodeError::InvalidByte(at, _) => format!("the character at {at} is not of it"),
@@ -319,7 +320,7 @@ impl fmt::Debug for Image {
 }
 
 impl fmt::Debug for ImageSource {
-    /// Without its bytes, which would fill a log, and without the query of an address, which may be what gives access to it.
+    /// Without its bytes, which would fill a log, and without the query of an address, which may be a credential.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             ImageSource::Base64 { media_type, data } => {
@@ -331,7 +332,7 @@ impl fmt::Debug for ImageSource {
 }
 
 impl Content {
-    /// The same, and this after it.
+    /// The same content with this part appended.
     #[must_use]
     pub fn with(mut self, part: impl Into<Part>) -> Content {
         self.0.push(part.into());
@@ -366,7 +367,7 @@ impl Content {
         self.images().next().is_some()
     }
 
-    /// Whether it says nothing: no image, and no text but white space.
+    /// Whether it is empty: no image, and no text but white space.
     #[must_use]
     pub fn is_blank(&self) -> bool {
         self.0.iter().all(|part| matches!(part, Part::Text(text) if text.trim().is_empty()))
@@ -378,7 +379,7 @@ impl Content {
         joined(self.texts().map(|text| &**text))
     }
 
-    /// All of it in words: this note stands in the place of each image.
+    /// All of it as text: this note replaces each image.
     #[must_use]
     pub fn in_words(&self, note: &str) -> String {
         joined(self.0.iter().map(|part| match part {
@@ -387,8 +388,7 @@ impl Content {
         }))
     }
 
-    /// As a model reads it that takes these images: texts that follow one another are one, and this note stands in the place
-    /// of each other image.
+    /// As a model reads it that takes these images: adjacent texts are joined, and this note replaces each other image.
     #[must_use]
     pub fn read_by(&self, takes: TakesImages, note: &str) -> Content {
         let part = |part: &Part| match part {
@@ -398,7 +398,7 @@ impl Content {
         self.0.iter().map(part).collect::<Content>().joined()
     }
 
-    /// The same with texts that follow one another joined.
+    /// The same with adjacent texts joined.
     #[must_use]
     pub fn joined(&self) -> Content {
         if let [_] = &*self.0 {
@@ -413,7 +413,7 @@ impl Content {
         Content(runs.map(run).collect())
     }
 
-    /// The same without the bytes of its images, which are only counted and named then.
+    /// The same without the bytes of its images, for code that only counts and names them.
     #[must_use]
     pub fn without_image_bytes(&self) -> Content {
         let none = || Image(ImageSource::Url { url: "".into() });
@@ -421,7 +421,7 @@ impl Content {
         self.0.iter().map(part).collect()
     }
 
-    /// How many bytes it has where it is kept.
+    /// How many bytes it takes in storage.
     #[must_use]
     pub fn stored_bytes(&self) -> usize {
         let of = |part: &Part| match part {
@@ -431,7 +431,7 @@ impl Content {
         self.0.iter().map(of).sum()
     }
 
-    /// Whether its images are what they say, for content from where nobody has checked it.
+    /// Whether its images are valid, for unchecked content.
     ///
     /// # Errors
     /// As [`Image::base64`] and [`Image::url`].
@@ -445,7 +445,7 @@ impl Content {
         Ok(())
     }
 
-    /// How many bytes its images have here.
+    /// How many bytes its inline images have.
     #[must_use]
     pub fn image_bytes(&self) -> usize {
         self.images().map(Image::bytes).sum()
@@ -457,13 +457,13 @@ fn joined<'a>(texts: impl Iterator<Item = &'a str>) -> String {
 }
 
 impl fmt::Display for Content {
-    /// All of it in words, with `[image]` for each image.
+    /// All of it as text, with `[image]` for each image.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(&self.in_words(MARK))
     }
 }
 
-/// What is a part, and a content of one part.
+/// Types that convert to a part, and to a content of one part.
 macro_rules! is_part {
     ($($from:ty, $part:ident => $made:expr;)+) => {$(
         impl From<$from> for Part {

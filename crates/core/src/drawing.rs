@@ -1,8 +1,8 @@
-//! Pictures of graphs, with where a session stands (spec G7).
+//! Pictures of graphs, with a session's current nodes (spec G7).
 //!
-//! A [`Drawing`] is data: what to draw, not where on the paper. It is written as JSON, as a [Mermaid](https://mermaid.js.org)
-//! flow chart and in the language of [Graphviz](https://graphviz.org). Whatever the names and labels are, they are
-//! shown and cannot become syntax of those languages.
+//! A [`Drawing`] is data: what to draw, not where on the paper. It is written as JSON, as a
+//! [Mermaid](https://mermaid.js.org) flow chart and in the language of [Graphviz](https://graphviz.org). Names and
+//! labels are always shown and cannot become syntax of those languages.
 //!
 //! ```
 //! use countersign_core::drawing::{Drawing, NodeKind};
@@ -21,15 +21,15 @@ mod plan;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A graph to be drawn. Any value can be: a node that is only named by an edge or a position is drawn under its id, of
-/// two nodes with one id the first counts, and a `parent` that is not there, or leads in a circle, is none.
+/// A graph to be drawn. Any value can be drawn: a node that is only named by an edge or a position is drawn under its
+/// id, the first of two nodes with the same id counts, and a `parent` that does not exist, or is circular, is ignored.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Drawing {
     /// The nodes, those of sub-graphs among them, in drawing order.
     pub nodes: Vec<DrawnNode>,
     /// The edges.
     pub edges: Vec<DrawnEdge>,
-    /// Where the session stands; empty without a session.
+    /// The session's current nodes; empty without a session.
     #[serde(default)]
     pub current: Vec<Position>,
 }
@@ -37,18 +37,18 @@ pub struct Drawing {
 /// A node of a drawing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DrawnNode {
-    /// Its id, of which there is one in the drawing. It may hold any character.
+    /// Its id, unique in the drawing. It may contain any character.
     pub id: String,
-    /// What is written on it; several lines are possible. If empty, the id is.
+    /// Its text; several lines are possible. If empty, the id is used.
     pub label: String,
-    /// What it is.
+    /// Its kind.
     pub kind: NodeKind,
     /// The id of the sub-graph it is in, to any depth; none at the top.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<String>,
 }
 
-/// What a node is.
+/// The kind of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum NodeKind {
@@ -56,7 +56,7 @@ pub enum NodeKind {
     Start,
     /// Where it ends.
     End,
-    /// Something is done there.
+    /// An ordinary node.
     Node,
     /// A graph of its own: drawn as a frame around the nodes that name it as their parent, or as one box without any.
     Graph,
@@ -69,14 +69,14 @@ pub struct DrawnEdge {
     pub from: String,
     /// The id of the node where it ends.
     pub to: String,
-    /// When it is taken; empty if there is nothing to say.
+    /// When it is taken; may be empty.
     pub label: String,
     /// One of several that the node before may choose; drawn dashed.
     #[serde(default)]
     pub conditional: bool,
 }
 
-/// A node where a session stands. Without tasks it stands there all the same: at its end, for example.
+/// A current node of a session. It may have no tasks: at the end, for example.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Position {
     /// The id of the node.
@@ -94,7 +94,7 @@ impl Drawing {
         self
     }
 
-    /// Adds a node inside of the sub-graph `parent`.
+    /// Adds a node inside the sub-graph `parent`.
     pub fn node_in(
         &mut self,
         parent: impl Into<String>,
@@ -118,8 +118,8 @@ impl Drawing {
         self
     }
 
-    /// Adds the graph `inner` as the sub-graph `id`, a node at the top. The ids of what is in it, its positions
-    /// among them, then begin with `id/`: two graphs that are put into a third may use the same names.
+    /// Adds the graph `inner` as the sub-graph `id`, a node at the top. Its ids, including those of its positions, are
+    /// prefixed with `id/`: two graphs that are embedded in a third may use the same names.
     pub fn embed(&mut self, id: impl Into<String>, label: impl Into<String>, inner: Drawing) -> &mut Drawing {
         let id = id.into();
         self.node(id.clone(), label, NodeKind::Graph);
@@ -138,8 +138,8 @@ impl Drawing {
         self
     }
 
-    /// Marks a node as one where the session stands, with so many tasks. Tasks of a node that is marked already are
-    /// added to its own.
+    /// Marks a current node of the session, with these numbers of tasks. They are added to those of a node that is
+    /// marked already.
     pub fn stand(&mut self, node: impl Into<String>, running: u32, waiting: u32) -> &mut Drawing {
         let node = node.into();
         if let Some(known) = self.current.iter_mut().find(|at| at.node == node) {
@@ -151,15 +151,15 @@ impl Drawing {
         self
     }
 
-    /// The drawing as a Mermaid flow chart. Nodes where the session stands have the class `current`, and `waiting`
-    /// if everything there waits.
+    /// The drawing as a Mermaid flow chart. Current nodes have the class `current`, and `waiting` if all their tasks
+    /// wait.
     #[must_use]
     pub fn to_mermaid(&self) -> String {
         mermaid::write(&plan::Plan::of(self))
     }
 
-    /// The drawing in Graphviz's language, DOT. Nodes where the session stands have a thick line, dashed if everything
-    /// there waits, and the class `current` or `current waiting`, which SVG keeps.
+    /// The drawing in Graphviz's language, DOT. Current nodes have a thick line, dashed if all their tasks wait, and
+    /// the class `current` or `current waiting`, which SVG keeps.
     #[must_use]
     pub fn to_dot(&self) -> String {
         dot::write(&plan::Plan::of(self))

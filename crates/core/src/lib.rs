@@ -1,10 +1,9 @@
 //! The pure core of Countersign: what a session is, and what may happen to it.
 //!
-//! A session is an append-only [journal](journal) of records. Folding them gives the [state](journal::state)
-//! that resumes a run, the [wire events](wire::expand) with their `seq`, the [history](wire::history) and
-//! the [conversation](conversation) a model sees. Nothing here awaits, reads a clock or makes an id: they
-//! come in with the input, and any input in any state gives a result or a typed
-//! [refusal](refusal::Refusal), never a panic.
+//! A session is an append-only [journal](journal) of records. Folding them gives the [state](journal::state) that
+//! resumes a run, the [wire events](wire::expand) with their `seq`, the [history](wire::history) and the
+//! [conversation](conversation) a model sees. Nothing here awaits, reads a clock or generates an id: they come in with
+//! the input, and any input in any state gives a result or a typed [refusal](refusal::Refusal), never a panic.
 
 pub mod approval;
 pub mod audit;

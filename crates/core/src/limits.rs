@@ -4,18 +4,18 @@
 
 /// Longest session id, in characters (spec W1).
 pub const SESSION_ID_CHARS: usize = 128;
-/// Largest WebSocket frame or HTTP body that is read, unless it is a message.
+/// Largest WebSocket frame or HTTP body that is read, except for messages.
 pub const FRAME_BYTES: usize = 1024 * 1024;
-/// Largest WebSocket frame or HTTP body with a message: as much as [`IMAGES_BYTES`] in Base64, and [`MESSAGE_BYTES`] of
-/// text each of whose bytes is escaped.
+/// Largest WebSocket frame or HTTP body with a message: [`IMAGES_BYTES`] in Base64, and [`MESSAGE_BYTES`] of text with
+/// every byte escaped.
 pub const MESSAGE_FRAME_BYTES: usize = 9 * 1024 * 1024;
 /// Deepest nesting of arrays and objects in any JSON text from outside.
 pub const JSON_DEPTH: usize = 64;
-/// Most values in one JSON text from outside (a bound on memory, not on meaning).
+/// Most values in one JSON text from outside (bounds memory, not meaning).
 pub const JSON_VALUES: usize = 200_000;
 /// Largest argument text of one tool call.
 pub const ARGS_BYTES: usize = 256 * 1024;
-/// Largest image in a message, in bytes of the image: 5 MiB in Base64, which is the smallest bound of the large providers.
+/// Largest image in a message, in bytes of the image: 5 MiB in Base64, the smallest bound of the large providers.
 pub const IMAGE_BYTES: usize = 3_932_160;
 /// Most bytes of all images in one message.
 pub const IMAGES_BYTES: usize = 5 * 1024 * 1024;
@@ -23,55 +23,55 @@ pub const IMAGES_BYTES: usize = 5 * 1024 * 1024;
 pub const IMAGES: usize = 20;
 /// Longest address of an image.
 pub const IMAGE_URL_BYTES: usize = 2048;
-/// Most pixels on a side of an image, which is the bound of Anthropic's.
+/// Most pixels on a side of an image, which is Anthropic's bound.
 pub const IMAGE_SIDE: usize = 8_000;
-/// Most pixels of an image: 160 MB once a browser has unpacked it. A small file may say that it has very many.
+/// Most pixels of an image: 160 MB once a browser has decoded it. A small file may declare very many.
 pub const IMAGE_PIXELS: usize = 40_000_000;
-/// Most images of a conversation that a model is shown; the newest. With more, Anthropic takes only small ones.
+/// Most images of a conversation that a model sees; the newest. With more, Anthropic takes only small ones.
 pub const SHOWN_IMAGES: usize = IMAGES;
-/// Most bytes, as they are sent, of the images that a model is shown. Anthropic takes requests of 32 MB.
+/// Most bytes, as sent, of the images that a model sees. Anthropic accepts requests of 32 MB.
 pub const SHOWN_IMAGES_BYTES: usize = 20 * 1024 * 1024;
-/// Texts of the largest user message, together.
+/// Total text of the largest user message.
 pub const MESSAGE_BYTES: usize = 256 * 1024;
 /// Largest text a person may attach to a decision (a reason, a comment, a supplied result).
 pub const DECISION_TEXT_BYTES: usize = 64 * 1024;
-/// Largest comment on what waits.
+/// Largest comment on a request.
 pub const COMMENT_BYTES: usize = 4 * 1024;
 /// Most comments on one interruption.
 pub const COMMENTS: u32 = 100;
-/// Largest tool result that is stored and given to the model; longer ones are cut and say so.
+/// Largest tool result that is stored and given to the model; longer ones are truncated with a note.
 pub const RESULT_BYTES: usize = 256 * 1024;
-/// Most bytes of what a reviewer is shown of what a call would do, beside its arguments.
+/// Largest preview that a reviewer is shown of a call, besides its arguments.
 pub const PREVIEW_BYTES: usize = 32 * 1024;
-/// Lines of both texts, together, of which a short diff is looked for. Of more lines the whole part that differs is shown as
-/// replaced.
+/// Lines of both texts, together, for which a short diff is computed. With more lines the whole differing part is shown
+/// as replaced.
 pub const DIFF_LINES: usize = 400_000;
-/// Longest time in which somebody is to be told what a call would do; after that they are told that nothing is known.
+/// Longest time for computing a preview; after that the reviewer sees that there is none.
 pub const PREVIEW_SECONDS: u64 = 60;
 /// Largest file that the file tools read or write.
 pub const FILE_BYTES: usize = 4 * 1024 * 1024;
-/// Most text of files that one patch reads and writes, together.
+/// Most text of files that one patch reads and writes, in total.
 pub const PATCH_BYTES: usize = 32 * 1024 * 1024;
-/// Most steps in which the lines of a patch are looked for in a file: a step is a line that is compared, and each 64 bytes of one.
+/// Most steps in locating the lines of a patch in a file: a step is a line that is compared, and each 64 bytes of one.
 pub const PATCH_STEPS: usize = 50_000_000;
-/// Pieces of work on files, of calls and of previews, that are done at the same time. Others wait.
+/// File operations, of calls and of previews, that run at the same time. Others wait.
 pub const FILE_WORK: usize = 4;
-/// Most text that the conditions on one call make in all: joined texts and lists, and what is converted.
+/// Most text that the conditions on one call produce in total: joined texts and lists, and conversions.
 pub const CONDITION_BYTES: usize = 16 * 1024 * 1024;
-/// Largest request of an `http` tool, with its arguments in their places.
+/// Largest request of an `http` tool, with its arguments filled in.
 pub const REQUEST_BYTES: usize = 4 * 1024 * 1024;
-/// Most bytes of events that wait in memory for one follower of a session. One that is slower gets them from the journal, about
-/// so many bytes of appends at a time, or one append.
+/// Most bytes of events buffered for one follower of a session. A slower one gets them from the journal, about this
+/// many bytes of appends at a time, or one append.
 pub const FOLLOWER_BYTES: usize = 512 * 1024;
 /// Largest answer of a model, all blocks together.
 pub const RESPONSE_BYTES: usize = 4 * 1024 * 1024;
 /// Most tool calls in one model response; an answer with more fails the turn.
 pub const CALLS_PER_RESPONSE: usize = 256;
-/// How often a model is asked to go on with one answer that was cut, where its agent wants that.
+/// How often a model is asked to continue one answer that was cut, where its agent enables that.
 pub const CONTINUATIONS: u32 = 8;
-/// Most messages that wait in a session's queue (`on_pending: queue`).
+/// Most messages in a session's queue (`on_pending: queue`).
 pub const QUEUED_MESSAGES: usize = 32;
-/// Most bytes of them: they are in memory, and in each snapshot of the session, until they are read.
+/// Most bytes of the queue: it is in memory, and in each snapshot of the session, until it is read.
 pub const QUEUED_BYTES: usize = 16 * 1024 * 1024;
 /// Longest `request_id` or `Idempotency-Key`.
 pub const REQUEST_ID_BYTES: usize = 200;
@@ -85,11 +85,11 @@ pub const APPROVAL_TIMEOUT_SECONDS: u32 = 300;
 pub const APPROVAL_TIMEOUT_SECONDS_MAX: u32 = 400 * 24 * 3600;
 /// Default number of model calls in one turn (spec S24).
 pub const MAX_TURNS: u32 = 20;
-/// Deepest nesting of agents that work for other agents' calls.
+/// Deepest nesting of agents.
 pub const AGENT_DEPTH: usize = 32;
 /// Tool calls of one session that run at the same time.
 pub const PARALLEL_CALLS: usize = 8;
-/// Longest line that says what a call is for (`tool_content_message`), in characters.
+/// Longest one-line message of a call (`tool_content_message`), in characters.
 pub const CONTENT_MESSAGE_CHARS: usize = 200;
 /// Most questions in one `ask_user_question` (spec Q1).
 pub const QUESTIONS: usize = 8;
@@ -97,39 +97,41 @@ pub const QUESTIONS: usize = 8;
 pub const OPTIONS: usize = 20;
 /// Default time to answer a question (spec Q4).
 pub const QUESTION_TIMEOUT_SECONDS: u32 = 600;
-/// Largest update of one task of a graph, state it begins with, or answer, as JSON text.
+/// Largest update of one task of a graph, initial state, or answer, as JSON text.
 pub const UPDATE_BYTES: usize = 1024 * 1024;
-/// How much of the state that a graph's run begins with is shown as its first message, in characters.
+/// How much of the initial state of a graph's run is shown as its first message, in characters.
 pub const INPUT_CHARS: usize = 4_000;
 /// Most tasks in one round of a graph.
 pub const ROUND_TASKS: usize = 10_000;
-/// Most rounds of one run of a graph, unless it says otherwise (spec G1).
+/// Most rounds of one run of a graph, unless configured (spec G1).
 pub const ROUNDS: u32 = 10_000;
 /// Deepest nesting of graphs in graphs.
 pub const GRAPH_DEPTH: usize = 16;
-/// Most questions of a graph that wait at one time in a session.
+/// Most pending questions of a graph at one time in a session.
 pub const OPEN_QUESTIONS: usize = 10_000;
 /// Tasks of one session that run at the same time.
 pub const PARALLEL_TASKS: usize = 256;
-/// Nodes that wait for a person and are kept in memory, ready to go on where they stopped, in one runtime. The others
-/// are started again when they are answered.
+/// Waiting nodes that one runtime keeps in memory, ready to resume where they stopped. The others are started again
+/// when they are answered.
 pub const WARM_TASKS: usize = 1024;
-/// For so long, at most.
+/// The longest time that such a node is kept.
 pub const WARM_SECONDS: u64 = 60;
-/// Most entries of a session's list of todos.
+/// Most entries of a session's to-do list.
 pub const TODOS: usize = 100;
-/// Most of one message that is given to a model which summarises it; the rest is left out.
+/// Most of one message that is given to a model to summarize; the rest is omitted.
 pub const SUMMARISED_BYTES: usize = 16 * 1024;
-/// What a model is given to summarise at one time is never cut to fewer tokens than this: the newest message has room.
+/// The text to summarize is never cut to fewer tokens than this, so that the newest message has room.
 pub const SUMMARISED_TOKENS: u64 = 8_000;
-/// About how large a session may grow, by the texts in it. At this size its turn ends with the error `session_full`, no new
-/// message is taken, and everything else goes on: it can be read, decided, forked at an earlier checkpoint, deleted.
+/// The approximate size that a session may grow to, by the texts in it. At this size its turn ends with the error
+/// `session_full`, no new message is accepted, and everything else continues to work: it can be read, decided, forked
+/// at an earlier checkpoint, deleted.
 pub const SESSION_BYTES: u64 = 256 * 1024 * 1024;
-/// Most bytes of conversations that a runtime keeps folded, so that a model call reads only what is new; those that were read last.
+/// Most bytes of conversations that a runtime keeps folded, so that a model call reads only what is new; the most
+/// recently read are kept.
 pub const KEPT_CONVERSATIONS_BYTES: usize = 32 * 1024 * 1024;
-/// Reads of the past and forks, which go through a whole journal, that run at the same time in one runtime.
+/// Reads of the past and forks, which read a whole journal, that run at the same time in one runtime.
 pub const HEAVY_AT_ONCE: usize = 2;
-/// How many more of one person may wait. One of each person runs at a time.
+/// How many more of one person may be queued. One of each person runs at a time.
 pub const HEAVY_WAITING: usize = 16;
-/// Turns that are kept as they are when a conversation is compressed, unless the agent says otherwise (spec G5).
+/// Turns that are kept uncompressed, unless the agent configures another number (spec G5).
 pub const KEPT_TURNS: u32 = 2;

@@ -1,14 +1,14 @@
 //! The languages of every text the server itself produces (spec W6, C).
 //!
-//! One catalogue file for each language, `locales/{en,vi,zh}.json`. What a program reads (codes, field
-//! names, protocol errors for developers) is not translated.
+//! One catalogue file for each language, `locales/{en,vi,zh}.json`. What a program reads (codes, field names, protocol
+//! errors for developers) is not translated.
 
 use std::{collections::HashMap, sync::LazyLock};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A session's language, fixed when it is made.
+/// A session's language, fixed at its creation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Locale {
@@ -47,9 +47,9 @@ macro_rules! texts {
 texts! {
     /// The result of a rejected call without a reviewer's message (spec W6).
     Rejected = "rejected",
-    /// The result of a call nobody decided in time (spec W7).
+    /// The result of a call that timed out without a decision (spec W7).
     TimedOut = "timed_out",
-    /// The result of a call that was waiting when its turn was cancelled.
+    /// The result of a call that was pending when its turn was cancelled.
     Cancelled = "cancelled",
     /// The result of a call that was running when its turn was cancelled.
     CancelledRunning = "cancelled_running",
@@ -63,7 +63,7 @@ texts! {
     OtherOption = "other_option",
     /// The result of a question that was declined without a message (spec Q3).
     QuestionDeclined = "question_declined",
-    /// The result of a question nobody answered in time (spec Q4).
+    /// The result of a question that timed out (spec Q4).
     QuestionTimedOut = "question_timed_out",
     /// Questions that break the rules go back to the model: `errors` (spec Q1).
     BadQuestion = "bad_question",
@@ -71,29 +71,29 @@ texts! {
     QuestionCount = "question_count",
     /// A question without text: `n`.
     QuestionEmpty = "question_empty",
-    /// Two questions with one text: `n`, `first`.
+    /// Two questions with the same text: `n`, `first`.
     QuestionTwice = "question_twice",
     /// No options, or too many: `n`, `count`, `most`.
     OptionCount = "option_count",
     /// An option without a label: `n`, `option`.
     OptionEmpty = "option_empty",
-    /// Two options with one label: `n`, `option`, `first`.
+    /// Two options with the same label: `n`, `option`, `first`.
     OptionTwice = "option_twice",
     /// The model called a tool that its agent does not have: `tool`, `known`.
     NoTool = "no_tool",
     /// The same, and the agent has no tools at all: `tool`.
     NoTools = "no_tools",
-    /// The session's agent is not configured any more: `agent`.
+    /// The session's agent is no longer configured: `agent`.
     NoAgent = "no_agent",
     /// The model's arguments break the tool's schema: `errors` (spec M3).
     BadArgs = "bad_args",
-    /// Arguments that are no JSON object.
+    /// Arguments that are not a JSON object.
     UnreadableArgs = "unreadable_args",
-    /// The tool went while its call waited: `tool`.
+    /// The tool disappeared while its call was pending: `tool`.
     ToolGone = "tool_gone",
-    /// What the tool comes from could not be reached: `tool`.
+    /// The tool's server could not be reached: `tool`.
     ToolUnreached = "tool_unreached",
-    /// The tool's schema changed while its call waited.
+    /// The tool's schema changed while its call was pending.
     ArgsOutdated = "args_outdated",
     /// Why a person is asked again: the tool has changed since the call was allowed (spec S13).
     ToolChanged = "tool_changed",
@@ -103,9 +103,9 @@ texts! {
     ResultCut = "result_cut",
     /// Why a person is asked, when the rule that decides it failed: `error` (spec P2).
     ConditionFailed = "condition_failed",
-    /// The same without words for it.
+    /// The same without a message.
     ConditionBroke = "condition_broke",
-    /// The result of a call that the policy refuses without words of its own (spec P1).
+    /// The result of a call that the policy denies without a message of its own (spec P1).
     PolicyDenied = "policy_denied",
     /// The turn used up its model calls (spec S24).
     MaxTurns = "max_turns",
@@ -113,7 +113,7 @@ texts! {
     HandedOff = "handed_off",
     /// The result of another handoff in the same answer.
     HandedOffAlready = "handed_off_already",
-    /// An agent that works for an agent that works for an agent …: `depth`.
+    /// Agents nested too deeply: `depth`.
     TooDeep = "too_deep",
     /// The result of `share_thought`.
     ThoughtShared = "thought_shared",
@@ -123,23 +123,23 @@ texts! {
     TooManyCalls = "too_many_calls",
     /// A model's answer that is too long: `bytes`.
     AnswerTooLong = "answer_too_long",
-    /// Beside an answer that is not whole: `reason`.
+    /// Beside an answer that is incomplete: `reason`.
     AnswerCut = "answer_cut",
-    /// Why a turn failed whose agent takes no answer that is not whole: `reason`.
+    /// Why a turn failed whose agent does not accept incomplete answers: `reason`.
     AnswerRefused = "answer_refused",
-    /// Why a turn failed whose answer was cut before anything was said: `reason`.
+    /// Why a turn failed whose answer was cut before it had content: `reason`.
     NothingSaid = "nothing_said",
-    /// The result of a call that an answer was cut in: `reason`.
+    /// The result of a call in which an answer was cut: `reason`.
     CallCut = "call_cut",
-    /// What a model is told whose answer was cut, so that it goes on.
+    /// The prompt to a model whose answer was cut, to continue it.
     GoOn = "go_on",
     /// A function that panicked while it ran.
     ToolBroke = "tool_broke",
-    /// What a call would do could not be found out in time: `seconds`.
+    /// A preview was not computed in time: `seconds`.
     PreviewLate = "preview_late",
     /// Arguments that do not fit a function's type: `error`.
     FunctionArgs = "function_args",
-    /// A function's result that cannot be written: `error`.
+    /// A function's result that cannot be serialized: `error`.
     ResultNotJson = "result_not_json",
     /// A command's working directory is gone: `folder`.
     CommandNoFolder = "command_no_folder",
@@ -147,7 +147,7 @@ texts! {
     CommandTooMuch = "command_too_much",
     /// A command that took too long: `seconds`.
     CommandTooLong = "command_too_long",
-    /// A program that is not there: `program`.
+    /// A program that does not exist: `program`.
     CommandNotFound = "command_not_found",
     /// A program that may not be run: `program`.
     CommandNotAllowed = "command_not_allowed",
@@ -155,23 +155,23 @@ texts! {
     CommandNotStarted = "command_not_started",
     /// A command that failed: `code`.
     CommandExit = "command_exit",
-    /// A command that was ended: `signal`.
+    /// A command that was killed: `signal`.
     CommandSignal = "command_signal",
-    /// A command that failed without saying how.
+    /// A command that failed in an unknown way.
     CommandFailed = "command_failed",
     /// The same, without any output: `how`.
     CommandWroteNothing = "command_wrote_nothing",
     /// The same, without errors but with output: `how`, `output`.
     CommandWroteOutput = "command_wrote_output",
-    /// A request that needs an argument which is not there: `place` (spec M2).
+    /// A request that needs a missing argument: `place` (spec M2).
     HttpMissing = "http_missing",
-    /// An argument in the path of an address that is empty: `place`.
+    /// An empty argument in the path of an address: `place`.
     HttpEmpty = "http_empty",
-    /// An argument that would change where an address leads: `place`.
+    /// An argument that would redirect an address: `place`.
     HttpDots = "http_dots",
     /// An argument with a `/` or `\` in the path of an address: `place`.
     HttpSlash = "http_slash",
-    /// An argument that no header can have: `place`.
+    /// An argument that is invalid in a header: `place`.
     HttpHeader = "http_header",
     /// An argument that makes a request too large: `place`, `bytes`.
     HttpTooLarge = "http_too_large",
@@ -183,13 +183,13 @@ texts! {
     HttpTooLong = "http_too_long",
     /// An answer that is too long: `status`, `bytes`, `output`.
     HttpTooMuch = "http_too_much",
-    /// An answer that is no text: `status`, `type`.
+    /// An answer that is not text: `status`, `type`.
     HttpNotText = "http_not_text",
     /// An answer that is an error, without a text: `status`.
     HttpStatus = "http_status",
     /// An answer that is an error: `status`, `output`.
     HttpStatusBody = "http_status_body",
-    /// An answer that points elsewhere: `status`, `to`.
+    /// An answer that is a redirect: `status`, `to`.
     HttpRedirect = "http_redirect",
     /// The result where an answer has no body: `status`.
     HttpNothing = "http_nothing",
@@ -201,21 +201,21 @@ texts! {
     McpTooLong = "mcp_too_long",
     /// An MCP server whose answer cannot be read: `server`.
     McpUnreadable = "mcp_unreadable",
-    /// Why a person is asked about a call that had asked people something, and cannot go on with the answer.
+    /// Why a person is asked about a call that had asked something, and cannot resume with the answer.
     AnswerForgotten = "answer_forgotten",
     /// An MCP server that answered with an error: `server`, `error`.
     McpRefused = "mcp_refused",
     /// After a command's output that is not UTF-8.
     NotUtf8 = "not_utf8",
-    /// What a model is told that shall summarise the beginning of a conversation (spec G5).
+    /// The instructions for a model that summarizes the beginning of a conversation (spec G5).
     Summarise = "summarise",
-    /// In the place of an image, for a model that takes none, and in what is summarised.
+    /// In place of an image, for a model that takes none, and in texts to summarize.
     ImageLeftOut = "image_left_out",
-    /// Before the summary, which stands in the place of that beginning.
+    /// Before the summary, which replaces that beginning.
     SummaryNote = "summary_note",
-    /// What a person is told whose approval calls wait for (spec G3).
+    /// The message to a person whose approval calls need (spec G3).
     ApprovalRequired = "approval_required",
-    /// Why a run was stopped: what the user said did not pass: `name` (spec S11).
+    /// Why a run was stopped: the user's message was rejected: `name` (spec S11).
     GuardrailInput = "guardrail_input",
     /// The same, of the agent's last answer: `name`.
     GuardrailOutput = "guardrail_output",
@@ -223,7 +223,7 @@ texts! {
     GuardrailToolInput = "guardrail_tool_input",
     /// The same, of a call's result: `name`.
     GuardrailToolOutput = "guardrail_tool_output",
-    /// A guardrail failed, so that it is not known whether what the user said would pass: `name` (spec S11).
+    /// A guardrail failed, so that the user's message is unchecked: `name` (spec S11).
     InputUnchecked = "input_unchecked",
     /// The same, of the agent's last answer: `name`.
     OutputUnchecked = "output_unchecked",
@@ -233,9 +233,9 @@ texts! {
     ToolOutputUnchecked = "tool_output_unchecked",
     /// The agent's last answer is not of its output type: `errors` (spec S23).
     InvalidOutput = "invalid_output",
-    /// What is wrong with an answer that is no JSON: `error`.
+    /// The error in an answer that is not JSON: `error`.
     OutputNotJson = "output_not_json",
-    /// What is wrong with an answer in which an object has a member twice: `name`.
+    /// The error in an answer with a duplicate member: `name`.
     OutputTwice = "output_twice",
 }
 
@@ -243,7 +243,7 @@ type Catalogue = HashMap<String, String>;
 
 static CATALOGUES: LazyLock<[Catalogue; 3]> = LazyLock::new(|| {
     [include_str!("../locales/en.json"), include_str!("../locales/vi.json"), include_str!("../locales/zh.json")]
-        // A catalogue that cannot be read fails the tests below; here it would only cost the words.
+        // A catalogue that cannot be read fails the tests below; here it would only cost the texts.
         .map(|text| serde_json::from_str(text).unwrap_or_default())
 });
 
@@ -271,13 +271,13 @@ impl Locale {
         }
     }
 
-    /// The text in this language, as it stands in the catalogue.
+    /// The text in this language, as it is in the catalogue.
     #[must_use]
     pub fn text(self, text: Text) -> &'static str {
         self.catalogue().get(text.key()).map_or_else(|| text.key(), String::as_str)
     }
 
-    /// The text in this language with its `{name}` places filled in.
+    /// The text in this language with its `{name}` placeholders filled in.
     #[must_use]
     pub fn fill(self, text: Text, values: &[(&str, &str)]) -> String {
         let mut rest = self.text(text);
@@ -308,7 +308,7 @@ mod tests {
         text.split('{').skip(1).filter_map(|part| part.split_once('}')).map(|(name, _)| name).collect()
     }
 
-    /// Spec C: each catalogue has every text, nothing else, and the same places to fill in.
+    /// Spec C: each catalogue has every text, nothing else, and the same placeholders.
     #[test]
     fn c_every_text_is_in_every_language() {
         let keys: BTreeSet<&str> = Text::ALL.iter().map(|text| text.key()).collect();

@@ -1,19 +1,19 @@
-//! Values and types that are read the same in every build.
+//! Values and types that read the same in every build.
 //!
-//! Cargo builds serde_json once for a program, with the features that any of its crates asks for. Two of them change what a
-//! [`Value`] is: with `preserve_order` its members stand as they were written, not by their names; with
-//! `arbitrary_precision` a number is its text, so that 1.0 is not 1.00, and types that serde buffers are given an object where a
-//! number stands. Nothing here may depend on what another crate wants: what one build has stored another one loads.
+//! Cargo builds serde_json once for a program, with the features that any of its crates enables. Two of them change
+//! what a [`Value`] is: with `preserve_order` its members are in written order, not sorted by name; with
+//! `arbitrary_precision` a number is its text, so that 1.0 is not 1.00, and types that serde buffers get an object in
+//! place of a number. Nothing here may depend on another crate's choice: what one build has stored another one loads.
 //!
-//! Schemas, conditions, digests and types that serde buffers are therefore given what serde_json makes without either
-//! feature, and `cargo xtask test` runs the tests of core and of the library once in a build that has both.
+//! Schemas, conditions, digests and types that serde buffers therefore get what serde_json makes without either
+//! feature, and `cargo xtask test` runs the tests of the core and of the library once in a build that has both.
 
 use std::{borrow::Cow, collections::HashSet, fmt, sync::LazyLock};
 
 use serde::de::{DeserializeOwned, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Number, Value};
 
-/// What another crate has asked for, as it shows.
+/// The features that other crates have enabled, as detected.
 struct Features {
     preserve_order: bool,
     arbitrary_precision: bool,
@@ -25,9 +25,10 @@ static FEATURES: LazyLock<Features> = LazyLock::new(|| {
     Features { preserve_order: kept(r#"{"b":0,"a":0}"#), arbitrary_precision: kept("1.00") }
 });
 
-/// The value as serde_json has it with none of these features: members by their names, numbers as 64-bit integers or doubles.
+/// The value as serde_json makes it without these features: members sorted by name, numbers as 64-bit integers or
+/// doubles.
 ///
-/// It is for schemas, conditions and what is compared; arguments run as the text that they are ([`crate::call::args::Args::text`]).
+/// For schemas, conditions and comparisons; arguments run as their own text ([`crate::call::args::Args::text`]).
 #[must_use]
 pub fn as_plain(value: &Value) -> Cow<'_, Value> {
     if FEATURES.preserve_order || FEATURES.arbitrary_precision {
@@ -37,7 +38,7 @@ pub fn as_plain(value: &Value) -> Cow<'_, Value> {
     }
 }
 
-/// Like [`as_plain`], of a value that is not needed as it was.
+/// Like [`as_plain`], for a value whose original is not needed.
 #[must_use]
 pub fn made_plain(mut value: Value) -> Value {
     if FEATURES.preserve_order {
@@ -49,7 +50,7 @@ pub fn made_plain(mut value: Value) -> Value {
     value
 }
 
-/// Makes doubles of the numbers that are no 64-bit integers.
+/// Turns numbers that are not 64-bit integers into doubles.
 fn doubles(value: &mut Value) {
     match value {
         Value::Number(number) => {
@@ -76,24 +77,24 @@ fn doubles(value: &mut Value) {
 /// The text is not JSON, or has a number that no double can hold.
 pub fn value(text: &str) -> Result<Value, serde_json::Error> {
     let value = serde_json::from_str(text)?;
-    // Nowhere else is it read at all.
+    // Without the feature it is not read at all.
     if FEATURES.arbitrary_precision && is_beyond_doubles(&value) {
         return Err(serde::de::Error::custom("number out of range"));
     }
     Ok(made_plain(value))
 }
 
-/// The name of a member that an object of a JSON text has twice, at any depth: ordinary parsers keep the last one and say
-/// nothing. `None` where each stands once, or the text is not JSON.
+/// The name of a duplicate member in an object of a JSON text, at any depth: ordinary parsers silently keep the last
+/// one. `None` if there is none, or the text is not JSON.
 #[must_use]
 pub fn member_twice(text: &str) -> Option<String> {
     let mut twice = None;
-    // What is no JSON is said by who reads it.
+    // The reader reports text that is not JSON.
     let _ = Once(&mut twice).deserialize(&mut serde_json::Deserializer::from_str(text));
     twice
 }
 
-/// Reads a value, and notes a member that stands twice.
+/// Reads a value, and notes a duplicate member.
 struct Once<'a>(&'a mut Option<String>);
 
 impl<'de> DeserializeSeed<'de> for Once<'_> {
@@ -151,8 +152,8 @@ fn is_beyond_doubles(value: &Value) -> bool {
     }
 }
 
-/// Reads a type from a JSON text. Also one that serde buffers (`tag`, `untagged`, `flatten`), whose numbers only [`as_plain`]
-/// values have wherever `arbitrary_precision` is turned on.
+/// Reads a type from a JSON text. Also one that serde buffers (`tag`, `untagged`, `flatten`), which needs the numbers
+/// of [`as_plain`] values wherever `arbitrary_precision` is enabled.
 ///
 /// # Errors
 /// The text is not JSON, or not of that type.
@@ -160,7 +161,7 @@ pub fn read<T: DeserializeOwned>(text: &str) -> Result<T, serde_json::Error> {
     serde_json::from_str(text).or_else(|error| buffered(text).ok_or(error))
 }
 
-/// What [`read`] finds in the values of a text, where the text itself does not do.
+/// What [`read`] finds in plain values, where reading the text directly fails.
 #[must_use]
 pub fn buffered<T: DeserializeOwned>(text: &str) -> Option<T> {
     if !FEATURES.arbitrary_precision {

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::plain::made_plain;
 
-/// The one table of codes. `docs/errors.md` is written from it, and a test fails when the two differ.
+/// The one table of codes. `docs/errors.md` is generated from it, and a test fails when the two differ.
 macro_rules! codes {
     ($($(#[doc = $meaning:literal])+ $code:ident = $status:literal, $remedy:literal;)+) => {
         /// The machine-readable reason of a refusal, the same on WebSocket and HTTP.
@@ -57,7 +57,7 @@ codes! {
     InvalidSessionId = 400, "Choose another id, or let the server make one.";
     /// No session of that id, or not yours.
     SessionNotFound = 404, "Check the id, and whose token you send.";
-    /// The session of this id was deleted. No other ever has its id.
+    /// The session with this id was deleted. Its id is never reused.
     SessionDeleted = 410, "Use another id.";
     /// The id for a new session is taken.
     SessionExists = 409, "Choose another id, or leave it out.";
@@ -67,17 +67,17 @@ codes! {
     NothingToCancel = 409, "Nothing: the turn is over.";
     /// Nothing in the session has failed.
     NothingToRetry = 409, "Nothing: the turn has not failed, or goes on already.";
-    /// The turn has used up its model calls, and the retry brings none.
+    /// The turn has used up its model calls, and the retry adds none.
     BudgetSpent = 409, "Say how many more model calls the turn gets (`more_calls`), or send a new message.";
     /// There is no such graph.
     UnknownGraph = 404, "Use a name of `GET /v1/graphs`.";
-    /// The answer does not fit the schema of what asks.
+    /// The answer does not fit the question's schema.
     InvalidResume = 400, "Mend what `details.errors` point at, and send it again.";
     /// A graph waits for a value, not for decisions or answers.
     ResumeRequired = 400, "Send `resume`.";
-    /// The message has an image that the model which would read it does not take.
+    /// The message has an image that the model reading it does not take.
     ImagesNotSupported = 400, "Leave the image out, send its bytes if it was an address, or name an agent whose model takes images.";
-    /// A message while something waits for a decision.
+    /// A message while a request is pending.
     ApprovalPending = 409, "Decide what `details` names, or send the message with `on_pending`: `reject` or `queue`.";
     /// A message while a turn is running.
     SessionBusy = 409, "Wait for the turn, cancel it, or send the message with `on_pending`: `queue`.";
@@ -89,7 +89,7 @@ codes! {
     ApprovalNotFound = 404, "Check the key, and whose token you send.";
     /// No standing rule of that id, or not yours.
     RuleNotFound = 404, "Use an id of `GET /v1/rules`.";
-    /// Somebody else, or the deadline, was first.
+    /// Another person, or the deadline, was first.
     ApprovalAlreadyResolved = 409, "Nothing: `details` say how it ended.";
     /// The decisions cannot be matched with the actions.
     DecisionsMismatch = 400, "Send one decision for each action, in their order.";
@@ -103,19 +103,19 @@ codes! {
     DecisionNotAllowed = 400, "Take one of those.";
     /// The edited arguments do not fit the tool's schema, or the other tool may not be chosen.
     InvalidEdit = 400, "Mend what `details.errors` point at, and send it again.";
-    /// The `digest` or `args_digest` is not that of what waits.
+    /// The `digest` or `args_digest` is not that of the pending request.
     StaleAction = 409, "Show the person what waits now, and ask again.";
     /// What is approved, or forked, cannot run: its agent or its tool is gone or cannot be reached.
     Unresolvable = 409, "Reject it, or try again when the tool is back.";
-    /// Who asks is not known.
+    /// The caller is not authenticated.
     Unauthenticated = 401, "Send a token that is valid now.";
-    /// Who asks may not do this.
+    /// The caller may not do this.
     Forbidden = 403, "Let somebody with the right do it.";
     /// No such page.
     NotFound = 404, "Use a path of `/openapi.json`.";
     /// The HTTP method is not one of the resource's.
     MethodNotAllowed = 405, "Use a method of `/openapi.json`.";
-    /// Too many requests of this person, each of which goes through a whole session, wait already.
+    /// Too many of this person's requests that read a whole session are queued already.
     TooBusy = 429, "Try again when some of yours have ended.";
     /// The frame or body is too large.
     TooLarge = 413, "Send less.";
@@ -123,7 +123,7 @@ codes! {
     StoreUnavailable = 503, "Try again later, with the same `request_id`.";
     /// The store was closed after an error of its disk; what was under way may be stored or not.
     StoreClosed = 503, "Tell the operator; look at what is there once the server is started again.";
-    /// A fault of ours; nothing is acknowledged.
+    /// A fault in the server; nothing is acknowledged.
     Internal = 500, "Tell the operator; the log has more.";
 }
 
@@ -138,7 +138,7 @@ impl Code {
     }
 }
 
-/// Why a turn fails: the code in `run_status` and in outcomes, what happened, and what can be done. Nothing was refused there.
+/// Why a turn fails: the code in `run_status` and in outcomes, what happened, and the remedy. Nothing was refused.
 pub const FAILURES: &[(&str, &str, &str)] = &[
     (
         "model_error",
@@ -190,13 +190,13 @@ pub const FAILURES: &[(&str, &str, &str)] = &[
     ("internal", "A fault of ours.", "Tell the operator; the log has more."),
 ];
 
-/// Why an input was not taken. Whatever it was meant for is exactly as it was.
+/// Why an input was refused. Its target is unchanged.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{message}")]
 pub struct Refusal {
     /// The stable code.
     pub code: Code,
-    /// What is wrong, where, and what would be right; in English.
+    /// What is wrong, where, and how to correct it; in English.
     pub message: String,
     /// More for programs: pending keys, the winner of a race, schema errors.
     pub details: Option<Box<Value>>,
@@ -208,7 +208,7 @@ impl Refusal {
         Refusal { code, message: message.into(), details: None }
     }
 
-    /// Whether there is no such session (any more): what works for it stops.
+    /// Whether the session does not exist (any more): work for it stops.
     #[must_use]
     pub fn is_gone(&self) -> bool {
         matches!(self.code, Code::SessionNotFound | Code::SessionDeleted)

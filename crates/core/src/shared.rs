@@ -1,4 +1,4 @@
-//! Strings that are shared, read straight to where they stay.
+//! Shared strings, read straight into their `Arc`.
 
 use std::{fmt, sync::Arc};
 
@@ -7,8 +7,8 @@ use serde::{
     de::{self, Visitor},
 };
 
-/// Reads a string into its `Arc`. serde's own way there goes through a `String` and a `Box`, which are made and thrown away: for
-/// the names and ids of a journal that is most of the work.
+/// Reads a string into its `Arc`. serde's own way goes through a temporary `String` and `Box`: for the names and ids of
+/// a journal that is most of the work.
 pub(crate) fn string<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Arc<str>, D::Error> {
     struct Shared;
     impl Visitor<'_> for Shared {

@@ -1,4 +1,4 @@
-//! The list of todos that a session keeps for its agent (spec Q6).
+//! The to-do list that a session keeps for its agent (spec Q6).
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -18,11 +18,11 @@ pub struct Todos {
 pub struct Todo {
     /// What is to be done.
     pub content: String,
-    /// How far it is.
+    /// Its progress.
     pub status: TodoStatus,
 }
 
-/// How far a todo is.
+/// The progress of a to-do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum TodoStatus {

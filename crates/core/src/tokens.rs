@@ -1,17 +1,17 @@
-//! How many tokens a text has, as far as that can be said without the model's own tokenizer.
+//! The number of tokens of a text, as far as it can be known without the model's own tokenizer.
 //!
 //! An estimate by the letters, in quarters of a token: a byte of ASCII is one quarter (English prose has about four
 //! letters to a token, and JSON a little fewer), a letter of Latin with marks, of Cyrillic, Greek and the like three, a
-//! character of Chinese, Japanese or Korean four, anything beyond (emoji) eight. Vietnamese, of whose letters a quarter
-//! have marks, comes to about two and a half letters a token. Real tokenizers differ by a third either way, so a
-//! provider's own count is taken where there is one; the estimate is for what came after it.
+//! character of Chinese, Japanese or Korean four, anything beyond (emoji) eight. Vietnamese, where a quarter of the
+//! letters have marks, comes to about two and a half letters a token. Real tokenizers differ by a third either way, so
+//! a provider's own count is used where there is one; the estimate is for what came after it.
 
 use crate::content::{Content, Part};
 
-/// What a message costs beside its text.
+/// The cost of a message besides its text.
 pub const MESSAGE: u64 = 4;
-/// What an image costs: about what the large providers count for one that fills the size to which they scale them down. How
-/// large it really is stands behind its compression, or at an address that nobody here reads.
+/// The cost of an image: about what the large providers count for one that fills the size to which they scale images
+/// down. Its real size is behind its compression, or at an address that nothing here reads.
 pub const IMAGE: u64 = 1600;
 
 /// Quarters of a token by the first byte of a character; bytes within one count nothing.
@@ -42,7 +42,7 @@ pub fn of(text: &str) -> u64 {
     quarters.div_ceil(4)
 }
 
-/// The tokens of what a person says.
+/// The tokens of a person's message.
 #[must_use]
 pub fn of_content(content: &Content) -> u64 {
     let of_part = |part: &Part| match part {
@@ -56,7 +56,7 @@ pub fn of_content(content: &Content) -> u64 {
 mod tests {
     use super::*;
 
-    /// Counts of OpenAI's `o200k_base` and `cl100k_base` stand beside each text; the estimate lies near them, rather
+    /// Counts of OpenAI's `o200k_base` and `cl100k_base` are beside each text; the estimate is close to them, rather
     /// above than below.
     #[test]
     fn g5_the_estimate_is_of_the_right_size_in_every_language() {

@@ -11,19 +11,19 @@ use crate::call::{
     gate::DecisionType,
 };
 
-/// One reviewer's decision on one action. Reading it is the one place that judges which fields go with which type.
+/// One reviewer's decision on one action. Reading it is the one place that checks which fields go with which type.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "Written")]
 pub struct Decision {
-    /// What is decided.
+    /// The decision itself.
     pub choice: Choice,
-    /// The digest of the arguments that were shown; refused as `stale_action` if others wait.
+    /// The digest of the arguments that were shown; refused as `stale_action` if the pending arguments differ.
     pub args_digest: Option<String>,
-    /// The `digest` of the action that was shown; refused as `stale_action` if it is another's.
+    /// The `digest` of the action that was shown; refused as `stale_action` if the pending action has another.
     pub digest: Option<String>,
 }
 
-/// What can be decided, each with what goes with it alone.
+/// The possible decisions, each with its own fields.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Choice {
     /// The call runs with the arguments that were shown.
@@ -33,7 +33,7 @@ pub enum Choice {
     },
     /// The call does not run.
     Reject {
-        /// What the model is told instead of the default text.
+        /// The message to the model instead of the default text.
         message: Option<String>,
         /// Whether later calls are rejected too.
         always: Always,
@@ -45,7 +45,7 @@ pub enum Choice {
         /// The result.
         output: String,
     },
-    /// The call goes on waiting, under a new approval key.
+    /// The call stays pending, under a new approval key.
     Defer,
 }
 
@@ -55,7 +55,7 @@ impl Decision {
     pub fn approve() -> Decision {
         Choice::Approve { always: Always::No }.into()
     }
-    /// Reject; `message` is what the model is told instead of the default text.
+    /// Reject; `message` replaces the default text to the model.
     #[must_use]
     pub fn reject(message: Option<String>) -> Decision {
         Choice::Reject { message, always: Always::No }.into()
@@ -70,13 +70,13 @@ impl Decision {
     pub fn respond(output: impl Into<String>) -> Decision {
         Choice::Respond { output: output.into() }.into()
     }
-    /// Leave it waiting.
+    /// Leave it pending.
     #[must_use]
     pub fn defer() -> Decision {
         Choice::Defer.into()
     }
-    /// The same, and for later calls too, as far as `always` says (spec S7). Only an approval or a rejection can be for more
-    /// than one call; any other decision stays as it is.
+    /// The same decision for later calls too, as far as `always` says (spec S7). Only an approval or a rejection can
+    /// cover more than one call; any other decision stays as it is.
     #[must_use]
     pub fn always(mut self, always: Always) -> Decision {
         if let Choice::Approve { always: before } | Choice::Reject { always: before, .. } = &mut self.choice {
@@ -84,13 +84,13 @@ impl Decision {
         }
         self
     }
-    /// The same, refused unless what waits has arguments of this digest.
+    /// The same decision, refused unless the pending arguments have this digest.
     #[must_use]
     pub fn for_digest(mut self, digest: Digest) -> Decision {
         self.args_digest = Some(digest.to_string());
         self
     }
-    /// The same, refused unless this very request waits: the `digest` of its action.
+    /// The same decision, refused unless this very request is pending: the `digest` of its action.
     #[must_use]
     pub fn for_request(mut self, digest: impl Into<String>) -> Decision {
         self.digest = Some(digest.into());
@@ -108,7 +108,7 @@ impl Decision {
             Choice::Defer => DecisionType::Defer,
         }
     }
-    /// How far it is for later calls, too.
+    /// Its scope for later calls.
     #[must_use]
     pub fn reach(&self) -> &Always {
         match &self.choice {
@@ -116,7 +116,7 @@ impl Decision {
             Choice::Edit(_) | Choice::Respond { .. } | Choice::Defer => &Always::No,
         }
     }
-    /// The call that runs instead, if another one does.
+    /// The call that runs instead, for an edit.
     #[must_use]
     pub fn edited(&self) -> Option<&EditedAction> {
         match &self.choice {
@@ -124,7 +124,7 @@ impl Decision {
             _ => None,
         }
     }
-    /// What the model is told of a rejection instead of the default text.
+    /// The message to the model instead of the default text of a rejection.
     #[must_use]
     pub fn message(&self) -> Option<&str> {
         match &self.choice {
@@ -149,10 +149,10 @@ impl From<Choice> for Decision {
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Decision")]
 struct Written<'a> {
-    /// What is decided.
+    /// The decision's type.
     #[serde(rename = "type")]
     kind: DecisionType,
-    /// For `reject`: what the model is told instead of the default text.
+    /// For `reject`: the message to the model instead of the default text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     message: Option<Cow<'a, str>>,
     /// For `edit`: the call that runs instead.
@@ -161,14 +161,14 @@ struct Written<'a> {
     /// For `respond`: the call's result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     output: Option<Cow<'a, str>>,
-    /// For `approve` and `reject`: also for later calls of this tool by this agent, as a rule that is listed and can
-    /// be revoked.
+    /// For `approve` and `reject`: also for later calls of this tool by this agent, as a rule that is listed and can be
+    /// revoked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     always: Option<Cow<'a, Always>>,
-    /// The digest of the arguments that were shown; refused as `stale_action` if others wait.
+    /// The digest of the arguments that were shown; refused as `stale_action` if the pending arguments differ.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     args_digest: Option<Cow<'a, str>>,
-    /// The `digest` of the action that was shown; refused as `stale_action` if it is another's.
+    /// The `digest` of the action that was shown; refused as `stale_action` if the pending action has another.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     digest: Option<Cow<'a, str>>,
 }
@@ -244,7 +244,7 @@ impl JsonSchema for Decision {
 pub struct EditedAction {
     /// The tool; usually the same.
     pub name: String,
-    /// Its arguments, whole.
+    /// Its complete arguments.
     pub args: Args,
 }
 

@@ -10,7 +10,7 @@ pub fn approval_key(session_id: &str, n: u32) -> String {
 #[must_use]
 pub fn parse_approval_key(key: &str) -> Option<(&str, u32)> {
     let (session_id, n) = key.rsplit_once('_')?;
-    // `u32::from_str` also takes `+1` and `01`, which no key is.
+    // `u32::from_str` also accepts `+1` and `01`, which are not keys.
     if n.starts_with('0') || !n.bytes().all(|b| b.is_ascii_digit()) {
         return None;
     }

@@ -1,8 +1,8 @@
 //! Who acts, and what they may see and decide (spec P1, X).
 //!
-//! The tenant is a part of who owns a session, here in core, and not a filter before it: `None` is a tenant like any
-//! other, and a session never changes its own. Stores find a tenant's rows by a column that only finds; journal and
-//! audit record say it too.
+//! The tenant is part of a session's ownership, here in the core, and not a filter before it: `None` is a tenant like
+//! any other, and a session never changes its own. Stores find a tenant's rows by a column that only finds; the journal
+//! and the audit record contain the tenant too.
 //!
 //! Different people are different subjects. Levels, votes and `not_self` compare subjects, never tokens or connections:
 //! a person with two tokens, or two roles, is one.
@@ -13,14 +13,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::refusal::{Code, Refusal};
 
-/// What a principal is. Only persons decide.
+/// The kind of a principal. Only persons decide.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PrincipalKind {
     /// A person.
     #[default]
     Person,
-    /// A program that somebody operates.
+    /// A program that a person operates.
     Service,
     /// An agent, which asks people and is never asked.
     Agent,
@@ -47,29 +47,29 @@ impl PrincipalKind {
     }
 }
 
-/// Who acts: a name and the roles it holds. Comes from the connection, never from a message.
+/// The acting principal: a name and the roles it holds. Comes from the connection, never from a message.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Principal {
-    /// The name; `None` where nobody has to say who they are.
+    /// The name; `None` where the server does not authenticate.
     pub subject: Option<Arc<str>>,
-    /// Whose people it belongs to; nobody sees or decides anything of another tenant. `None` is one of its own.
+    /// The tenant; a principal sees and decides nothing of another tenant. `None` is a tenant of its own.
     pub tenant: Option<Arc<str>>,
-    /// What it is.
+    /// Its kind.
     pub kind: PrincipalKind,
     /// Its roles.
     pub roles: Vec<String>,
-    /// May do everything: the only user of a server without `[auth]`, and the library's own caller.
+    /// May do everything: the only user of a server without `[auth]`, and the caller of the library.
     pub trusted: bool,
 }
 
 impl Principal {
-    /// One who may do everything, with no name.
+    /// A nameless principal that may do everything.
     #[must_use]
     pub fn trusted() -> Principal {
         Principal { trusted: true, ..Principal::default() }
     }
 
-    /// A person of no tenant.
+    /// A person without a tenant.
     #[must_use]
     pub fn person(subject: impl Into<Arc<str>>, roles: Vec<String>) -> Principal {
         Principal { subject: Some(subject.into()), roles, ..Principal::default() }
@@ -81,8 +81,8 @@ impl Principal {
         self.roles.iter().any(|held| held == role)
     }
 
-    /// Whether it is one that decides at all: an agent cannot approve what it asks for, nor can a program in the
-    /// place of the person it works for.
+    /// Whether it may decide at all: an agent cannot approve its own requests, nor can a program decide in place of the
+    /// person it works for.
     ///
     /// # Errors
     /// `forbidden`

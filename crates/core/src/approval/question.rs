@@ -1,7 +1,7 @@
 //! Questions to the user: what may be asked, and what an answer must be (spec Q1–Q3).
 //!
 //! A question is an ordinary call that is never permitted: its verdict makes it an interruption of its own kind, and
-//! the answers are its result. One set of rules for deadlines, cancels and races serves both.
+//! the answers are its result. The same rules for deadlines, cancels and races serve both.
 
 use std::fmt;
 
@@ -24,9 +24,9 @@ use crate::{
 pub const TOOL: &str = "ask_user_question";
 /// The answer to a question that was left out or skipped.
 pub const NO_PREFERENCE: &str = "[No preference]";
-/// Most mistakes that are named at once.
+/// The maximum number of errors reported at once.
 const ERRORS: usize = 8;
-/// Characters of a text that are shown where it is named.
+/// How many characters of a text are shown in an error.
 const SHOWN_CHARS: usize = 200;
 
 /// The arguments of `ask_user_question`.
@@ -48,14 +48,14 @@ pub struct Question {
     /// Whether several options may be chosen.
     #[serde(default)]
     pub multi_select: bool,
-    /// 1 to 20 options with different labels, and the one with free text that the server adds.
+    /// 1 to 20 options with different labels, plus the free-text option that the server adds.
     pub options: Vec<Choice>,
 }
 
 /// An option of a question.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Choice {
-    /// What it says; the answer if it is chosen.
+    /// Its text; the answer if it is chosen.
     pub label: String,
     /// More about it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -66,10 +66,10 @@ pub struct Choice {
 }
 
 impl Questions {
-    /// Reads the arguments that a model wrote, and adds the option with free text where none has it.
+    /// Reads the arguments that a model wrote, and adds a free-text option where there is none.
     ///
     /// # Errors
-    /// Every rule that is broken, in words for the model.
+    /// Every broken rule, in words for the model.
     pub fn read(args: &Args, locale: Locale) -> Result<Questions, Vec<String>> {
         let mut read: Questions = serde_json::from_str(args.text()).map_err(|error| vec![error.to_string()])?;
         let errors = read.errors(locale);
@@ -82,8 +82,8 @@ impl Questions {
         Ok(read)
     }
 
-    /// Reads questions that were checked when they were asked: with the option that was added there may be one
-    /// more than a model may write.
+    /// Reads questions that were checked when they were asked: with the added option there may be one more than a model
+    /// may write.
     #[must_use]
     pub fn recorded(args: &Args) -> Option<Questions> {
         serde_json::from_str(args.text()).ok()
@@ -104,7 +104,7 @@ impl Questions {
         };
         let count = self.questions.len();
         if count == 0 || count > limits::QUESTIONS {
-            // However many there are, no more than this is looked at.
+            // However many there are, no more than this are checked.
             say(Text::QuestionCount, &[("count", count), ("most", limits::QUESTIONS)]);
             return errors;
         }
@@ -136,12 +136,12 @@ impl Questions {
 
     /// Checks the answers to these questions and fills in what was left out.
     ///
-    /// `answers` is a JSON object, question text → answer: a string, or an array of strings where several may
-    /// be chosen. Any text is an answer, since each question has an option with free text.
+    /// `answers` is a JSON object, question text → answer: a string, or an array of strings for a multiple choice. Any
+    /// text is an answer, since each question has a free-text option.
     ///
     /// # Errors
-    /// `invalid_answers` with `details.errors[] {question, message}`, the first few of them at once, and
-    /// `details.questions`, the texts that answers can have.
+    /// `invalid_answers` with `details.errors[] {question, message}`, the first few at once, and `details.questions`,
+    /// the texts of all questions.
     pub fn check(&self, answers: &Value) -> Result<Answers, Refusal> {
         let Value::Object(given) = answers else {
             return Err(self.invalid(&[(None, "must be an object: question text → answer text".to_owned())]));
@@ -163,7 +163,7 @@ impl Questions {
             return Err(self.invalid(&errors));
         }
         let answers = Answers(filled);
-        // They are the call's result, which must not be cut.
+        // They are the call's result, which must not be truncated.
         if serde_json::to_string(&answers).is_ok_and(|text| text.len() > limits::RESULT_BYTES) {
             let what = format!("have more than {} bytes together", limits::RESULT_BYTES);
             return Err(self.invalid(&[(None, what)]));
@@ -194,7 +194,7 @@ impl Question {
         }
         let label = locale.text(Text::OtherOption);
         match self.options.iter_mut().find(|option| option.label.trim() == label) {
-            // The model offers it itself: a second one of that label could not be told from it.
+            // The model offers it itself: a second one of that label would be indistinguishable.
             Some(option) => option.input = Some(true),
             None => {
                 self.options.push(Choice { label: label.to_owned(), description: None, input: Some(true) });
@@ -224,7 +224,7 @@ impl Question {
     }
 }
 
-/// The beginning of a text, for an answer that must stay small whatever it answers to.
+/// The beginning of a text, for an error that must stay small whatever the input.
 fn beginning(text: &str) -> String {
     match text.char_indices().nth(SHOWN_CHARS) {
         Some((end, _)) => format!("{}…", &text[..end]),
@@ -308,7 +308,7 @@ mod tests {
         assert_eq!(json["questions"][0]["options"][1], json!({ "label": "Khác", "input": true }));
         assert_eq!(json["questions"][1]["options"], json!([{ "label": "Mine", "input": true }]));
         assert_eq!(json["questions"][2]["options"], json!([{ "label": "Khác", "input": true }, { "label": "B" }]));
-        // What is recorded reads back as it is.
+        // What is recorded reads back unchanged.
         let again = Questions::read(&questions.args().expect("args"), Locale::En).expect("again");
         assert_eq!(again, questions);
     }

@@ -1,12 +1,13 @@
-//! Standing decisions: "always", as rules that are stored, listed and revocable (spec S7).
+//! Standing rules: "always", as rules that are stored, listed and revocable (spec S7).
 //!
-//! A rule is made by a decision, in its session's journal, and ends there too. It stands in the place of one person:
-//! where more than one must approve, or somebody else, it does not apply.
+//! A rule is made by a decision, in its session's journal, and ends there too. It decides in place of one person: where
+//! more than one must approve, or another role, it does not apply.
 //!
-//! Rules are records (`Decided.rules`, `RuleRevoked`); stores keep only an index of them over sessions. So each has a
-//! maker, a place in the log and an end, and there is no hidden flag. Its role is looked at for each call: where the
-//! policy needs somebody else, the rule is silent. A rule that approves names the digest of the tool that was shown
-//! with it ([`Rule::shown`]) and is silent about another one; a rule that rejects stands whatever the tool has become.
+//! Rules are records (`Decided.rules`, `RuleRevoked`); stores keep only an index of them over sessions. So each has an
+//! author, a place in the log and an end, and there is no hidden flag. Its role is checked for each call: where the
+//! policy needs somebody else, the rule does not apply. A rule that approves names the digest of the tool that was
+//! shown with it ([`Rule::shown`]) and does not apply to another one; a rule that rejects applies whatever the tool has
+//! become.
 
 use std::sync::Arc;
 
@@ -19,10 +20,10 @@ use crate::{
     time::{Millis, rfc3339},
 };
 
-/// How far a standing decision reaches: `true` and `{"scope": "session"}` are the same.
+/// The scope of a standing decision: `true` and `{"scope": "session"}` are the same.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Always {
-    /// `false`, or nothing: no rule is made.
+    /// `false`, or absent: no rule is made.
     #[default]
     No,
     /// `true`, or `{"scope": "session"}`: later calls of this tool by this agent in this session.
@@ -39,7 +40,7 @@ pub enum Always {
     },
 }
 
-/// How "always" is written.
+/// The written form of "always".
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 enum Written {
@@ -137,7 +138,7 @@ impl RuleId {
         format!("{}.{}", approval_key(session_id, self.n), self.action)
     }
 
-    /// The session and the rule that an id names; `None` if it is none.
+    /// The session and the rule that an id names; `None` if it is not an id.
     #[must_use]
     pub fn parse(id: &str) -> Option<(&str, RuleId)> {
         let (key, action) = id.rsplit_once('.')?;
@@ -155,16 +156,16 @@ impl RuleId {
 pub struct Rule {
     /// Where it was made.
     pub id: RuleId,
-    /// The agent it is for.
+    /// The agent it covers.
     pub agent: Arc<str>,
-    /// The tool it is for.
+    /// The tool it covers.
     pub tool: Arc<str>,
     /// Approve or reject.
     pub approve: bool,
-    /// What the model is told, when it rejects.
+    /// The message to the model, when it rejects.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// In whose place it stands.
+    /// The reviewer in whose place it decides.
     #[serde(default, skip_serializing_if = "Reviewer::is_owner")]
     pub role: Reviewer,
     /// Who made it.
@@ -176,16 +177,16 @@ pub struct Rule {
     /// When it ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Millis>,
-    /// Whether it is for all sessions of the user, not only for the one it was made in.
+    /// Whether it covers all sessions of the user, not only the one it was made in.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub everywhere: bool,
-    /// The signature of the tool that was shown when it was made: one that approves is for that tool, not for another one
+    /// The signature of the tool that was shown when it was made: an approving rule covers that tool, not another one
     /// of its name.
     pub shown: Arc<str>,
 }
 
 impl Rule {
-    /// Whether it is for the same calls as an older one of the same session or user, which ends with it.
+    /// Whether it covers the same calls as an older rule of the same session or user, which ends with it.
     #[must_use]
     pub fn replaces(&self, older: &Rule) -> bool {
         self.agent == older.agent

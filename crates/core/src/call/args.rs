@@ -1,4 +1,4 @@
-//! The arguments of a call: canonical bytes and their digest, made once, then shown and run as they are.
+//! The arguments of a call: canonical bytes and their digest, made once, then shown and run unchanged.
 
 use std::{
     fmt,
@@ -14,14 +14,14 @@ use crate::{limits, plain};
 
 /// Canonical arguments (RFC 8785 order, numbers as written) with their SHA-256 (spec R1, W4).
 ///
-/// Always a JSON object. The text is what is stored, shown and executed; it is never made again from a
-/// parsed value. Cloning is cheap.
+/// Always a JSON object. The text is what is stored, shown and executed; it is never rebuilt from a parsed value.
+/// Cloning is cheap.
 #[derive(Clone)]
 pub struct Args(Arc<Canonical>);
 
 struct Canonical {
     text: Box<str>,
-    /// Made when it is first asked for, for all clones: most calls run without anybody being asked.
+    /// Computed on first use, for all clones: most calls run without anybody being asked.
     digest: OnceLock<Digest>,
 }
 
@@ -37,13 +37,13 @@ impl Eq for Args {}
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Digest([u8; 32]);
 
-/// Why an argument text was not taken. The text is for the model or the person that sent it.
+/// Why an argument text was refused. The text is for the model or the person that sent it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ArgsError(pub String);
 
 impl Args {
-    /// Takes a model's or a person's argument text. An empty text means `{}`, as some models send it.
+    /// Reads a model's or a person's argument text. An empty text means `{}`, as some models send it.
     ///
     /// # Errors
     /// Not strict JSON (see [`Json::parse`]), not an object, or longer than [`limits::ARGS_BYTES`].
@@ -51,12 +51,12 @@ impl Args {
         Args::object(text).map(|members| Args::of(&Json::Object(members)))
     }
 
-    /// The same without the member `key`, whose value is given beside.
+    /// The same without the member `key`, whose value is returned separately.
     ///
     /// # Errors
     /// As [`Args::parse`].
     pub fn parse_without(text: &str, key: &str) -> Result<(Args, Option<Json>), ArgsError> {
-        // Some models say `null` for no arguments.
+        // Some models send `null` for no arguments.
         let mut members = Args::object(if text.trim() == "null" { "" } else { text })?;
         let at = members.iter().position(|(name, _)| name == key);
         let taken = at.map(|at| members.remove(at).1);
@@ -99,7 +99,7 @@ impl Args {
     /// The arguments as a parsed value, for schema checks and conditions. Never the source of what runs.
     #[must_use]
     pub fn value(&self) -> serde_json::Value {
-        // Canonical text is always valid JSON; null would fail every schema, which is the safe side.
+        // Canonical text is always valid JSON; null fails every schema, which is the safe side.
         plain::value(self.text()).unwrap_or(serde_json::Value::Null)
     }
 }
@@ -141,7 +141,7 @@ impl Digest {
         Digest(Sha256::digest(bytes).into())
     }
 
-    /// The SHA-256 of these texts, one after the other.
+    /// The SHA-256 of the concatenation of these texts.
     pub(crate) fn of_all(parts: &[&str]) -> Digest {
         let mut hash = Sha256::new();
         parts.iter().for_each(|part| hash.update(part));

@@ -1,13 +1,13 @@
-//! What is wrong with how a person is to be asked. The configuration and programs are refused the same.
+//! Mistakes in how people are to be asked. Configuration and programs get the same errors.
 
 use std::fmt;
 
 use super::gate::{Ask, DecisionType};
 use crate::{call::reviewer::Reviewer, limits};
 
-/// Most levels of one approval, roles of one list, and reminders.
+/// The maximum number of levels of one approval, roles of one list, and reminders.
 pub const LEVELS: usize = 16;
-/// Most people that one level can need.
+/// The maximum quorum of a level.
 pub const QUORUM: u32 = 100;
 
 /// What an [`AskMistake`] is about.
@@ -32,7 +32,7 @@ pub enum AskField {
 }
 
 impl AskField {
-    /// The name that it has in programs.
+    /// Its name in programs.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -48,14 +48,14 @@ impl AskField {
     }
 }
 
-/// Something that is wrong with an [`Ask`].
+/// A mistake in an [`Ask`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AskMistake {
-    /// What it is about.
+    /// The field.
     pub field: AskField,
     /// Which element of it, where it is a list and that is known.
     pub index: Option<usize>,
-    /// What is wrong, to be said after the field's name.
+    /// The error, to follow the field's name.
     pub what: String,
 }
 
@@ -66,7 +66,7 @@ impl fmt::Display for AskMistake {
     }
 }
 
-/// Why this is no role, to be said after what names it.
+/// Why this is not a role, to follow its name.
 #[must_use]
 pub fn role_error(role: &str) -> Option<String> {
     let right = !role.is_empty()
@@ -75,7 +75,7 @@ pub fn role_error(role: &str) -> Option<String> {
     (!right).then(|| format!("has {role:?}, which is no role; a role has letters, digits and _ - . :"))
 }
 
-/// The first of these that is no role, is there twice, or is one too many.
+/// The first of these that is not a role, is a duplicate, or exceeds the limit.
 #[must_use]
 pub fn wrong_role<'a>(roles: impl IntoIterator<Item = &'a str>) -> Option<(usize, String)> {
     let mut known: Vec<&str> = Vec::new();
@@ -95,7 +95,7 @@ pub fn wrong_role<'a>(roles: impl IntoIterator<Item = &'a str>) -> Option<(usize
 }
 
 impl Ask {
-    /// What is wrong with it: nobody could satisfy it, or it would not do what it says.
+    /// Its mistakes: nobody could satisfy it, or it would not do what it says.
     #[must_use]
     pub fn mistakes(&self) -> Vec<AskMistake> {
         let mut all = Vec::new();
@@ -143,7 +143,7 @@ impl Ask {
         all
     }
 
-    /// Whether those who are asked can be as many, and as different, as it says.
+    /// Whether there can be as many reviewers, and as different ones, as it requires.
     fn people(&self, bad: &mut impl FnMut(AskField, Option<usize>, String)) {
         let own_alone = self.levels.iter().all(Reviewer::is_owner);
         let quorum = self.quorum;

@@ -1,6 +1,7 @@
-//! How a call is shown to people: what of it is streamed, where it stands, and its one line (spec Q5, H5).
+//! How a call is shown to people: what of it is streamed, where it is displayed, and its one-line message (spec Q5,
+//! H5).
 //!
-//! The stream rule and the line are recorded with the call, so a replay does not change when the configuration does.
+//! The stream rule and the message are recorded with the call, so a replay does not change when the configuration does.
 
 use std::sync::Arc;
 
@@ -11,8 +12,8 @@ use super::args::Args;
 pub use super::template::Template;
 use crate::limits;
 
-/// The argument in which a model says, in one line, what a call is for (spec H5). It is reserved: no tool has
-/// it, and it is taken out of every call before anybody checks, sees or runs the arguments.
+/// The argument in which a model describes a call's purpose, in one line (spec H5). It is reserved: no tool has it, and
+/// it is removed from every call before anybody checks, sees or runs the arguments.
 pub const MESSAGE_ARGUMENT: &str = "tool_content_message";
 
 /// A tool's stream rule (spec Q5).
@@ -24,7 +25,7 @@ pub struct StreamRule {
     /// Whether its result is streamed, as a `tool_result` block.
     #[serde(default = "yes", rename = "tool_result")]
     pub stream_tool_result: bool,
-    /// Whether it stands outside groups.
+    /// Whether it is displayed outside groups.
     #[serde(default)]
     pub display_as_content: bool,
 }
@@ -40,7 +41,7 @@ impl Default for StreamRule {
 }
 
 impl StreamRule {
-    /// The rule for `ask_user_question`: nothing is streamed, what is shown stands alone.
+    /// The rule for `ask_user_question`: nothing is streamed, and it is displayed outside groups.
     pub const ALONE: StreamRule =
         StreamRule { stream_tool_use: false, stream_tool_result: false, display_as_content: true };
 
@@ -49,19 +50,19 @@ impl StreamRule {
     }
 }
 
-/// How one call is shown, as it was when the model made it.
+/// How one call is shown, as of when the model made it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Display {
     /// The tool's stream rule.
     #[serde(default, skip_serializing_if = "StreamRule::is_default")]
     pub stream: StreamRule,
-    /// Its `text` argument is shown as a text of the agent's (`share_thought`, spec Q6).
+    /// Its `text` argument is shown as the agent's own text (`share_thought`, spec Q6).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub thought: bool,
-    /// What the call is for, in one line.
+    /// The call's purpose, in one line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<Arc<str>>,
-    /// The line is in the model's own words, not from an operator's template.
+    /// The message is the model's own, not from an operator's template.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub said: bool,
 }
@@ -71,20 +72,20 @@ impl Display {
         *self == Display::default()
     }
 
-    /// Takes a call's one line from where its tool has it from.
+    /// Sets a call's message from its tool's source.
     pub fn tell(&mut self, from: Option<&ContentMessage>, input: &str) {
         self.message = from.and_then(|from| from.of(input));
         self.said = self.message.is_some() && from == Some(&ContentMessage::Model);
     }
 
-    /// What the model itself says the call is for, if it does.
+    /// The model's own description of the call's purpose, if any.
     #[must_use]
     pub fn agent_says(&self) -> Option<&Arc<str>> {
         self.message.as_ref().filter(|_| self.said)
     }
 }
 
-/// Where a call's one line comes from (spec H5).
+/// The source of a call's message (spec H5).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ContentMessage {
     /// From a template over the arguments.
@@ -94,7 +95,7 @@ pub enum ContentMessage {
 }
 
 impl ContentMessage {
-    /// The line for a call with this argument text; `None` if there is nothing to say.
+    /// The message for a call with this argument text; `None` if there is none.
     #[must_use]
     pub fn of(&self, input: &str) -> Option<Arc<str>> {
         let (args, said) = Args::parse_without(input, MESSAGE_ARGUMENT).ok()?;
@@ -152,7 +153,7 @@ mod tests {
         assert_eq!((display.message.as_deref(), display.agent_says()), (Some("Reading a.txt"), None));
         display.tell(None, input);
         assert_eq!(display, Display::default());
-        // A stored line without the mark is not taken for the agent's.
+        // A stored message without the mark is not taken for the agent's.
         let stored: Display = serde_json::from_str(r#"{"message":"Reading"}"#).expect("a display");
         assert_eq!(stored.agent_says(), None);
         assert_eq!(serde_json::to_string(&stored).expect("stored"), r#"{"message":"Reading"}"#);

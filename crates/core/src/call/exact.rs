@@ -1,7 +1,7 @@
-//! Whether a type holds the numbers of arguments as they are written. What a person has approved must be what runs (spec R1).
+//! Whether a type holds the numbers of arguments as written. What a person has approved must be what runs (spec R1).
 //!
-//! Strict JSON ([`Json::parse`]) takes only numbers that are 64-bit integers, or that a double holds. But a program may read such
-//! an integer as a double, and any number as a float of 32 bits.
+//! Strict JSON ([`Json::parse`]) accepts only numbers that are 64-bit integers, or that a double holds. But a program
+//! may read such an integer as a double, and any number as a 32-bit float.
 
 use std::fmt;
 
@@ -16,12 +16,12 @@ use serde::{
 use super::json::{Json, decimal};
 use crate::limits;
 
-/// As many digits any float holds.
+/// The number of digits that any float holds.
 const ALWAYS: usize = 6;
-/// The name under which serde_json asks for a text as it stands.
+/// The name under which serde_json asks for raw text.
 const RAW: &str = "$serde_json::private::RawValue";
 
-/// A number of the text that a `T` that is read from it would have with other digits. Only what a `T` reads is looked at.
+/// A number of the text whose digits a `T` read from it would change. Only the parts that a `T` reads are checked.
 #[must_use]
 pub fn lost_number<T: DeserializeOwned>(text: &str) -> Option<String> {
     if !may_lose(text) {
@@ -30,12 +30,12 @@ pub fn lost_number<T: DeserializeOwned>(text: &str) -> Option<String> {
     let json = Json::parse(text, limits::JSON_DEPTH).ok()?;
     match T::deserialize(Node(&json)) {
         Err(Wrong::Number(number)) => Some(number),
-        // What else is wrong is said by who reads it.
+        // The reader reports other errors.
         Err(Wrong::Other) | Ok(_) => None,
     }
 }
 
-/// Whether a number stands in it that not every float holds.
+/// Whether the text has a number that not every float holds.
 fn may_lose(text: &str) -> bool {
     let mut digits = 0;
     text.bytes().any(|byte| {
@@ -47,7 +47,7 @@ fn may_lose(text: &str) -> bool {
 
 #[derive(Debug)]
 enum Wrong {
-    /// This number has other digits when it is read.
+    /// This number changes its digits when it is read.
     Number(String),
     Other,
 }
@@ -66,7 +66,7 @@ impl de::Error for Wrong {
     }
 }
 
-/// Whether a float is written as this number, at its shortest or in full.
+/// Whether a float's shortest or full form is this number.
 fn is_same(number: &str, float: f64, shortest: &str) -> bool {
     let wanted = decimal(number);
     let in_full = || float.fract() == 0.0 && decimal(&format!("{float:.0}")) == wanted;
@@ -103,7 +103,7 @@ macro_rules! whole {
     ($($name:ident)*) => {
         $(fn $name<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Wrong> {
             match self.0 {
-                // To JSON Schema, and to who reads arguments, `1.0` is a whole number.
+                // To JSON Schema, and to programs that read arguments, `1.0` is a whole number.
                 Json::Number(number) if number.contains(['.', 'e', 'E']) => {
                     let double: f64 = number.parse().unwrap_or_default();
                     visitor.visit_i64(format!("{double:.0}").parse().unwrap_or_default())
@@ -160,7 +160,7 @@ impl<'de, 'a: 'de> Deserializer<'de> for Node<'a> {
 
     fn deserialize_newtype_struct<V: Visitor<'de>>(self, name: &'static str, visitor: V) -> Result<V::Value, Wrong> {
         if name == RAW {
-            // It is kept as it stands.
+            // It keeps its text.
             let raw = std::iter::once((RAW, self.0.canonical()));
             return visitor.visit_map(MapDeserializer::new(raw));
         }

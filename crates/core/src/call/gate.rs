@@ -1,10 +1,10 @@
 //! The recorded verdict on a proposed call: run it, ask a person, or answer the model at once.
 //!
-//! The policy is a floor, and the stricter of two verdicts counts ([`Verdict::stricter`]). Whoever owns the policy need
-//! not trust who writes tools: a tool can bring in more reviewers, never fewer. Silence is not weakness: where only one
-//! of the two names levels, its levels count, and a role takes the owner's place.
+//! The policy is a floor, and the stricter of two verdicts counts ([`Verdict::stricter`]). The policy's owner need not
+//! trust the authors of tools: a tool can require more reviewers, never fewer. A missing setting is not leniency: where
+//! only one of the two names levels, its levels count, and a role takes the owner's place.
 //!
-//! How a person is asked is recorded whole ([`Ask`]: roles, quorum, deadline, escalation, the policy's version). So a
+//! How people are asked is recorded in full ([`Ask`]: roles, quorum, deadline, escalation, the policy's version). So a
 //! changed policy changes nothing that is pending, a replay asks the same people, and the policy is read once, when a
 //! program starts.
 
@@ -16,29 +16,29 @@ use serde::{Deserialize, Serialize};
 use super::{preview::Preview, timeout::Timeout};
 use crate::call::reviewer::Reviewer;
 
-/// What a reviewer may do with a waiting call.
+/// What a reviewer may do with a pending call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum DecisionType {
     /// Run it with the arguments shown.
     Approve,
-    /// Do not run it; the model is told so.
+    /// Do not run it; the model gets a rejection.
     Reject,
     /// Run it with other arguments.
     Edit,
     /// Do not run it; the person supplies its result.
     Respond,
-    /// Leave it waiting under a new approval key.
+    /// Leave it pending under a new approval key.
     Defer,
 }
 
 impl DecisionType {
-    /// The decisions a tool's reviewer has unless the tool says otherwise.
+    /// The decisions allowed unless the tool configures others.
     pub const DEFAULT: [DecisionType; 4] =
         [DecisionType::Approve, DecisionType::Edit, DecisionType::Reject, DecisionType::Defer];
-    /// What the wire has beside a question, always; answers or one reject is what is taken (spec Q4).
+    /// What the wire always lists beside a question; only answers or one reject are accepted (spec Q4).
     pub const QUESTION: [DecisionType; 3] = [DecisionType::Approve, DecisionType::Edit, DecisionType::Reject];
-    /// What can be decided about a call with an unknown outcome (spec R4).
+    /// What can be decided about a call whose outcome is unknown (spec R4).
     pub const IN_DOUBT: [DecisionType; 3] = [DecisionType::Respond, DecisionType::Approve, DecisionType::Reject];
 
     /// What can be decided about such a call if it may not run again.
@@ -57,31 +57,31 @@ impl DecisionType {
     }
 }
 
-/// How a person is asked about one call.
+/// How people are asked about one call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ask {
-    /// How long people have until the call is rejected for want of a decision (spec W7).
+    /// How long people have until the call is rejected without a decision (spec W7).
     #[serde(default, skip_serializing_if = "Timeout::is_default")]
     pub timeout: Timeout,
     /// What the reviewer may do.
     #[serde(default = "default_allowed", skip_serializing_if = "is_default_allowed")]
     pub allowed: Vec<DecisionType>,
-    /// Who must approve, one after the other. Empty: nobody has said who, so it is the session's owner.
+    /// Who must approve, in sequence. Empty: not configured, so it is the session's owner.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub levels: Vec<Reviewer>,
     /// How many different people must approve at each level; at least 1.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub quorum: u32,
-    /// Whether who asked for it may not approve it (spec P1).
+    /// Whether its requesters may not approve it (spec P1).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub not_self: bool,
-    /// Who is asked in turn when nobody decides in time; after the last one it is rejected (spec P1).
+    /// Who is asked in turn when the deadline expires; after the last one it is rejected (spec P1).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub escalate: Vec<Reviewer>,
-    /// When those who can decide are reminded: seconds after they were asked, ascending.
+    /// When its reviewers are reminded: seconds after they were asked, ascending.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reminders: Vec<u32>,
-    /// To whom it may be handed while it waits.
+    /// To whom it may be reassigned while it is pending.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reassign: Vec<Reviewer>,
     /// The rule that asked, in the operator's words.
@@ -152,7 +152,7 @@ impl Ask {
         self.levels.len() <= 1 && self.quorum_at(0) <= 1
     }
 
-    /// Whether it names every level that the other names, and needs as many people.
+    /// Whether it names every level of the other, and is as strict in quorum and `not_self`.
     #[must_use]
     pub fn asks_for_all_of(&self, other: &Ask) -> bool {
         other.levels.iter().all(|reviewer| self.levels.contains(reviewer))
@@ -161,8 +161,8 @@ impl Ask {
     }
 
     /// What satisfies both: every level of either, in this one's order, then the other's; the larger quorum, the
-    /// shorter time, only decisions that both allow. Neither can make the other weaker (spec P1). What is as it is by
-    /// default was not said, and leaves the other's word.
+    /// shorter time, only decisions that both allow. Neither can weaken the other (spec P1). A default counts as not
+    /// configured, and leaves the other's setting.
     #[must_use]
     pub fn stricter(&self, other: &Ask) -> Ask {
         let (mut levels, theirs) = (self.all_levels(), other.all_levels());
@@ -182,14 +182,14 @@ impl Ask {
             let mut both: Vec<DecisionType> = self.allowed.clone();
             both.retain(|kind| other.allowed.contains(kind));
             if both.iter().all(|kind| *kind == DecisionType::Defer) {
-                // Whatever they disagree about, a person can always say no.
+                // Whatever they disagree about, a person can always reject.
                 both.push(DecisionType::Reject);
             }
             both
         };
         let quorum = self.quorum.max(other.quorum);
         let not_self = self.not_self || other.not_self;
-        // Who may decide in the place of those who are asked: whom both name. One alone may, if it asks for all that the
+        // Substitute reviewers must be named by both. One side's list is enough if it asks for everything that the
         // other asks for.
         let instead = |of: fn(&Ask) -> &Vec<Reviewer>| {
             let (mine, theirs) = (of(self), of(other));
@@ -198,7 +198,7 @@ impl Ask {
                 (true, false) if other.asks_for_all_of(self) => theirs.clone(),
                 _ => mine.iter().filter(|role| theirs.contains(role)).cloned().collect(),
             };
-            // Who asked is one person, and the one who may not.
+            // The owner is one person, and the requester who may not approve.
             roles.retain(|reviewer| !(reviewer.is_owner() && (quorum > 1 || not_self)));
             roles
         };
@@ -226,7 +226,7 @@ impl Ask {
         }
     }
 
-    /// Whether anything that people may decide lets the call run.
+    /// Whether any allowed decision lets the call run.
     #[must_use]
     pub fn may_run(&self) -> bool {
         self.allowed.iter().any(|kind| matches!(kind, DecisionType::Approve | DecisionType::Edit))
@@ -253,7 +253,7 @@ pub enum Verdict {
     Allow,
     /// A person decides.
     Ask(Ask),
-    /// It is questions to the user, whose answers are its result (spec Q).
+    /// Questions to the user, whose answers are its result (spec Q).
     Question(Ask),
     /// It does not run: the model gets this text as an error result (broken arguments, unknown tool, too many calls).
     Refuse(String),
@@ -261,45 +261,45 @@ pub enum Verdict {
     Deny(String),
 }
 
-/// One call's verdict, with what else was true of its tool when it was asked.
+/// One call's verdict, with the properties of its tool at that time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Gate {
     /// The verdict.
     pub verdict: Verdict,
-    /// The tool was declared idempotent: an attempt with an unknown outcome may be started again (spec R4).
+    /// The tool was declared idempotent: an attempt whose outcome is unknown may be started again (spec R4).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub idempotent: bool,
     /// The standing rule that decided it in a person's place: its id (spec S7).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rule: Option<Arc<str>>,
-    /// Whose words the model is told, if that rule has words: they have spoken in this turn, too (spec P4).
+    /// The author of that rule's message to the model, if it has one: they have spoken in this turn, too (spec P4).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub said_by: Option<Arc<str>>,
-    /// What that let through: who would have been asked otherwise, and about which tool.
+    /// What was allowed that way: who would have been asked otherwise, and about which tool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stood_in: Option<Arc<StoodIn>>,
-    /// What a reviewer is shown of what it would do (spec S12).
+    /// The preview shown to its reviewers (spec S12).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preview: Option<Preview>,
-    /// The other agent that the call is for, if it is for one.
+    /// The agent that the call targets, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<Target>,
-    /// Its agent may end with the result, so that is remembered (spec S24).
+    /// Its agent may end with the result, so the result is kept (spec S24).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub ends: bool,
 }
 
-/// What was let through in a person's place, by a standing rule or by a program (spec S7, S12).
+/// What was allowed in a person's place, by a standing rule or by a program (spec S7, S12).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoodIn {
     /// How a person would have been asked.
     pub ask: Ask,
-    /// The digest of the tool's description, its schema and where it comes from. If it is another one before the call begins,
-    /// a person is asked after all (spec S13).
+    /// The digest of the tool's description, its schema and its source. If it changes before the call begins, a person
+    /// is asked after all (spec S13).
     pub shown: Arc<str>,
 }
 
-/// The other agent that a call is for (spec S25).
+/// The agent that a call targets (spec S25).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Target {
@@ -309,7 +309,7 @@ pub enum Target {
     Handoff(Arc<str>),
 }
 
-/// How strict a verdict is: the order is total, so of several judges' verdicts the strictest is their maximum.
+/// How strict a verdict is: the order is total, so the strictest of several verdicts is their maximum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Strictness {
     /// The call runs.
@@ -331,13 +331,13 @@ impl Verdict {
         }
     }
 
-    /// Whichever is stricter; this one, if neither is.
+    /// The stricter of the two; this one, if they are equal.
     #[must_use]
     pub fn max(self, other: Verdict) -> Verdict {
         std::cmp::max_by_key(other, self, Verdict::strictness)
     }
 
-    /// What satisfies two judges: whichever is stricter, and of two that ask, an [`Ask::stricter`] of both (spec P1).
+    /// What satisfies two judges: the stricter verdict, or the [`Ask::stricter`] of two that ask (spec P1).
     #[must_use]
     pub fn stricter(self, other: Verdict) -> Verdict {
         match (self, other) {
@@ -348,7 +348,7 @@ impl Verdict {
 }
 
 impl Gate {
-    /// A verdict without anything else.
+    /// A bare verdict.
     #[must_use]
     pub fn of(verdict: Verdict) -> Gate {
         Gate {

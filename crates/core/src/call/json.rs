@@ -1,13 +1,13 @@
-//! Strict JSON: what a model or a client wrote, taken exactly or refused.
+//! Strict JSON: text from a model or a client, accepted exactly or refused.
 //!
-//! Ordinary parsers accept a duplicate key (the last one wins), round `18446744073709551616` and
-//! lose the difference between what was shown and what runs. This one refuses duplicate keys, lone
-//! surrogates, over-deep nesting and numbers that a double or a 64-bit integer cannot hold, and keeps
-//! the text of every number. Its canonical form is RFC 8785 but for numbers, which keep their text.
+//! Ordinary parsers accept a duplicate key (the last one wins), round `18446744073709551616` and so lose the difference
+//! between what was shown and what runs. This one refuses duplicate keys, lone surrogates, over-deep nesting and
+//! numbers that a double or a 64-bit integer cannot hold, and keeps the text of every number. Its canonical form is RFC
+//! 8785 except for numbers, which keep their text.
 //!
 //! Where numbers must be exact, their text is carried as raw JSON (`RawValue`). serde_json's `arbitrary_precision`
 //! would do that too, but it changes how every number in the build is read, also in types of other libraries. Another
-//! crate may still turn it on; [`plain`](crate::plain) makes that harmless.
+//! crate may still enable it; [`plain`](crate::plain) makes that harmless.
 
 use std::{
     cmp::Ordering,
@@ -17,9 +17,9 @@ use std::{
 
 use crate::limits;
 
-/// Room that is made for a canonical text: arguments seldom need more.
+/// The initial capacity of a canonical text: arguments seldom need more.
 const CANONICAL_BYTES: usize = 128;
-/// Up to how many members of an object are compared one by one.
+/// Up to this many members of an object are compared one by one.
 const FEW_MEMBERS: usize = 16;
 
 /// A JSON value with numbers kept as they were written.
@@ -44,7 +44,7 @@ pub enum Json {
 pub struct JsonError {
     /// Byte offset in the text.
     pub offset: usize,
-    /// What is wrong and what would be right.
+    /// What is wrong and how to correct it.
     pub message: String,
 }
 
@@ -180,7 +180,7 @@ fn write_string(text: &str, out: &mut String) {
     out.push('"');
 }
 
-/// What cannot stand in a JSON string as it is.
+/// Bytes that a JSON string must escape.
 fn is_escaped(byte: u8) -> bool {
     byte == b'"' || byte == b'\\' || byte < 0x20
 }
@@ -283,7 +283,7 @@ impl Parser<'_> {
             }
             let start = self.at;
             let key = self.string()?;
-            // Few are looked through faster than they are hashed.
+            // A few members are scanned faster than they are hashed.
             if members.len() == FEW_MEMBERS {
                 seen.extend(members.iter().map(|(key, _)| key.clone()));
             }
@@ -434,7 +434,7 @@ impl Parser<'_> {
     }
 }
 
-/// Whether a program that reads the number as a 64-bit integer or a double would see another value.
+/// Whether a program that reads the number as a 64-bit integer or a double would get another value.
 fn loses_digits(text: &str) -> bool {
     if text.parse::<i64>().is_ok() || text.parse::<u64>().is_ok() {
         return false;
@@ -466,10 +466,10 @@ pub(super) fn decimal(text: &str) -> (bool, String, i64) {
     (negative, digits, exponent.saturating_sub(fraction_len).saturating_add(dropped))
 }
 
-/// Whether two JSON texts say the same, to the last digit: whatever keeps them may lay them out differently.
+/// Whether two JSON texts are equal, to the last digit: a store may lay them out differently.
 #[must_use]
 pub fn same_json(one: &str, other: &str) -> bool {
-    /// How much deeper than any JSON in it a record is.
+    /// How much deeper a record nests than any JSON in it.
     const DEPTH: usize = 32;
     let canonical = |text: &str| Json::parse(text, limits::JSON_DEPTH + DEPTH).map(|json| json.canonical());
     one == other || matches!((canonical(one), canonical(other)), (Ok(one), Ok(other)) if one == other)

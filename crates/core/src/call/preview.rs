@@ -1,8 +1,8 @@
-//! What a reviewer is shown of what a call would do, beside its arguments (spec S12).
+//! Previews: the effect of a call as reviewers see it, besides its arguments (spec S12).
 //!
-//! A preview is computed where the verdict is, and again for an edited call; it is recorded raw and bounded, and made
-//! visible when it is shown, as arguments are. Calls of the same answer that need nobody run before people are asked,
-//! so it may be older than they are: tools check again when they run.
+//! A preview is computed with the verdict, and again for an edited call; it is recorded raw and bounded, and escaped
+//! when it is shown, as arguments are. Calls of the same answer that need nobody run before people are asked, so a
+//! preview may be out of date: tools check again when they run.
 
 use std::{fmt, sync::Arc};
 
@@ -12,18 +12,18 @@ use serde::{Deserialize, Serialize};
 use super::shown;
 use crate::limits;
 
-/// What a call would do, as it was when a person was asked. It is recorded as it is, and shown by [`Preview::shown`].
+/// The effect of a call, as of when a person was asked. It is recorded raw, and shown by [`Preview::shown`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Preview {
-    /// How it is read.
+    /// Its format.
     pub kind: PreviewKind,
     /// The text; at most [`limits::PREVIEW_BYTES`].
     pub text: Arc<str>,
-    /// How many lines at the end are left out.
+    /// How many lines at the end are omitted.
     #[serde(default, skip_serializing_if = "is_none_left")]
     pub left_out: u32,
-    /// What it was made against, in the tool's own words, for the tool to compare when the call runs: a digest of the
-    /// file. It is not shown.
+    /// What it is based on, in the tool's own terms, for the tool to compare when the call runs: a digest of the file.
+    /// It is not shown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base: Option<Arc<str>>,
 }
@@ -32,7 +32,7 @@ fn is_none_left(lines: &u32) -> bool {
     *lines == 0
 }
 
-/// How a preview is read.
+/// The format of a preview.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum PreviewKind {
@@ -44,15 +44,15 @@ pub enum PreviewKind {
     Failed,
 }
 
-/// What a call would do, as reviewers see it, the same on every screen. It is made from the record each time.
+/// The effect of a call as reviewers see it, the same on every screen. Derived from the record each time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ShownPreview {
-    /// How it is read.
+    /// Its format.
     pub kind: PreviewKind,
-    /// The text, for a fixed-width font, its spaces and line ends kept. What a screen draws as nothing, in another
-    /// place, or like something else is written as `\\u{HEX}`.
+    /// The text, for a fixed-width font, its spaces and line ends kept. A character that is drawn as nothing, in
+    /// another place, or like another one is written as `\\u{HEX}`.
     pub text: String,
-    /// How many lines at the end are left out.
+    /// How many lines at the end are omitted.
     pub left_out: u32,
 }
 
@@ -75,7 +75,7 @@ impl Preview {
         PreviewText::from(why).of_kind(PreviewKind::Failed)
     }
 
-    /// Says what it was made against.
+    /// Records what it is based on.
     #[must_use]
     pub fn against(mut self, base: &str) -> Preview {
         self.base = Some(base.into());
@@ -90,7 +90,7 @@ impl Preview {
             if i > 0 {
                 text.push('\n');
             }
-            // The first column of a diff says what the line is; the line is what stands behind it.
+            // The first column of a diff is the sign; the line's text follows it.
             let sign = usize::from(self.kind == PreviewKind::Diff && line.starts_with([' ', '+', '-', '\\']));
             text.push_str(&line[..sign]);
             text.push_str(&shown::source(&line[sign..]));
@@ -99,12 +99,11 @@ impl Preview {
     }
 }
 
-/// The text of a preview while it is made, piece by piece: no more of it is kept than is shown, and of the rest the lines are
-/// counted.
+/// The text of a preview, built piece by piece: it keeps no more than is shown, and only counts the lines of the rest.
 #[derive(Clone, Debug, Default)]
 pub struct PreviewText {
     kept: String,
-    /// Line ends in what is not kept.
+    /// Line ends in the part that is not kept.
     more: usize,
     full: bool,
     ends_a_line: bool,
@@ -131,7 +130,7 @@ impl PreviewText {
         if text.is_empty() {
             return;
         }
-        // One line end more than is shown: the last one of a text is none of it.
+        // One line end more than is shown: the last one of a text does not count.
         let room = if self.full { 0 } else { (limits::PREVIEW_BYTES + 1).saturating_sub(self.kept.len()) };
         let end = text.floor_char_boundary(room);
         self.full |= end < text.len();
@@ -140,7 +139,7 @@ impl PreviewText {
         self.ends_a_line = text.ends_with('\n');
     }
 
-    /// The preview: as much of the text as there is room for, in whole lines if there is one.
+    /// The preview: as much of the text as fits, in whole lines if at least one fits.
     #[must_use]
     pub fn of_kind(self, kind: PreviewKind) -> Preview {
         let line_ends = |text: &str| text.bytes().filter(|byte| *byte == b'\n').count();
@@ -155,7 +154,7 @@ impl PreviewText {
         let kept = &self.kept[..self.kept.floor_char_boundary(most)];
         let (kept, left_out) = match kept.rfind('\n') {
             Some(end) => (&kept[..end], all.saturating_sub(line_ends(&kept[..end]))),
-            // A part of the first line is left out too.
+            // Part of the first line is omitted too.
             None => (kept, all + 1),
         };
         Preview { kind, text: kept.into(), left_out: u32::try_from(left_out).unwrap_or(u32::MAX), base: None }
@@ -193,7 +192,7 @@ mod tests {
             assert!(text.kept.len() <= limits::PREVIEW_BYTES + 1, "{}", text.kept.len());
             assert_eq!(text.of_kind(PreviewKind::Diff), Preview::diff(&long), "in pieces of {piece}");
         }
-        // What fits to the byte is whole, with the end of its last line or without.
+        // What fits to the byte is complete, with the end of its last line or without.
         let whole = "x".repeat(limits::PREVIEW_BYTES);
         assert_eq!(Preview::text(&whole).left_out, 0);
         assert_eq!(Preview::text(&format!("{whole}\n")), Preview::text(&whole));
@@ -204,7 +203,7 @@ mod tests {
     fn w4_what_cannot_be_seen_is_seen_in_a_preview() {
         let shown = |text: &str| Preview::diff(text).shown().text;
         assert_eq!(shown("+a\u{202e}b\n-\ta  b\n \n+x \n+c\r"), "+a\\u{202E}b\n-\ta  b\n \n+x\\u{20}\n+c\\u{D}");
-        // What a text says with the letters of an escape is not one.
+        // A text that spells an escape is not one.
         assert_eq!(shown("+\\u{202E} \\n \\d"), "+\\u{5C}u{202E} \\n \\d");
         assert_eq!(Preview::text("    four\n$ x").shown().text, "    four\n$ x");
         let far = format!("+a{}rm -rf", " ".repeat(200));

@@ -1,42 +1,42 @@
-//! Who decides: the session's owner, or whoever holds a role (spec P1).
+//! Who decides: the session's owner, or the holders of a role (spec P1).
 
 use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// How the session's owner is written wherever a role can be: on the wire, in configurations and in records.
+/// The name of the session's owner wherever a role can be: on the wire, in configurations and in records.
 const USER: &str = "user";
 
 /// Who decides.
 ///
-/// It is written as the name of a role; `user` is the session's owner, so that nobody becomes the owner of a session by
+/// Written as the name of a role; `user` is the session's owner, so that nobody becomes the owner of a session by
 /// holding a role of that name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Reviewer {
     /// The session's own subject.
     #[default]
     Owner,
-    /// Whoever holds this role, which is not `user`: see [`Reviewer::of`].
+    /// The holders of this role, which is not `user`: see [`Reviewer::of`].
     Role(String),
 }
 
 impl Reviewer {
-    /// The session's owner, where nothing else is said.
+    /// The session's owner, the default.
     pub const OWNER: &'static Reviewer = &Reviewer::Owner;
 
-    /// Who is written as `name`.
+    /// The reviewer of this name.
     #[must_use]
     pub fn of(name: impl Into<String> + AsRef<str>) -> Reviewer {
         if Reviewer::is_owner_name(name.as_ref()) { Reviewer::Owner } else { Reviewer::Role(name.into()) }
     }
 
-    /// Whether this is how the session's owner is written, not the name of a role.
+    /// Whether this is the name of the session's owner, not of a role.
     #[must_use]
     pub fn is_owner_name(name: &str) -> bool {
         name == USER
     }
 
-    /// How it is written.
+    /// Its name.
     #[must_use]
     pub fn name(&self) -> &str {
         match self {
@@ -45,7 +45,8 @@ impl Reviewer {
         }
     }
 
-    /// Whether it is the session's owner: by name, so that a program which writes the role `user` itself means no other.
+    /// Whether it is the session's owner: by name, so that a program which writes the role `user` itself means the
+    /// owner, too.
     #[must_use]
     pub fn is_owner(&self) -> bool {
         Reviewer::is_owner_name(self.name())
@@ -60,13 +61,13 @@ impl Reviewer {
         }
     }
 
-    /// The names of several, with this between them.
+    /// The names of several reviewers, with this separator.
     #[must_use]
     pub fn join(reviewers: &[Reviewer], between: &str) -> String {
         reviewers.iter().map(Reviewer::name).collect::<Vec<_>>().join(between)
     }
 
-    /// The names of several.
+    /// The names of several reviewers.
     #[must_use]
     pub fn names(reviewers: &[Reviewer]) -> Vec<String> {
         reviewers.iter().map(|reviewer| reviewer.name().to_owned()).collect()
@@ -90,7 +91,7 @@ impl From<String> for Reviewer {
     }
 }
 
-/// It is often compared with how it is written.
+/// Reviewers are often compared with their names.
 impl PartialEq<&str> for Reviewer {
     fn eq(&self, name: &&str) -> bool {
         self.name() == *name

@@ -18,16 +18,16 @@ pub const SCHEMA_DEPTH: usize = 64;
 pub const SCHEMA_ERRORS: usize = 16;
 /// Longest message of one error, in characters.
 pub const MESSAGE_CHARS: usize = 200;
-/// Above this product of the values in the arguments and the bytes of the schema, wrong arguments are refused
-/// without saying where they are wrong.
+/// Above this product of the values in the arguments and the bytes of the schema, wrong arguments are refused without
+/// details.
 const EXPLAINED: usize = 1_000_000;
 /// Largest compiled pattern (`pattern`, `patternProperties`), in bytes.
 const PATTERN_BYTES: usize = 256 * 1024;
 
 /// A compiled JSON Schema for the arguments of a tool (spec M3, S10).
 ///
-/// All drafts of JSON Schema are understood, 2020-12 unless `$schema` says otherwise. What makes a schema
-/// dangerous or slow is refused when it is compiled, not found out while a session waits:
+/// All drafts of JSON Schema are supported, 2020-12 unless `$schema` names another. What makes a schema dangerous or
+/// slow is refused at compile time, not discovered while a session waits:
 /// * a `$ref` to anything but a place in the same schema (`#`, `#/…`): nothing is ever read from a file or
 ///   the network; `$dynamicRef`, `$recursiveRef`, anchors and an inner `$id` are refused too;
 /// * look-around and back-references in patterns: patterns are matched in linear time;
@@ -41,7 +41,7 @@ pub struct ArgsSchema {
     bytes: usize,
 }
 
-/// One way in which arguments do not fit.
+/// One reason why arguments do not fit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct SchemaError {
     /// Where, as a JSON Pointer into the arguments; empty for the arguments as a whole.
@@ -54,7 +54,7 @@ impl ArgsSchema {
     /// Compiles a schema.
     ///
     /// # Errors
-    /// In words: it is not a JSON Schema, it does not describe an object, or see [`ArgsSchema`].
+    /// As text: it is not a JSON Schema, it does not describe an object, or see [`ArgsSchema`].
     pub fn compile(schema: &Value) -> Result<ArgsSchema, String> {
         if let Some(of) = schema.get("type").filter(|of| !names_object(of)) {
             return Err(format!("arguments are always an object, but the schema's `type` is {of}"));
@@ -95,14 +95,14 @@ impl ArgsSchema {
         Ok(ArgsSchema { validator, max_depth, bytes })
     }
 
-    /// What is wrong with these arguments; empty if nothing is. At most [`SCHEMA_ERRORS`] errors; very many
-    /// values (not: long ones) against a large schema get only one, without a place.
+    /// The errors of these arguments; empty if they fit. At most [`SCHEMA_ERRORS`]; very many values (not: long ones)
+    /// against a large schema get only one error, without a place.
     #[must_use]
     pub fn check(&self, args: &Args) -> Vec<SchemaError> {
         self.check_value(&args.value())
     }
 
-    /// What is wrong with a value, like [`ArgsSchema::check`].
+    /// The errors of a value, like [`ArgsSchema::check`].
     #[must_use]
     pub fn check_value(&self, value: &Value) -> Vec<SchemaError> {
         if deeper_than(value, self.max_depth) {
@@ -114,7 +114,7 @@ impl ArgsSchema {
         if self.validator.is_valid(value) {
             return Vec::new();
         }
-        // The library makes all errors before it gives the first; their number is at most about this.
+        // The library makes all errors before it returns the first; their number is at most about this.
         if values(value).saturating_mul(self.bytes) > EXPLAINED {
             let message = "does not fit the tool's schema (too large to say where)".to_owned();
             return vec![SchemaError { pointer: String::new(), message }];
@@ -140,8 +140,8 @@ impl std::fmt::Debug for ArgsSchema {
     }
 }
 
-/// Of alternatives, what is wrong with the one that was meant: the only one whose own `const` and `enum` members fit, such as
-/// the `action` of an answer. That nothing fits any of them would help nobody.
+/// For alternatives, the errors of the one that was meant: the only one whose own `const` and `enum` members fit, such
+/// as the `action` of an answer. That nothing fits any of them would help nobody.
 fn meant<'e>(error: &'e ValidationError<'_>) -> Option<&'e [ValidationError<'static>]> {
     let (ValidationErrorKind::OneOfNotValid { context } | ValidationErrorKind::AnyOf { context }) = error.kind() else {
         return None;
@@ -157,7 +157,7 @@ fn meant<'e>(error: &'e ValidationError<'_>) -> Option<&'e [ValidationError<'sta
     (left.next().is_none() && context.len() > 1 && !only.is_empty()).then_some(only)
 }
 
-/// The library's words, with the value itself if it is short.
+/// The library's message, with the value itself if it is short.
 fn message(error: &ValidationError<'_>) -> String {
     match &**error.instance() {
         Value::Array(_) | Value::Object(_) => error.masked_with("the value").to_string(),
@@ -177,7 +177,7 @@ fn names_object(of: &Value) -> bool {
     match of {
         Value::String(name) => name == "object",
         Value::Array(names) => names.iter().any(|name| name == "object"),
-        // Not a type at all: the compiler says it better.
+        // Not a type at all: the compiler reports that better.
         _ => true,
     }
 }

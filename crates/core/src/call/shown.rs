@@ -1,14 +1,14 @@
-//! What a reviewer is shown of a call's arguments: text made from the very bytes that will run (spec R1, W4).
+//! How reviewers see a call's arguments: text made from the very bytes that will run (spec R1, W4).
 //!
-//! The text reads back to the arguments in one way only, and holds nothing that a screen draws as nothing, in
-//! another place, or like something else: such characters are written as `\u{HEX}`. Nothing is left out. The
-//! exact form is in `docs/protocol.md`.
+//! The text reads back to the arguments in one way only, and contains nothing that a screen draws as nothing, in
+//! another place, or like something else: such characters are written as `\u{HEX}`. Nothing is omitted. The exact form
+//! is in `docs/protocol.md`.
 //!
-//! The server makes this text each time it expands a request, and never stores it: it cannot differ from what runs,
-//! every client shows the same. Characters known to be visible stay, the rest is escaped.
-//! A reviewer who reads only Latin must not be deceived, and one who writes Vietnamese, Chinese or Russian must be able
-//! to read; so lookalike letters are judged by their word. Questions are prose and do not run: they are not escaped
-//! here, the console makes hidden characters in them visible.
+//! The server makes this text each time it expands a request, and never stores it: it cannot differ from what runs, and
+//! every client shows the same. Characters known to be visible are kept, the rest is escaped. A reviewer who reads only
+//! Latin must not be deceived, and one who writes Vietnamese, Chinese or Russian must be able to read; so lookalike
+//! letters are judged by their word. Questions are prose and do not run: they are not escaped here, the console makes
+//! hidden characters in them visible.
 
 mod glyphs;
 mod marks;
@@ -30,15 +30,15 @@ use super::{
 };
 use crate::limits;
 
-/// A container that fits in so many characters stands on one line.
+/// A container that fits in this many characters is written on one line.
 const LINE_CHARS: usize = 80;
 /// Deeper lines are not indented further.
 const INDENT_LEVELS: usize = 8;
-/// Of a run of spaces so many stand as they are.
+/// How many spaces of a run are kept.
 const SPACES: usize = 8;
-/// Lines of code begin with more of them; only beyond this a warning is due.
+/// Lines of code begin with more of them; a warning is due only beyond this.
 const LEADING_SPACES: usize = 40;
-/// Most warnings.
+/// The maximum number of warnings.
 const WARNINGS: usize = 100;
 
 /// A call's arguments as reviewers see them, the same on every screen.
@@ -50,19 +50,19 @@ pub struct Shown {
     pub digest: String,
     /// Bytes of the canonical arguments, those that will run.
     pub bytes: u64,
-    /// Where the text holds escapes that a reviewer should know of; at most 100.
+    /// Where the text has escapes that a reviewer should know of; at most 100.
     pub warnings: Vec<Warning>,
 }
 
-/// What is odd in one place of the arguments.
+/// Something unusual in one place of the arguments.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Warning {
     /// What it is.
     pub kind: WarningKind,
-    /// JSON pointer (RFC 6901) of the value or of the member whose name it is in, with the same escapes. Empty: in
-    /// other places, where there are too many to name each.
+    /// JSON pointer (RFC 6901) of the value or of the member with that name, with the same escapes. Empty: in other
+    /// places, too many to name each.
     pub pointer: String,
-    /// How many characters; for a line that is written in both directions, how many lines.
+    /// How many characters; for a line with text in both directions, how many lines.
     pub count: u64,
 }
 
@@ -79,9 +79,9 @@ pub enum WarningKind {
     Control,
     /// Drawn like another character.
     Confusable,
-    /// A space of another width, a long run of spaces, or spaces at the end.
+    /// A space of another width, a long run of spaces, or trailing spaces.
     Whitespace,
-    /// Has another spelling that is drawn the same, or marks that are drawn over each other.
+    /// Has another spelling that is drawn the same, or marks drawn over each other.
     NotNormalized,
 }
 
@@ -117,7 +117,7 @@ impl Shown {
     }
 }
 
-/// A text from elsewhere on one line, with the same escapes; line feeds as `\n`, backslashes as `\\`.
+/// A foreign text on one line, with the same escapes; line feeds as `\n`, backslashes as `\\`.
 #[must_use]
 pub fn line(text: &str) -> String {
     let mut writer = Writer::new(text.len() + 8);
@@ -125,8 +125,8 @@ pub fn line(text: &str) -> String {
     writer.out
 }
 
-/// One line of a text from elsewhere, with the same escapes, as it is written in a file: backslashes and tabs stay, so
-/// do spaces at its beginning. A backslash before a `u` is `\u{5C}`, so that nothing else looks like an escape.
+/// One line of a foreign text, with the same escapes, as it is written in a file: backslashes and tabs are kept, and so
+/// are leading spaces. A backslash before a `u` is `\u{5C}`, so that nothing else looks like an escape.
 #[must_use]
 pub(super) fn source(text: &str) -> String {
     let mut writer = Writer::new(text.len() + 8);
@@ -139,24 +139,24 @@ pub(super) fn source(text: &str) -> String {
 struct Style {
     /// Whether `"` is escaped.
     quote: bool,
-    /// The indentation of the lines a text goes on in after its line feeds; `None`: it stays on its line.
+    /// The indentation of the lines after a text's line feeds; `None`: it stays on one line.
     breaks: Option<usize>,
     /// Whether it is a line of a file.
     source: bool,
 }
 
-/// A value does not stand on one line.
+/// A value does not fit on one line.
 struct TooLong;
 
 struct Writer<'a> {
     out: String,
     place: Place<'a>,
     warnings: Vec<Warning>,
-    /// What there is beside `warnings`, for each kind.
+    /// The number beyond `warnings`, for each kind.
     rest: [u64; 6],
-    /// What the text that is being written has, for each kind.
+    /// The number in the text being written, for each kind.
     here: [u64; 6],
-    /// Whether a text with letters from the right to the left was written.
+    /// Whether right-to-left text was written.
     right_to_left: bool,
 }
 
@@ -213,8 +213,8 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// A value on the line that began at `start`, if it has at most `limit` characters there. A line has one text
-    /// from the right to the left at most, and nothing after it: what follows would be drawn before it.
+    /// A value on the line that began at `start`, if it has at most `limit` characters there. A line has at most one
+    /// right-to-left text, and nothing after it: what follows would be drawn before it.
     fn flat(&mut self, json: &'a Json, start: usize, limit: usize, level: usize) -> Result<(), TooLong> {
         match json {
             Json::Array(items) => {
@@ -276,7 +276,7 @@ impl<'a> Writer<'a> {
         self.flat(value, start, limit, level)
     }
 
-    /// Spares the work for a text that is too long or goes on in other lines. A character has at most four bytes.
+    /// Spares the work for a text that is too long or has several lines. A character has at most four bytes.
     fn fits(&self, text: &str, limit: usize) -> Result<(), TooLong> {
         if text.len() > 4 * limit || text.trim_end_matches('\n').contains('\n') { Err(TooLong) } else { Ok(()) }
     }
@@ -286,7 +286,7 @@ impl<'a> Writer<'a> {
         if written.len() > limit && written.chars().count() > limit { Err(TooLong) } else { Ok(()) }
     }
 
-    /// One member a line.
+    /// One member per line.
     fn container(&mut self, json: &'a Json, level: usize) {
         let inner = level + 1;
         match json {
@@ -341,7 +341,7 @@ impl<'a> Writer<'a> {
         self.out.extend(std::iter::repeat_n(' ', indentation));
     }
 
-    /// A text in quotes, on a line of this level; names of members stay on their line.
+    /// A quoted text, on a line of this level; names of members stay on their line.
     fn string(&mut self, text: &str, level: Option<usize>) {
         self.out.push('"');
         self.escaped(text, Style { quote: true, breaks: level.map(|level| indentation(level) + 2), source: false });
@@ -367,7 +367,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Lines in which text runs in both directions.
+    /// Counts lines in which text runs in both directions.
     fn directions(&mut self, chars: &[char], why: &[Option<WarningKind>]) {
         let (mut right, mut left) = (false, false);
         for (c, why) in chars.iter().zip(why) {
@@ -443,7 +443,7 @@ impl<'a> Writer<'a> {
         let _ = write!(self.out, "\\u{{{:X}}}", u32::from(c));
     }
 
-    /// Writes down what the text had. Room is kept for one of each kind.
+    /// Records the text's warnings. Room is kept for one of each kind.
     #[cold]
     fn warn(&mut self) {
         let full = self.warnings.len() >= WARNINGS - 2 * WarningKind::ALL.len();
@@ -470,7 +470,7 @@ fn indentation(level: usize) -> usize {
     2 * level.min(INDENT_LEVELS)
 }
 
-/// Whether a text is shown as it stands, as most are: visible ASCII with single spaces within.
+/// Whether a text is shown unchanged, as most are: visible ASCII with single spaces within.
 fn is_simple(text: &[u8]) -> bool {
     let mut before = b'a';
     for byte in text {

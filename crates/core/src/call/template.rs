@@ -1,14 +1,14 @@
-//! Texts with places that are filled in: `{{ args.path.to.it }}`, and where it is said so `{{ env.NAME }}`.
+//! Texts with placeholders: `{{ args.path.to.it }}`, and where allowed `{{ env.NAME }}`.
 //!
-//! One language for all templates of the configuration: the line that says what a call is for (spec H5), and the
-//! requests of `http` tools (spec M2).
+//! One language for all templates of the configuration: the one-line message of a call (spec H5), and the requests of
+//! `http` tools (spec M2).
 
 use std::fmt;
 
 use super::{args::Args, json::Json};
 use crate::limits;
 
-/// A text with places.
+/// A text with placeholders.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Template {
     parts: Vec<Part>,
@@ -17,18 +17,18 @@ pub struct Template {
 /// A part of a template, in the order of the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// As it stands.
+    /// Literal text.
     Text(String),
-    /// Filled in.
+    /// A placeholder.
     Place(Place),
 }
 
-/// What a place stands for.
+/// What a placeholder refers to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
     /// An argument: names of members and numbers of items, from the arguments down; at least one.
     Args(Vec<String>),
-    /// A variable of the environment.
+    /// An environment variable.
     Env(String),
 }
 
@@ -60,7 +60,7 @@ impl Template {
     /// Reads a template over the arguments.
     ///
     /// # Errors
-    /// What is wrong in which place: a place that does not end, or one that is not `args.…`.
+    /// What is wrong in which placeholder: one that does not end, or that is not `args.…`.
     pub fn parse(text: &str) -> Result<Template, String> {
         Template::read(text, false)
     }
@@ -68,7 +68,7 @@ impl Template {
     /// Reads a template over the arguments and the environment.
     ///
     /// # Errors
-    /// What is wrong in which place: a place that does not end, or one that is neither `args.…` nor `env.NAME`.
+    /// What is wrong in which placeholder: one that does not end, or that is neither `args.…` nor `env.NAME`.
     pub fn parse_with_env(text: &str) -> Result<Template, String> {
         Template::read(text, true)
     }
@@ -105,7 +105,7 @@ impl Template {
         &self.parts
     }
 
-    /// Its places, in order.
+    /// Its placeholders, in order.
     pub fn places(&self) -> impl Iterator<Item = &Place> {
         self.parts.iter().filter_map(|part| match part {
             Part::Place(place) => Some(place),
@@ -113,7 +113,7 @@ impl Template {
         })
     }
 
-    /// The place, if it is one and nothing else.
+    /// The placeholder, if the template is one and nothing else.
     #[must_use]
     pub fn only(&self) -> Option<&Place> {
         match self.parts.as_slice() {
@@ -122,9 +122,9 @@ impl Template {
         }
     }
 
-    /// The text for these arguments. Strings stand as they are, everything else as JSON, with numbers as
-    /// they were written; what is not there is empty, and so are places that are no arguments. What comes after more than
-    /// [`limits::ARGS_BYTES`] is left out.
+    /// The text for these arguments. Strings are inserted as they are, everything else as JSON, with numbers as they
+    /// were written; missing values are empty, and so are placeholders other than arguments. The text is truncated
+    /// after [`limits::ARGS_BYTES`].
     #[must_use]
     pub fn render(&self, args: &Args) -> String {
         let json = Json::parse(args.text(), limits::JSON_DEPTH).unwrap_or(Json::Null);
@@ -146,7 +146,7 @@ impl Template {
     }
 }
 
-/// Whether it can be the name of a variable of the environment.
+/// Whether it can be the name of an environment variable.
 fn is_variable(name: &str) -> bool {
     let part = |c: char| c.is_ascii_alphanumeric() || c == '_';
     name.chars().all(part) && name.starts_with(|c: char| part(c) && !c.is_ascii_digit())

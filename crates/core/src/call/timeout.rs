@@ -1,30 +1,31 @@
-//! How long people have for what they are asked (spec W7, Q4).
+//! How long people have to respond to a request (spec W7, Q4).
 
 use std::num::NonZeroU32;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// How long people have. It is written as seconds, with 0 for ever, and left out where nobody has said anything: a default
-/// that somebody has said is not one that nobody has thought of.
+/// How long people have. Written as seconds, with 0 for no limit, and left out where it is not configured: an explicit
+/// default differs from a missing setting.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Timeout {
-    /// Nobody has said how long: what is asked has a default, see [`Kind::timeout_seconds`](crate::journal::record::Kind::timeout_seconds).
+    /// Not configured: each kind of request has a default, see
+    /// [`Kind::timeout_seconds`](crate::journal::record::Kind::timeout_seconds).
     #[default]
     Default,
     /// So many seconds.
     After(NonZeroU32),
-    /// For ever.
+    /// No limit.
     Never,
 }
 
 impl Timeout {
-    /// This many seconds, 0 for ever: as it is written.
+    /// The timeout of this many seconds, 0 for no limit: the written form.
     #[must_use]
     pub fn of(seconds: u32) -> Timeout {
         NonZeroU32::new(seconds).map_or(Timeout::Never, Timeout::After)
     }
 
-    /// The seconds, 0 for ever, where people have `default` seconds if nobody has said how long.
+    /// The seconds, 0 for no limit; `default` seconds if not configured.
     #[must_use]
     pub fn seconds(self, default: u32) -> u32 {
         match self {
@@ -34,19 +35,19 @@ impl Timeout {
         }
     }
 
-    /// Whether nobody has said how long.
+    /// Whether it is not configured.
     #[must_use]
     pub fn is_default(&self) -> bool {
         *self == Timeout::Default
     }
 
-    /// This, or the other where nobody has said how long.
+    /// This timeout, or the other where this one is not configured.
     #[must_use]
     pub fn or(self, other: Timeout) -> Timeout {
         if self.is_default() { other } else { self }
     }
 
-    /// The shorter one of what was said.
+    /// The shorter of the configured ones.
     #[must_use]
     pub fn shorter(self, other: Timeout) -> Timeout {
         match (self, other) {

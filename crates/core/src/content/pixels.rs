@@ -1,11 +1,11 @@
-//! How many pixels an image has, by what stands at its beginning, as browsers read it. Nothing is unpacked.
+//! How many pixels an image has, read from its header as browsers do. Nothing is decoded.
 //!
-//! Libraries for this read a GIF's screen, which a frame may exceed, and no JPEG with fill bytes: a small file could say one thing here and
-//! another where it is drawn.
+//! Libraries for this read only a GIF's screen, which a frame may exceed, and no JPEG with fill bytes: a small file
+//! could show one size here and another where it is drawn.
 
 use super::MediaType;
 
-/// Its width and height; `None` if it does not say, or says so only beyond its end.
+/// Its width and height; `None` if it has none, or only beyond its end.
 pub(super) fn size(media_type: MediaType, bytes: &[u8]) -> Option<(usize, usize)> {
     match media_type {
         MediaType::Png => png(bytes),
@@ -15,13 +15,13 @@ pub(super) fn size(media_type: MediaType, bytes: &[u8]) -> Option<(usize, usize)
     }
 }
 
-/// So many bytes from a place on, the one that counts most first, as a number.
+/// A big-endian number of this many bytes.
 fn big(bytes: &[u8], at: usize, count: usize) -> Option<usize> {
     let bytes = bytes.get(at..at.checked_add(count)?)?;
     Some(bytes.iter().fold(0, |number, byte| number << 8 | usize::from(*byte)))
 }
 
-/// The same, the one that counts least first.
+/// A little-endian number of this many bytes.
 fn little(bytes: &[u8], at: usize, count: usize) -> Option<usize> {
     let bytes = bytes.get(at..at.checked_add(count)?)?;
     Some(bytes.iter().rev().fold(0, |number, byte| number << 8 | usize::from(*byte)))
@@ -33,15 +33,15 @@ fn png(bytes: &[u8]) -> Option<(usize, usize)> {
     Some((big(bytes, 16, 4)?, big(bytes, 20, 4)?))
 }
 
-/// The frame header, behind segments that have their lengths (ITU T.81, B.1 and B.2.2).
+/// The frame header, after segments with their lengths (ITU T.81, B.1 and B.2.2).
 fn jpeg(bytes: &[u8]) -> Option<(usize, usize)> {
     let mut at = 2;
     loop {
         (*bytes.get(at)? == 0xff).then_some(())?;
         match *bytes.get(at + 1)? {
-            // Any number of these may stand before a marker.
+            // Any number of these may precede a marker.
             0xff => at += 1,
-            // These have no length; a new image and an end have no place here.
+            // These have no length; a new image or an end is invalid here.
             0x01 | 0xd0..=0xd7 => at += 2,
             0x00 | 0xd8 | 0xd9 => return None,
             0xc4 | 0xc8 | 0xcc => at += 2 + big(bytes, at + 2, 2)?,
@@ -51,11 +51,11 @@ fn jpeg(bytes: &[u8]) -> Option<(usize, usize)> {
     }
 }
 
-/// The screen and all frames, whichever reach further (GIF89a, 18 to 20).
+/// The screen and all frames, whichever extend further (GIF89a, 18 to 20).
 fn gif(bytes: &[u8]) -> Option<(usize, usize)> {
     let mut size = (little(bytes, 6, 2)?, little(bytes, 8, 2)?);
     let mut next = Some(13 + table(*bytes.get(10)?));
-    // What is cut off after a frame's place and size is drawn nevertheless.
+    // A frame is drawn even if the file ends after its position and size.
     while let Some(at) = next {
         next = match bytes.get(at) {
             Some(0x21) => after_blocks(bytes, at + 2),
@@ -70,12 +70,12 @@ fn gif(bytes: &[u8]) -> Option<(usize, usize)> {
     Some(size)
 }
 
-/// How many bytes a table of colours has.
+/// The size of a colour table in bytes.
 fn table(flags: u8) -> usize {
     if flags & 0x80 == 0 { 0 } else { 3 << ((flags & 7) + 1) }
 }
 
-/// Where a row of blocks ends: each has its length before it, and the last one has none.
+/// The end of a sequence of blocks: each begins with its length, and the last one has length 0.
 fn after_blocks(bytes: &[u8], mut at: usize) -> Option<usize> {
     loop {
         match *bytes.get(at)? {

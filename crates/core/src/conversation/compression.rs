@@ -1,4 +1,4 @@
-//! Compressing a conversation: what is cut, what a model is given to summarise, and what becomes of it (spec G5).
+//! Compressing a conversation: what is cut, what a model gets to summarize, and what replaces it (spec G5).
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -10,21 +10,21 @@ use crate::{
     tokens,
 };
 
-/// The messages that are cut off a conversation, and what is known of both parts.
+/// The messages that are cut off a conversation, and the facts about both parts.
 #[derive(Clone, Debug)]
 pub struct Cut {
     pub(crate) locale: Locale,
     pub(crate) through: u64,
     pub(crate) calls: u32,
     pub(crate) kept: u32,
-    /// The summary of what was cut before.
+    /// The summary of earlier cuts.
     pub(crate) before: Option<String>,
     pub(crate) messages: Vec<Message>,
     pub(crate) covered_tokens: u64,
     pub(crate) rest_tokens: u64,
 }
 
-/// What a model gave for a summary.
+/// A model's summary.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
     /// The text.
@@ -35,8 +35,8 @@ pub struct Summary {
     pub usage: Usage,
 }
 
-/// The message that stands in the place of what was cut. It is the user's: every provider takes such a message at the
-/// beginning, and an answer of the assistant's own would be one that it never gave.
+/// The message that replaces what was cut. It is the user's: every provider accepts such a message at the beginning,
+/// and an assistant's would be an answer that it never gave.
 #[must_use]
 pub fn summary_message(locale: Locale, summary: &str) -> Message {
     Message::User(format!("[{}]\n{summary}", locale.text(Text::SummaryNote)).into())
@@ -49,22 +49,21 @@ impl Cut {
         self.messages.is_empty()
     }
 
-    /// The messages, without the summary of what was cut before.
+    /// The messages, without the summary of earlier cuts.
     #[must_use]
     pub fn messages(&self) -> &[Message] {
         &self.messages
     }
 
-    /// What a model is told that shall summarise it.
+    /// The instructions for the model that summarizes it.
     #[must_use]
     pub fn instructions(&self) -> &'static str {
         self.locale.text(Text::Summarise)
     }
 
-    /// It as one text for a model, with at most about `most` tokens, but no fewer than
-    /// [`limits::SUMMARISED_TOKENS`]: the summary before it and the newest messages have
-    /// the first place. Each message stands in a tag with its role, so that it cannot be taken for a conversation to go
-    /// on with.
+    /// It as one text for a model, with at most about `most` tokens, but no fewer than [`limits::SUMMARISED_TOKENS`]:
+    /// the earlier summary and the newest messages have priority. Each message is in a tag with its role, so that it
+    /// cannot be taken for a conversation to continue.
     #[must_use]
     pub fn text(&self, most: u64) -> String {
         let summary = self.before.as_deref().map(|summary| tagged("summary", "", summary));
@@ -83,14 +82,14 @@ impl Cut {
         summary.into_iter().chain(parts).collect()
     }
 
-    /// Whether a text is worth standing in its place: not empty, and smaller.
+    /// Whether a text is worth replacing it: not empty, and smaller.
     #[must_use]
     pub fn is_shortened_by(&self, text: &str) -> bool {
         !text.trim().is_empty() && super::tokens_of(&[summary_message(self.locale, text.trim())]) < self.covered_tokens
     }
 
-    /// The record of the compression that `room` asked for. Without a summary that is of use the messages are dropped,
-    /// and the summary of what was cut before them stays.
+    /// The record of the compression that `room` asked for. Without a usable summary the messages are dropped, and the
+    /// earlier summary is kept.
     #[must_use]
     pub fn compressed(&self, room: &MakeRoom, given: Option<Summary>) -> Compressed {
         let mut compressed = Compressed {
@@ -110,7 +109,7 @@ impl Cut {
             }
         }
         if !self.is_empty() {
-            // What the provider counts beside the messages stays in the count.
+            // What the provider counts besides the messages stays in the count.
             let rest = room.tokens.saturating_sub(self.covered_tokens).max(self.rest_tokens);
             let summary = compressed.summary.as_deref().map(|text| summary_message(self.locale, text));
             compressed.tokens_after = rest + super::tokens_of(summary.as_slice());
@@ -119,7 +118,7 @@ impl Cut {
     }
 }
 
-/// Of an image only that there was one: a summary is words, and may be made by a model that takes no images.
+/// An image becomes a note: a summary is text, and may be made by a model that takes no images.
 fn written(message: &Message, locale: Locale) -> String {
     match message {
         Message::User(content) => tagged("user", "", &content.in_words(locale.text(Text::ImageLeftOut))),

@@ -1,10 +1,10 @@
 //! The conversation as a model sees it: a fold of the journal.
 //!
-//! It is always valid for a provider: every call has exactly one result, results stand in the model's
-//! order, and what people said while calls were open comes after the results (spec W5, W9).
+//! It is always valid for a provider: every call has exactly one result, results are in the model's order, and messages
+//! that people sent while calls were open come after the results (spec W5, W9).
 //!
-//! A session at work keeps its conversation, and each model call reads all of it. So its messages are shared with whoever
-//! reads them, and the next append extends them in place once nobody does.
+//! A running session keeps its conversation, and each model call reads all of it. So its messages are shared with their
+//! readers, and the next append extends them in place once they are released.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -32,16 +32,16 @@ use crate::{
 /// One message of the conversation. Cloning it copies no text.
 #[derive(Clone, Debug)]
 pub enum Message {
-    /// What a user said; texts that follow one another are one.
+    /// A user's message; adjacent texts are joined.
     User(Content),
-    /// What the model answered.
+    /// A model's answer.
     Assistant(Arc<Answer>),
     /// The result of one call of the answer before.
     ToolResult(Arc<ToolResult>),
 }
 
 impl Message {
-    /// About how much memory it takes, in bytes.
+    /// The approximate memory it takes, in bytes.
     fn bytes(&self) -> usize {
         let held = match self {
             Message::User(content) => content.stored_bytes() + size_of_val(content.parts()),
@@ -79,18 +79,18 @@ pub struct Answer {
     pub model: Arc<str>,
     /// Its blocks, in order.
     pub blocks: Vec<Block>,
-    /// What that model's provider wants back unchanged.
+    /// What that model's provider needs back unchanged.
     pub opaque: Option<Box<RawValue>>,
 }
 
 /// The result of a call.
 #[derive(Clone, Debug)]
 pub struct ToolResult {
-    /// The call's id in the model's words.
+    /// The call's id as the model wrote it.
     pub id: Arc<str>,
     /// The tool.
     pub name: Arc<str>,
-    /// What the model is told.
+    /// The text for the model.
     pub text: String,
     /// Whether the call failed or was refused.
     pub is_error: bool,
@@ -101,38 +101,38 @@ pub struct ToolResult {
 pub struct Conversation {
     locale: Locale,
     messages: Arc<Vec<Message>>,
-    /// About how much memory they take.
+    /// The approximate memory they take.
     bytes: usize,
-    /// Whether there are images in what users said.
+    /// Whether there are images in users' messages.
     has_images: bool,
     shown: Vec<Block>,
-    /// The number of the latest call so far; numbers are given in the model's order.
+    /// The number of the latest call so far; numbers follow the model's order.
     calls: u32,
     /// The open calls of the latest answer, in the model's order.
     open: Vec<Open>,
-    /// What users said while calls were open.
+    /// Messages that users sent while calls were open.
     held: Vec<Content>,
-    /// The calls that each interruption was about.
+    /// The calls of each interruption.
     waiting: HashMap<u32, (Kind, Vec<u32>)>,
     /// What reviewers ran instead, by call.
     changed: HashMap<u32, Change>,
-    /// The open calls that were begun.
+    /// The open calls that were started.
     started: HashSet<u32>,
     /// The calls that the provider may have made: see [`Record::ApprovalSent`].
     sent: HashSet<u32>,
-    /// Where the results of the latest answer begin among the messages, and of which calls they are.
+    /// Where the results of the latest answer begin among the messages, and their calls.
     latest: (usize, Vec<u32>),
-    /// What the model was saying when its turn failed. It is no part of the conversation once it has answered anew.
+    /// The model's output when its turn failed. It is not part of the conversation once the model has answered again.
     broken_off: Option<String>,
     /// Whether a turn is open.
     active: bool,
-    /// What the fold began with: the position, and the calls so far.
+    /// Where the fold began: the position, and the calls so far.
     base: (u64, u32),
-    /// The run whose conversation it is: of the call of this number, or 0.
+    /// The run of the conversation: the call of this number, or 0.
     run: u32,
-    /// Where turns began; there, and only there, everything has its result and nothing waits.
+    /// Where turns began; there, and only there, every call has its result and nothing is pending.
     turns: Vec<Begin>,
-    /// What stands in the place of what was cut.
+    /// The text that replaces what was cut.
     summary: Option<String>,
 }
 
@@ -166,8 +166,8 @@ impl Conversation {
         Conversation::default()
     }
 
-    /// The conversation that a compression has left; the appends after what it covers come next, and may have the
-    /// compression's own among them.
+    /// The conversation that a compression has left; apply the appends after what it covers, which may include the
+    /// compression's own.
     #[must_use]
     pub fn resume(locale: Locale, compressed: &Compressed) -> Conversation {
         let Compressed { through, calls, summary, .. } = compressed;
@@ -182,13 +182,13 @@ impl Conversation {
         conversation
     }
 
-    /// The conversation of an agent that works for a call of another one. The append in which it began comes next.
+    /// The conversation of a nested agent. Apply the append in which it began next.
     #[must_use]
     pub fn nested(locale: Locale, nested: &Nested) -> Conversation {
         Conversation { locale, run: nested.call, calls: nested.calls_before, ..Conversation::default() }
     }
 
-    /// About how much memory it takes, in bytes.
+    /// The approximate memory it takes, in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
         let waiting: usize = self.waiting.values().map(|(_, calls)| 32 + calls.len() * size_of::<u32>()).sum();
@@ -201,21 +201,21 @@ impl Conversation {
         Arc::make_mut(&mut self.messages).push(message);
     }
 
-    /// After more than an addition.
+    /// Recounts after a change other than an addition.
     fn count_anew(&mut self) {
         self.bytes = self.messages.iter().map(Message::bytes).sum();
     }
 
-    /// What stands in the place of what was cut, as the models read it.
+    /// The replacement of what was cut, as the models read it.
     fn summary_message(&self) -> Option<Message> {
         self.summary.as_deref().map(|summary| summary_message(self.locale, summary))
     }
 
-    /// All but the newest `keep` turns, and at least the newest, cut off.
+    /// Cuts off all but the newest `keep` turns, and at least the newest is kept.
     #[must_use]
     pub fn cut(&self, keep: u32) -> Cut {
         let first = self.turns.len().saturating_sub(keep.max(1) as usize);
-        // What is open stands in the newest turn, which is kept.
+        // Open calls belong to the newest turn, which is kept.
         let begin = self.turns.get(first).copied().filter(|_| first > 0);
         let (through, calls) = begin.map_or(self.base, |begin| (begin.after, begin.calls));
         let kept = if begin.is_some() { self.turns.len() - first } else { self.turns.len() };
@@ -233,7 +233,7 @@ impl Conversation {
         }
     }
 
-    /// What a compression covers is replaced. Where the fold began with it there is nothing to do.
+    /// Replaces what a compression covers. Nothing to do where the fold began with it.
     fn compress(&mut self, compressed: &Compressed) {
         let Some(first) = self.turns.iter().rposition(|turn| turn.after <= compressed.through) else { return };
         let covered = self.turns[first].messages;
@@ -249,8 +249,8 @@ impl Conversation {
         self.count_anew();
     }
 
-    /// Leaves out the images that a model does not take, and of the others all but the newest that one may be shown
-    /// ([`limits::SHOWN_IMAGES`], [`limits::SHOWN_IMAGES_BYTES`]). A note stands in their place.
+    /// Drops the images that a model does not take, and all but the newest of the others, up to the limits
+    /// ([`limits::SHOWN_IMAGES`], [`limits::SHOWN_IMAGES_BYTES`]). A note replaces each.
     pub fn keep_images_for(&mut self, takes: TakesImages) {
         let (note, mut images, mut bytes) = (self.locale.text(Text::ImageLeftOut), 0, 0);
         for content in self.with_images() {
@@ -265,8 +265,8 @@ impl Conversation {
         }
     }
 
-    /// Leaves out the images that no model is shown any more, since those after them are as many as any is shown. It may be
-    /// called at any time, so that a long conversation does not have them all at once.
+    /// Drops the images that no model will see again, since later ones fill the limits. Call it at any time, so that a
+    /// long conversation does not hold them all at once.
     pub fn forget_old_images(&mut self) {
         let (note, mut images, mut bytes) = (self.locale.text(Text::ImageLeftOut), 0, 0);
         let mut forgotten = false;
@@ -285,12 +285,12 @@ impl Conversation {
         }
     }
 
-    /// Forgets the bytes of images. What is made shorter needs only to know that they are there, and what they cost.
+    /// Drops the bytes of images. Compression needs only their presence and their cost.
     pub fn forget_image_bytes(&mut self) {
         self.with_images().for_each(|content| *content = content.without_image_bytes());
     }
 
-    /// What was said with images, the newest first.
+    /// Messages with images, the newest first.
     fn with_images(&mut self) -> impl Iterator<Item = &mut Content> {
         let pictured = self.has_images.then(|| Arc::make_mut(&mut self.messages)).into_iter().flatten();
         let said = pictured.filter_map(|message| match message {
@@ -310,7 +310,7 @@ impl Conversation {
         Arc::unwrap_or_clone(self.messages)
     }
 
-    /// The calls of the latest answer that a model's provider makes and that are approved, without those of which it was told before.
+    /// The approved calls of the latest answer that the model's provider executes, except those it was told of before.
     #[must_use]
     pub fn approved(mut self, is_hosted: impl Fn(&str) -> bool) -> Vec<u32> {
         self.settle();
@@ -319,11 +319,11 @@ impl Conversation {
         self.succeeded().filter(is_new).map(|(_, call, _)| call).collect()
     }
 
-    /// The messages for a model that takes these images ([`Conversation::keep_images_for`]), and whose provider makes the calls
-    /// of which it reads that they are approved. It reads so of these alone, as long as it was not told before: of others
-    /// nobody knows whether it has made them.
+    /// The messages for a model that takes these images ([`Conversation::keep_images_for`]), and whose provider
+    /// executes the calls that it reads as approved. Only these calls read so, and only as long as it was not told
+    /// before: whether it has executed others is unknown.
     ///
-    /// They are the conversation's own where nothing is to be left out.
+    /// They are the conversation's own where nothing is to be dropped.
     #[must_use]
     pub fn read(&self, takes: TakesImages, calls: &[u32], is_hosted: impl Fn(&str) -> bool) -> Arc<Vec<Message>> {
         if !self.open.is_empty() || !self.held.is_empty() {
@@ -334,7 +334,7 @@ impl Conversation {
         if self.has_images {
             let mut shown = self.clone();
             shown.keep_images_for(takes);
-            // What is left is for this model.
+            // The remaining images suit this model.
             shown.has_images = false;
             return shown.read(takes, calls, is_hosted);
         }
@@ -349,24 +349,24 @@ impl Conversation {
         messages
     }
 
-    /// Takes the next append; they must come in order, from the first.
+    /// Applies the next append; they must come in order, from the first.
     pub fn apply(&mut self, entry: &Entry) {
         entry.records.iter().for_each(|record| self.take(record, entry.pos));
     }
 
-    /// Takes the next record, of the append at `pos`.
+    /// Applies the next record, of the append at `pos`.
     pub fn take(&mut self, record: &Record, pos: u64) {
         match record {
             Record::SessionCreated(created) => self.locale = created.locale,
             Record::AgentBegan(began) if began.call == self.run => {
                 self.push(Message::User(began.input.clone().into()));
             }
-            // What another run's agent says is only counted: calls have numbers of the whole session.
+            // Answers of another run are only counted: call numbers are the session's.
             Record::ModelResponded(answer) if answer.run != self.run => {
                 let calls = answer.blocks.iter().filter(|block| matches!(block, Block::ToolUse(_))).count();
                 self.calls += u32::try_from(calls).unwrap_or(u32::MAX);
             }
-            // What people say they say to the session's own agent.
+            // People talk to the session's own agent.
             Record::UserMessage(_) | Record::BlockShown(_) | Record::Replaced { .. } if self.run != 0 => {}
             Record::UserMessage(message) => {
                 if !std::mem::replace(&mut self.active, true) {
@@ -412,7 +412,7 @@ impl Conversation {
                         Choice::Edit(action) => {
                             self.changed.insert(*call, Change::Edited(action.clone()));
                         }
-                        // About a call in doubt the person says what it did, not that it did not run.
+                        // For a call whose outcome is unknown, the person says what it did, not that it did not run.
                         Choice::Respond { .. } if *kind == Kind::Approval => {
                             self.changed.insert(*call, Change::Responded);
                         }
@@ -481,7 +481,7 @@ impl Conversation {
     fn finish(&mut self, finished: &CallFinished) {
         let started = self.started.contains(&finished.call);
         let text = match self.changed.get(&finished.call) {
-            // One that was given up before it began did not run at all.
+            // A call that was given up before it began did not run at all.
             Some(Change::Edited(action)) if started => {
                 let note = self.locale.text(Text::Edited);
                 format!("[{note} {} {}]\n{}", action.name, action.args.text(), finished.output)
@@ -505,7 +505,7 @@ impl Conversation {
         }
     }
 
-    /// The calls of the latest answer with their results and where these stand, of those that did not fail.
+    /// The successful calls of the latest answer with their results and the results' positions.
     fn succeeded(&self) -> impl Iterator<Item = (usize, u32, &ToolResult)> {
         let (begin, calls) = &self.latest;
         let results = self.messages.iter().enumerate().skip(*begin).zip(calls);
@@ -515,14 +515,14 @@ impl Conversation {
         })
     }
 
-    /// What the model was saying when its turn was stopped has been read by people, and stays.
+    /// Keeps the model's output from when its turn was stopped: people have read it.
     fn keep_broken_off(&mut self) {
         if let Some(text) = self.broken_off.take() {
             self.push(Answer { model: Arc::from(""), blocks: vec![Block::Text(text)], opaque: None }.into());
         }
     }
 
-    /// Puts the results of the latest answer in the model's order, then what was said meanwhile.
+    /// Puts the results of the latest answer in the model's order, then the messages sent meanwhile.
     fn settle(&mut self) {
         if !self.open.is_empty() {
             self.latest = (self.messages.len(), self.open.iter().map(|open| open.call).collect());
@@ -534,7 +534,7 @@ impl Conversation {
     }
 }
 
-/// What a block says to people, if anything.
+/// The visible text of a block, if any.
 fn said(block: &Block) -> Option<String> {
     match block {
         Block::Text(text) if !text.is_empty() => Some(text.clone()),

@@ -1,4 +1,4 @@
-//! What is said about an interruption that goes on waiting, and handing it to somebody else (spec P1).
+//! Comments on pending interruptions, and handing them over to other reviewers (spec P1).
 
 use std::sync::Arc;
 
@@ -15,14 +15,14 @@ use crate::{
     refusal::{Code, Refusal},
 };
 
-/// Something to say about an interruption that goes on waiting.
+/// A comment on, or a change to, an interruption that stays pending.
 #[derive(Clone, Debug)]
 pub struct NoteInput {
     /// The interruption's number.
     pub n: u32,
-    /// What.
+    /// The comment or change.
     pub note: NewNote,
-    /// Who says it.
+    /// Who makes it.
     pub by: Principal,
     /// The client's `request_id`.
     pub request_id: Option<Arc<str>>,
@@ -33,9 +33,9 @@ pub struct NoteInput {
 pub enum NewNote {
     /// A comment for the other people.
     Comment(Arc<str>),
-    /// It is somebody else's to decide.
+    /// It is handed over to another reviewer.
     Reassign {
-        /// This reviewer, who must be one of the policy's `reassign`, or who is asked already.
+        /// The new reviewer, who must be in the policy's `reassign`, or be asked already.
         role: Option<Reviewer>,
         /// Only this person, who must hold the role too.
         subject: Option<Arc<str>>,
@@ -44,7 +44,7 @@ pub enum NewNote {
     },
 }
 
-/// Comments on what waits, or hands it to somebody else.
+/// Comments on a pending interruption, or hands it over.
 ///
 /// # Errors
 /// `approval_not_found`, `approval_already_resolved` (the deadline has passed), `forbidden`, `invalid_message`.
@@ -75,7 +75,7 @@ pub fn note(state: &State, now: Millis, input: NoteInput) -> Result<Transition, 
                 return invalid("the session's owner decides it; name a \"role\" to hand it to".to_owned());
             }
             if let Some(role) = &role {
-                // Back to who decides this level, where the policy says who does.
+                // Back to this level's own reviewer, where the policy names one.
                 let of_level =
                     |action: &Action| !action.ask.levels.is_empty() && action.ask.reviewer(action.level) == role;
                 let allowed = |action: &Action| action.ask.reassign.contains(role) || of_level(action);
@@ -103,7 +103,7 @@ pub fn note(state: &State, now: Millis, input: NoteInput) -> Result<Transition, 
     Ok(Draft::new(state, now).noted(Noted { n, note, by: by.subject, request_id }))
 }
 
-/// A text for the other people, if it is one.
+/// Checks the text of a comment.
 fn comment(text: Arc<str>) -> Result<Arc<str>, Refusal> {
     let what = if text.trim().is_empty() {
         "is empty".to_owned()

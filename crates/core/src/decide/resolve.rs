@@ -1,8 +1,8 @@
-//! Deciding an interruption: who may, whether the decisions fit, and what is recorded (spec W5).
+//! Deciding an interruption: who may, whether the decisions are valid, and what is recorded (spec W5).
 //!
-//! An edit is judged anew and made no weaker: the runtime asks the policy about the edited call, and core takes the
-//! stricter of that and of what was asked before, from the first level on. Otherwise an edit would be a way around
-//! every condition on arguments.
+//! An edited call is judged again and never more leniently: the runtime asks the policy about it, and the core takes
+//! the stricter of that and of the earlier verdict, from the first level on. Otherwise an edit would bypass every
+//! condition on arguments.
 
 use std::sync::Arc;
 
@@ -40,16 +40,16 @@ use crate::{
 pub struct DecideInput {
     /// The interruption's number.
     pub n: u32,
-    /// What is decided or answered.
+    /// The decisions or answers.
     pub reply: Reply,
-    /// The digest of one of the actions that were shown, if the client says it: refused if it is another request's.
+    /// The digest of one of the shown actions, if the client gives it: refused if it is another request's.
     pub digest: Option<String>,
-    /// What the policy says of each edited call, as if the model had made it: one for each decision, none for one
-    /// that is no edit. It can ask more people than before, never fewer.
+    /// The policy's verdict on each edited call, as if the model had made it: one for each decision, none where there
+    /// is no edit. It can ask more people than before, never fewer.
     pub verdicts: Vec<Option<Verdict>>,
-    /// What each edited call would do, for those who are asked next; may be shorter.
+    /// Previews of edited calls, for the reviewers asked next; may be shorter.
     pub previews: Vec<Option<Preview>>,
-    /// The reviewer's words, shown in history and told to the model.
+    /// The reviewer's message, shown in history and passed to the model.
     pub user_edit_content: Option<Arc<str>>,
     /// Who decides.
     pub by: Principal,
@@ -57,13 +57,13 @@ pub struct DecideInput {
     pub request_id: Option<Arc<str>>,
 }
 
-/// What a person says to an interruption.
+/// A person's reply to an interruption.
 #[derive(Clone, Debug)]
 pub enum Reply {
     /// To actions, one for each as the client sent them, missing ones are filled in; to questions, one reject.
     Decisions(Vec<Decision>),
-    /// The same from a program that goes on with a state, one for each action: a `defer` is what nobody has decided yet, which
-    /// needs no permission (spec S8).
+    /// The same from a program that resumes a state, one for each action: a `defer` is an action without a decision
+    /// yet, which needs no permission (spec S8).
     Staged(Vec<Decision>),
     /// To questions: a JSON object, question text → answer.
     Answers(Value),
@@ -80,7 +80,7 @@ impl From<Vec<Decision>> for Reply {
 /// Checks a decision or answers, and makes the transition they lead to.
 ///
 /// # Errors
-/// `approval_not_found` (not waiting here; the caller knows whether it was resolved before),
+/// `approval_not_found` (not pending here; the caller knows whether it was resolved before),
 /// `approval_already_resolved` (the deadline has passed), `forbidden`, `decisions_mismatch`,
 /// `decision_not_allowed`, `invalid_edit`, `stale_action`, `unresolvable`, `answers_required`, `decisions_required`,
 /// `invalid_answers`, `invalid_message`. Nothing has changed then.
@@ -154,7 +154,7 @@ pub fn decide(state: &State, now: Millis, input: DecideInput, catalog: &dyn Cata
     }
 }
 
-/// A decision that comes after the deadline has lost, also if nobody has recorded the time-out yet (spec W7).
+/// A decision after the deadline has lost, even if the time-out is not recorded yet (spec W7).
 pub(super) fn check_time(asked: &Interrupted, now: Millis) -> Result<(), Refusal> {
     if asked.expires_at.is_some_and(|due| now >= due) {
         return Err(Refusal::new(Code::ApprovalAlreadyResolved, "the time to decide is over")
@@ -163,12 +163,12 @@ pub(super) fn check_time(asked: &Interrupted, now: Millis) -> Result<(), Refusal
     Ok(())
 }
 
-/// Whether this person may say yes: nobody to what they asked for themselves, where the policy says so, and nobody
-/// at two levels (spec P1). Anybody who may decide may say no.
+/// Whether this person may approve: not their own request, where the policy forbids it, and not at two levels (spec
+/// P1). Anybody who may decide may reject.
 fn check_person(state: &State, open: &Open, decisions: &[Decision], by: &Principal) -> Result<(), Refusal> {
     let yes = |kind| matches!(kind, DecisionType::Approve | DecisionType::Edit | DecisionType::Respond);
     for (action, decision) in open.asked.actions.iter().zip(decisions).filter(|(_, decision)| yes(decision.kind())) {
-        // A level of the user's own is theirs; one that came to them by escalation or by hand is not.
+        // An owner's level is theirs to approve; one they got by escalation or reassignment is not.
         if action.ask.not_self
             && !action.ask.reviewer(action.level).is_owner()
             && by.subject == state.subject
@@ -224,10 +224,10 @@ fn check_person(state: &State, open: &Open, decisions: &[Decision], by: &Princip
     Ok(())
 }
 
-/// Whether what is to run still can: an approval is not spent on what is gone (spec S21).
+/// Whether the call can still run: an approval is not spent on a tool that is gone (spec S21).
 fn check_there(asked: &Interrupted, decisions: &[Decision], catalog: &dyn Catalog) -> Result<(), Refusal> {
     let runs = |decision: &Decision| matches!(decision.kind(), DecisionType::Approve | DecisionType::Edit);
-    // What a node of a graph asks is no agent's.
+    // A graph node's question has no agent.
     let actions = asked.actions.iter().filter(|_| asked.at.is_none());
     for (i, (action, _)) in actions.zip(decisions).enumerate().filter(|(_, (_, decision))| runs(decision)) {
         let (agent, tool) = (&*action.agent, &*action.name);
@@ -251,7 +251,7 @@ fn check_there(asked: &Interrupted, decisions: &[Decision], catalog: &dyn Catalo
     Ok(())
 }
 
-/// How edited calls are asked about: as the policy asks about them now, never less than they were asked about before.
+/// How edited calls are asked about: as the policy requires now, never less strictly than before.
 fn edited_asks(
     state: &State,
     asked: &Interrupted,
@@ -278,7 +278,7 @@ fn edited_asks(
                 let what = format!("the tool {:?} is decided by somebody else", edited.name);
                 return Err(invalid_edit(i, &what, Vec::new()));
             }
-            // There was no tool to judge it by: it is not there, or not yet. What a node of a graph asks is no agent's.
+            // There was no tool to judge it by: it is gone, or not there yet. A graph node's question has no agent.
             None if asked.at.is_none() && i < verdicts.len() => {
                 let what = format!(
                     "decisions[{i}]: it cannot be edited now, since what the tool {:?} comes from cannot be reached",
@@ -310,11 +310,11 @@ fn check_answers(asked: &Interrupted, answers: &Value) -> Result<Answers, Refusa
     questions.ok_or_else(|| Refusal::new(Code::Internal, "the questions that wait cannot be read"))?.check(answers)
 }
 
-/// Checks an answer to what waits for one, before anybody stores it: to questions, a JSON object question text → answer; to a
-/// node of a graph or a call that asks something, a value of its schema.
+/// Checks an answer before it is stored: to questions, a JSON object question text → answer; to a node of a graph or a
+/// call's question, a value of its schema.
 ///
 /// # Errors
-/// `invalid_answers`, `invalid_resume`, `invalid_message` (too long), `decisions_required` (it waits for decisions).
+/// `invalid_answers`, `invalid_resume`, `invalid_message` (too long), `decisions_required` (it needs decisions).
 pub fn check_answer(asked: &Interrupted, value: &Raw) -> Result<(), Refusal> {
     match asked.kind {
         Kind::Question => {
@@ -330,7 +330,7 @@ pub fn check_answer(asked: &Interrupted, value: &Raw) -> Result<(), Refusal> {
     }
 }
 
-/// An answer to a node of a graph: it must fit the schema that the node gave (spec G3).
+/// An answer to a node of a graph must fit the node's schema (spec G3).
 fn check_resume(asked: &Interrupted, value: &Raw) -> Result<(), Refusal> {
     if value.get().len() > limits::UPDATE_BYTES {
         return Err(too_long("resume"));
@@ -350,7 +350,7 @@ fn check_resume(asked: &Interrupted, value: &Raw) -> Result<(), Refusal> {
         .with_details(json!({ "errors": errors })))
 }
 
-/// Yes or no, as an answer to all that waits under a key (spec G3).
+/// Yes or no, as an answer to everything pending under a key (spec G3).
 fn yes_or_no(value: &Raw) -> Result<Decision, Refusal> {
     match value.get() {
         "true" | "\"yes\"" | "\"Yes\"" => Ok(Decision::approve()),
@@ -407,13 +407,13 @@ fn check_decisions(
     Ok(decisions)
 }
 
-/// The refusal for a key that names nothing (or nothing the caller may know of).
+/// The refusal for a key that names nothing (or nothing that the caller may see).
 #[must_use]
 pub fn not_found(key: &str) -> Refusal {
     Refusal::new(Code::ApprovalNotFound, format!("nothing waits, or ever waited, under the key {key:?}"))
 }
 
-/// Whether this set ends the interruption: always, unless more people must approve (spec W5, quorum).
+/// Whether these decisions end the interruption: always, unless a quorum needs more people (spec W5).
 fn ends(open: &Open, decisions: &[Decision], by: &Principal) -> bool {
     let quorum = open.quorum() as usize;
     if quorum <= 1 || decisions.iter().any(|d| d.kind() != DecisionType::Approve) {
@@ -499,7 +499,8 @@ fn check(
     }
 }
 
-/// What was shown is what waits, if the reviewer says what that was: also of what is answered (spec W4, R11).
+/// Checks that the pending request is the one that was shown, if the reviewer names it; also for answers (spec W4,
+/// R11).
 fn check_request(asked: &Interrupted, digest: Option<&str>) -> Result<(), Refusal> {
     let waits = |digest: &str| asked.actions.iter().any(|action| *action.digest == *digest);
     match digest {
@@ -512,7 +513,7 @@ fn check_request(asked: &Interrupted, digest: Option<&str>) -> Result<(), Refusa
     }
 }
 
-/// What was decided on is what waits, if the reviewer says what that was (spec W4, W5).
+/// Checks that the pending action is the one that was decided on, if the reviewer names it (spec W4, W5).
 fn check_digest(decision: &Decision, action: &Action, at: &str) -> Result<(), Refusal> {
     if decision.digest.as_deref().is_some_and(|digest| *digest != *action.digest) {
         let what = format!("{at}: something else waits than what was shown");
@@ -529,7 +530,7 @@ fn check_digest(decision: &Decision, action: &Action, at: &str) -> Result<(), Re
     }
 }
 
-/// The edited call must be one this agent could make and this reviewer may approve, with arguments that fit.
+/// The edited call must be one that this agent could make and this reviewer may approve, with valid arguments.
 fn check_edit(
     name: &str,
     args: &crate::call::args::Args,
@@ -545,7 +546,7 @@ fn check_edit(
         action.schema.clone()
     } else {
         match catalog.tool(&action.agent, name) {
-            // What they show belongs to the call that the model made.
+            // Their arguments show what the model wrote.
             Some(tool) if matches!(tool.kind, ToolKind::Question | ToolKind::Thought) => {
                 return Err(invalid_edit(
                     index,
@@ -577,7 +578,7 @@ fn check_edit(
     Err(invalid_edit(index, &format!("the arguments do not fit the tool's schema: {first}"), errors))
 }
 
-/// `index` says which decision it is; the pointers are into its arguments.
+/// `index` is the decision's; the pointers are into its arguments.
 fn invalid_edit(index: usize, message: &str, errors: Vec<Value>) -> Refusal {
     let errors = if errors.is_empty() { vec![json!({ "pointer": "", "message": message })] } else { errors };
     Refusal::new(Code::InvalidEdit, format!("decisions[{index}]: {message}"))

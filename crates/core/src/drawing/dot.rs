@@ -52,7 +52,7 @@ pub(super) fn write(plan: &Plan<'_>) -> String {
     out
 }
 
-/// A node inside of a sub-graph, or the node itself.
+/// A node inside a sub-graph, or the node itself.
 fn leaf(plan: &Plan<'_>, mut place: usize) -> usize {
     while let Some(child) = plan.items[place].children.first() {
         place = *child;
@@ -77,7 +77,7 @@ fn style(item: &Item<'_>, shape: &str) -> String {
     format!("{shape}{current}")
 }
 
-/// A quoted text. `\` would begin an escape, and `&` a character by its name.
+/// A quoted text. `\` would begin an escape, and `&` a character entity.
 fn text(lines: &[String]) -> String {
     let mut out = String::from("\"");
     for (i, line) in lines.iter().enumerate() {

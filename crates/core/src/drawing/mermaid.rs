@@ -57,11 +57,11 @@ fn shape(kind: NodeKind) -> (&'static str, &'static str) {
     }
 }
 
-/// The sign with which Mermaid writes a character code inside of itself.
+/// The sign with which Mermaid itself writes a character code.
 const MARK: char = 'ﬂ';
 
-/// A quoted text. All ASCII that could mean something is written as Mermaid's character codes; `:` too, because before
-/// one of those Mermaid looks for style definitions.
+/// A quoted text. All ASCII that could be syntax is written as Mermaid's character codes; `:` too, because before one
+/// of those Mermaid looks for style definitions.
 fn text(lines: &[String]) -> String {
     let mut out = String::from("\"");
     for (i, line) in lines.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! What both languages have to know of a drawing: names that are safe, who is inside of whom, what is current.
+//! What both languages need to know of a drawing: safe names, the nesting of nodes, current nodes.
 
 use std::collections::HashMap;
 
@@ -7,24 +7,24 @@ use super::{Drawing, DrawnEdge, NodeKind};
 /// A drawing in which every name is resolved.
 pub(super) struct Plan<'a> {
     pub(super) items: Vec<Item<'a>>,
-    /// With the places of their ends among the items.
+    /// With the indexes of their ends among the items.
     pub(super) edges: Vec<(usize, usize, &'a DrawnEdge)>,
     roots: Vec<usize>,
 }
 
 /// A node with what is needed to write it.
 pub(super) struct Item<'a> {
-    /// A name of ASCII letters, digits and `_`, of which there is one, and that is no word of either language.
+    /// A unique name of ASCII letters, digits and `_` that is not a keyword of either language.
     pub(super) token: String,
     pub(super) label: &'a str,
     pub(super) kind: NodeKind,
     /// The nodes inside of it.
     pub(super) children: Vec<usize>,
-    /// The running and the waiting tasks, if the session stands there.
+    /// The running and the waiting tasks, if it is a current node.
     pub(super) current: Option<(u32, u32)>,
 }
 
-/// A step of the way through all nodes, from outside to inside.
+/// A step of the walk through all nodes, from outside to inside.
 pub(super) enum Step {
     Node(usize),
     Open(usize),
@@ -37,7 +37,7 @@ impl<'a> Plan<'a> {
         let mut places: HashMap<&'a str, usize> = HashMap::new();
         let mut parents: Vec<Option<&'a str>> = Vec::new();
         let drawn = drawing.nodes.iter().map(|n| (n.id.as_str(), n.label.as_str(), n.kind, n.parent.as_deref()));
-        // What is only spoken of is drawn too: an unknown node is a mistake that should be seen.
+        // A node that is only referred to is drawn too: an unknown node is a mistake that should be seen.
         let ends = drawing.edges.iter().flat_map(|edge| [&edge.from, &edge.to]);
         let named = ends.chain(drawing.current.iter().map(|at| &at.node));
         let named = named.map(|id| (id.as_str(), id.as_str(), NodeKind::Node, None));
@@ -69,8 +69,8 @@ impl<'a> Plan<'a> {
         Plan { items, edges, roots }
     }
 
-    /// All nodes in drawing order, each with its depth. Sub-graphs are opened and closed. Not by recursion: how deep
-    /// they are is not ours to say.
+    /// All nodes in drawing order, each with its depth. Sub-graphs are opened and closed. Not recursive: their depth is
+    /// untrusted.
     pub(super) fn walk(&self) -> Vec<(usize, Step)> {
         let mut steps = Vec::new();
         let mut open: Vec<std::slice::Iter<'_, usize>> = vec![self.roots.iter()];
@@ -96,8 +96,8 @@ impl<'a> Plan<'a> {
 }
 
 impl Item<'_> {
-    /// What is written on it, line by line, with the number of tasks where there are several. Characters that would
-    /// do something instead of being seen are replaced.
+    /// Its text, line by line, with the number of tasks where there are several. Characters that have an effect instead
+    /// of a shape are replaced.
     pub(super) fn lines(&self) -> Vec<String> {
         let mut lines = lines(self.label);
         if let Some((running, waiting)) = self.current
@@ -110,7 +110,7 @@ impl Item<'_> {
         lines
     }
 
-    /// Whether everything there waits.
+    /// Whether all its tasks wait.
     pub(super) fn waits(&self) -> bool {
         matches!(self.current, Some((0, waiting)) if waiting > 0)
     }
@@ -124,7 +124,7 @@ pub(super) fn lines(label: &str) -> Vec<String> {
     lines.map(|line| line.chars().map(shown).collect()).collect()
 }
 
-/// Words of Mermaid and DOT. Mermaid's reader takes some of them for the beginning of a longer name, too.
+/// Keywords of Mermaid and DOT. Mermaid's parser takes some of them for the beginning of a longer name, too.
 const RESERVED: [&str; 20] = [
     "accdescr",
     "acctitle",
@@ -148,7 +148,7 @@ const RESERVED: [&str; 20] = [
     "subgraph",
 ];
 
-/// Whether an id may stand as a name in both languages. `END` may: Mermaid knows `end` in small letters only.
+/// Whether an id is safe as a name in both languages. `END` is: Mermaid knows only `end` in lower case.
 fn is_safe(id: &str) -> bool {
     let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let lower = id.to_ascii_lowercase();
@@ -160,12 +160,12 @@ fn is_safe(id: &str) -> bool {
         && (id == "END" || !RESERVED.iter().any(|reserved| lower.starts_with(reserved)))
 }
 
-/// The parents, without those that lead back to where one began.
+/// The parents, without circular ones.
 fn without_circles(parents: &[Option<usize>]) -> Vec<Option<usize>> {
     #[derive(Clone, Copy, PartialEq)]
     enum Seen {
         No,
-        /// On the way of this number.
+        /// On the path of this number.
         On(usize),
         /// It leads to the top.
         Top,

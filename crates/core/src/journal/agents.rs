@@ -1,21 +1,21 @@
 //! Agents that work for other agents: handoffs, and agents as tools (spec S4, S5, S25).
 //!
-//! All of a session's agents share its one journal. An agent that was called as a tool has a run of its own, which is known
-//! by the number of the call it works for; the session's own conversation is the run 0. Calls, interruptions and decisions
-//! have numbers of the whole session, so a person answers the session, at whatever depth the question came up, and what
-//! is resumed is never more than what was open.
+//! All of a session's agents share its one journal. An agent that was called as a tool has a run of its own, identified
+//! by the number of the call it works for; the session's own conversation is run 0. Calls, interruptions and decisions
+//! are numbered across the whole session, so a person answers the session at whatever depth a request came up, and a
+//! resume covers no more than what was pending.
 //!
 //! Sessions inside sessions would need a transaction over several journals for every decision, fork and saved state. In
-//! one journal, numbers, interruptions, standing rules, the audit log, forks and saved states need to know nothing of
-//! depth, and each thing is stored once. The wire shows the session's own conversation; of nested runs it shows only
-//! what people are asked, with the path.
+//! one journal, numbers, interruptions, standing rules, the audit log, forks and saved states need not know about
+//! depth, and everything is stored once. The wire shows the session's own conversation; of nested runs it shows only
+//! requests to people, with the path.
 //!
-//! A handoff is carried out in the transition that settles the last other call of its answer. So no call ever waits for
-//! a person while its agent is already another one.
+//! A handoff is carried out in the transition that finishes the last other call of its answer, so no call is ever
+//! pending while another agent already answers.
 //!
 //! Whether an agent may end with a call's result is recorded with the verdict
 //! ([`Gate::ends`](crate::call::gate::Gate::ends)). A partial resume therefore cannot lose it, and a rule that is set
-//! later does not reach back to calls made before.
+//! later does not apply to calls made before.
 
 use std::sync::Arc;
 
@@ -51,16 +51,16 @@ pub struct AgentBegan {
 /// See [`Record::HandedOff`].
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct HandedOff {
-    /// The call that did it; 0 where the application did.
+    /// The call that handed off; 0 where the application did.
     pub call: u32,
-    /// The agent that answers from now on in the run that the call was made in.
+    /// The agent that answers from now on in the call's run.
     pub agent: Arc<str>,
 }
 
-/// An agent at work for a call of another one.
+/// An agent that works for another agent's call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Nested {
-    /// The call it works for, which is what the run is known by.
+    /// The call it works for, which identifies the run.
     pub call: u32,
     /// The agent that answers in it.
     pub agent: Arc<str>,
@@ -68,7 +68,7 @@ pub struct Nested {
     pub turn_calls: u32,
     /// The position of the append that began it.
     pub began: u64,
-    /// How many calls the session had then.
+    /// How many calls the session had at that time.
     pub calls_before: u32,
     /// It has given its last answer, which is the call's result.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -82,7 +82,7 @@ pub struct PathStep {
     pub agent: Arc<str>,
     /// The tool, which is another agent.
     pub tool: Arc<str>,
-    /// The call's id in the model's words.
+    /// The call's id as the model wrote it.
     pub tool_use_id: Arc<str>,
 }
 
@@ -104,7 +104,7 @@ impl State {
         self.nested(run).map_or(&self.agent, |nested| &nested.agent)
     }
 
-    /// A nested run that goes on.
+    /// A nested run that has not ended.
     #[must_use]
     pub fn nested(&self, run: u32) -> Option<&Nested> {
         self.nested.iter().find(|nested| nested.call == run)
@@ -123,7 +123,7 @@ impl State {
         })
     }
 
-    /// Whether a run waits for its model's answer. Another answer, of a process that was given up half way, is not wanted.
+    /// Whether a run waits for its model's answer. A late answer from an abandoned process is not wanted.
     #[must_use]
     pub fn wants_answer(&self, run: u32) -> bool {
         if run != 0 {
@@ -141,7 +141,7 @@ impl State {
         self.status.is_active() && !self.held && self.calls.iter().any(due)
     }
 
-    /// How a call was reached from the session's own agent; empty if that one made it.
+    /// How a call was reached from the session's own agent; empty for that agent's own calls.
     #[must_use]
     pub fn path(&self, call: &Call) -> Vec<PathStep> {
         let mut path = Vec::new();
@@ -154,7 +154,7 @@ impl State {
         path
     }
 
-    /// The calls of the agent that works for call `run`, and of those that work for it in turn.
+    /// The calls of the agent that works for call `run`, and of the agents nested below it.
     pub fn calls_within(&self, run: u32) -> impl Iterator<Item = &Call> {
         let outer = |run: u32| self.calls.iter().find(|call| call.call == run);
         self.calls
@@ -162,7 +162,7 @@ impl State {
             .filter(move |call| std::iter::successors(Some(*call), |call| outer(call.run)).any(|call| call.run == run))
     }
 
-    /// How many agents are at work above a call.
+    /// How many nested agents are above a call.
     #[must_use]
     pub fn depth(&self, call: &Call) -> usize {
         let outer = |run: u32| self.calls.iter().find(|call| call.call == run);
@@ -186,7 +186,7 @@ impl State {
             self.agent = handed.agent.clone();
         }
         let Some(run) = self.calls.iter().find(|call| call.call == handed.call).map(|call| call.run) else { return };
-        // They are no last word of the agent that answers now.
+        // They are not the final output of the agent that answers now.
         self.calls.iter_mut().filter(|call| call.run == run).for_each(|call| call.result = None);
         match self.nested.iter_mut().find(|nested| nested.call == run) {
             Some(nested) => nested.agent = handed.agent.clone(),
@@ -194,7 +194,7 @@ impl State {
         }
     }
 
-    /// The run that worked for a call is over, and whatever was in it.
+    /// The run that worked for a call has ended, with everything nested in it.
     pub(super) fn agent_ended(&mut self, call: u32) {
         if self.nested(call).is_none() {
             return;
@@ -217,7 +217,7 @@ impl Call {
     }
 }
 
-/// What an agent that is called as a tool is asked: the text of `input`, else all that it was given.
+/// The input of an agent that is called as a tool: the text of `input`, else all of its arguments.
 #[must_use]
 pub fn input(args: &Args) -> String {
     match args.value().get("input").and_then(|input| input.as_str()) {
@@ -227,7 +227,7 @@ pub fn input(args: &Args) -> String {
 }
 
 impl Draft {
-    /// The model of an agent that works for another one's call failed for good: its caller is told.
+    /// The model of a nested agent failed for good: its caller gets the error.
     pub fn agent_failed(mut self, run: u32, message: &str, catalog: &dyn Catalog) -> Transition {
         if !self.state.wants_answer(run) {
             return self.finish();
@@ -236,9 +236,9 @@ impl Draft {
         self.settle(catalog)
     }
 
-    /// The model of an agent that works for another one's call has answered, and one of the answer's calls ends the agent's
-    /// work: its caller is told `message`. `gates` are the verdicts, as of [`Draft::model_responded`]; what they refuse has that
-    /// result, and nothing else begins.
+    /// The model of a nested agent has answered, and one of the answer's calls ends the agent's work: its caller gets
+    /// `message`. `gates` are the verdicts, as for [`Draft::model_responded`]; refused calls have that result, and
+    /// nothing else begins.
     pub fn model_stopped(
         mut self,
         answer: ModelResponded,
@@ -256,15 +256,14 @@ impl Draft {
         self.settle(catalog)
     }
 
-    /// Another agent answers in the session from now on, since the application says so (spec S19). What waits stays with
-    /// those who asked for it.
+    /// The application switches the session's agent (spec S19). Pending requests stay with the agents that made them.
     pub fn set_agent(mut self, agent: Arc<str>) -> Transition {
         self.push(Record::HandedOff(HandedOff { call: 0, agent }));
         self.finish()
     }
 
-    /// The agents that permitted calls are for begin to work. Where some of them cannot, those calls fail, and the others
-    /// begin with the next word.
+    /// The agents that permitted calls target begin to work. Where some of them cannot, those calls fail, and the
+    /// others begin with the next transition.
     pub fn delegate(mut self, calls: &[u32], catalog: &dyn Catalog) -> Transition {
         let begins = |call: &&Call| {
             calls.contains(&call.call)
@@ -301,7 +300,7 @@ impl Draft {
         self.end_agent(run, CallStatus::Success, text);
     }
 
-    /// The agent that works for call `run` gives up: its caller is told.
+    /// The agent that works for call `run` gives up: its caller gets the error.
     pub(super) fn end_agent(&mut self, run: u32, status: CallStatus, text: &str) {
         let inner: Vec<u32> =
             self.state.calls_of(run).filter(|call| call.phase != Phase::Finished).map(|call| call.call).collect();
@@ -314,8 +313,8 @@ impl Draft {
         }
     }
 
-    /// The agent that works for call `run` is stopped, with whatever is still open in its work: what waits for people is
-    /// withdrawn, and each call of it has its result before its caller has one.
+    /// Stops the agent that works for call `run`, with all its open work: pending requests are withdrawn, and each of
+    /// its calls has a result before its caller has one.
     pub(super) fn stop_agent(&mut self, run: u32, message: &str) {
         let within: Vec<Call> = self.state.calls_within(run).cloned().collect();
         let of_it = |open: &&Open| {
@@ -331,8 +330,8 @@ impl Draft {
         }
     }
 
-    /// What follows by itself among agents: handoffs once everything else of their answer is settled, runs that end with
-    /// a tool's result, and those that have used up their model calls.
+    /// What follows by itself among agents: handoffs once the other calls of their answer have finished, runs that end
+    /// with a tool's result, and runs that have used up their model calls.
     pub(super) fn settle_agents(&mut self, catalog: &dyn Catalog) {
         // Inner runs end before outer ones, whose calls they finish.
         while self.state.status.is_active() && !self.state.held && self.settle_one(catalog) {}
@@ -367,7 +366,8 @@ impl Draft {
         false
     }
 
-    /// The first of several wins, as in a conversation of people. None does while one of them is to be asked about again.
+    /// The first of several wins, as in a conversation of people. None does while one of them is to be asked about
+    /// again.
     fn hand_off<'a>(&mut self, calls: impl Iterator<Item = &'a Call> + Clone, catalog: &dyn Catalog) {
         let locale = self.state.locale;
         let outdated: Vec<u32> = calls.clone().filter(|call| call.is_outdated(catalog)).map(|call| call.call).collect();
@@ -399,7 +399,7 @@ impl Draft {
     }
 }
 
-/// Whether a call hands the conversation on as soon as all others of its answer are settled.
+/// Whether a call hands off as soon as all others of its answer have finished.
 fn hands_off(call: &Call) -> bool {
     call.phase == Phase::Permitted && call.handoff().is_some()
 }
@@ -417,7 +417,7 @@ fn results<'a>(calls: impl Iterator<Item = &'a Call>) -> Vec<CallResult<'a>> {
         .collect()
 }
 
-/// What an answer says.
+/// The text of an answer.
 pub(super) fn text_of(blocks: &[Block]) -> String {
     let texts = blocks.iter().filter_map(|block| match block {
         Block::Text(text) => Some(text.as_str()),

@@ -1,9 +1,8 @@
-//! What people are asked: the record of a request, whole.
+//! What people are asked: the complete record of a request.
 //!
-//! Times of records only order them: they never run backwards, so after one record from the future they stand still.
-//! Deadlines and reminders are counted from the clock that came with the input, which a request notes where it differs
-//! from its record's time ([`Interrupted::clock`]). What was asked while the clock was ahead keeps the deadline it was
-//! given then.
+//! Times of records only order them: they never run backwards, so after a record from the future they stop. Deadlines
+//! and reminders use the clock that came with the input, which a request records where it differs from its record's
+//! time ([`Interrupted::clock`]). A request made while the clock was ahead keeps the deadline it was given then.
 
 use std::sync::{Arc, OnceLock};
 
@@ -45,7 +44,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The seconds that people have, 0 for ever, of whom this says how long they have.
+    /// How many seconds people have to respond, 0 for no limit, under this timeout.
     #[must_use]
     pub fn timeout_seconds(self, timeout: Timeout) -> u32 {
         timeout.seconds(match self {
@@ -67,18 +66,19 @@ pub struct Interrupted {
     /// What kind of answer it waits for.
     #[serde(default, skip_serializing_if = "Kind::is_approval")]
     pub kind: Kind,
-    /// What waits, in the model's order.
+    /// The pending actions, in the model's order.
     pub actions: Vec<Action>,
     /// When it times out; never, if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Millis>,
-    /// Whether it stands outside groups: a question, or calls that are displayed as content (spec Q5).
+    /// Whether it is displayed outside groups: a question, or calls that are displayed as content (spec Q5).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub content: bool,
     /// Where in a graph it is asked, if it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<Arc<At>>,
-    /// When it was asked by the clock, if that had gone back behind the session's latest record; else the record says it.
+    /// When it was asked by the clock, if the clock was behind the session's latest record; else the record's time
+    /// holds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock: Option<Millis>,
 }
@@ -90,25 +90,25 @@ impl Interrupted {
         self.clock.unwrap_or(recorded)
     }
 
-    /// Who decides: of all of its actions the same.
+    /// Who decides: the same for all of its actions.
     #[must_use]
     pub fn reviewer(&self) -> &Reviewer {
         self.actions.first().map_or(Reviewer::OWNER, Action::reviewer)
     }
 
-    /// What names it for ever: the digest of its first action, which of questions is the only one.
+    /// Its permanent identity: the digest of its first action, which is the only one of questions.
     #[must_use]
     pub fn digest(&self) -> Option<Arc<str>> {
         self.actions.first().map(|action| action.digest.clone())
     }
 }
 
-/// One waiting call, whole: what is shown is what runs.
+/// One pending call, complete: what is shown is what runs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Action {
     /// The call's number in its session.
     pub call: u32,
-    /// The call's id in the model's words.
+    /// The call's id as the model wrote it.
     pub tool_use_id: Arc<str>,
     /// The agent that proposed it.
     pub agent: Arc<str>,
@@ -116,50 +116,52 @@ pub struct Action {
     pub name: Arc<str>,
     /// The arguments.
     pub args: Args,
-    /// How it is asked.
+    /// How people are asked.
     pub ask: Ask,
     /// 0 is the first of `ask.levels`.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub level: u32,
-    /// Who decides in place of the level's reviewer, since that one did not, or handed it on.
+    /// Who decides in place of the level's reviewer, after an escalation or a handover.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instead: Option<Reviewer>,
-    /// What the tool says it does.
+    /// The tool's own description.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<Arc<str>>,
-    /// The JSON Schema an edit must fit: the tool's, when it was asked.
+    /// The JSON Schema an edit must fit: the tool's at the time of the request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schema: Option<Arc<Schema>>,
-    /// Where the tool comes from, if it comes from elsewhere: another tool of the same words is another one. Of it only
-    /// [`Action::server`] is shown.
+    /// The source of a tool that is not local: a tool with the same description from elsewhere is another tool. Only
+    /// [`Action::server`] of it is shown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<Arc<str>>,
     /// What the model says the call is for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_says: Option<Arc<str>>,
-    /// The calls of other agents that led to it, from the session's own agent down; empty for that one's own calls.
+    /// The calls that led to it through nested agents, from the session's own agent down; empty for that agent's own
+    /// calls.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub path: Vec<PathStep>,
-    /// What it would do, as it was when the call was made.
+    /// A preview of its effect, made when the call was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preview: Option<Preview>,
-    /// What names this request about this call for ever, see [`crate::journal::digest`]. Given when people are asked.
+    /// The permanent identity of this request about this call, see [`crate::journal::digest`]. Assigned when people
+    /// are asked.
     pub digest: Arc<str>,
 }
 
 impl Action {
-    /// The MCP server that its tool is of: the source of such a tool is `mcp "SERVER" "TOOL"`.
+    /// The MCP server that provides its tool: the source of such a tool is `mcp "SERVER" "TOOL"`.
     #[must_use]
     pub fn server(&self) -> Option<&str> {
         let quoted = self.source.as_deref()?.strip_prefix("mcp \"")?;
-        // As `{:?}` writes it: whatever is escaped in a name, its end is not.
+        // As `{:?}` writes it: quotes in a name are escaped, its closing one is not.
         let end = quoted.match_indices('"').find(|(at, _)| {
             let before = quoted[..*at].bytes().rev().take_while(|byte| *byte == b'\\').count();
             before % 2 == 0
         });
         end.map(|(at, _)| &quoted[..at])
     }
-    /// What the reviewer may do with it.
+    /// The decisions that the reviewer may take.
     #[must_use]
     pub fn allowed(&self) -> &[DecisionType] {
         &self.ask.allowed
@@ -169,7 +171,7 @@ impl Action {
     pub fn reviewer(&self) -> &Reviewer {
         self.instead.as_ref().unwrap_or_else(|| self.ask.reviewer(self.level))
     }
-    /// The name of who decides, if anybody has said who: it is shown only then.
+    /// The name of the reviewer, if one was configured: it is shown only then.
     #[must_use]
     pub fn reviewer_said(&self) -> Option<&str> {
         (self.instead.is_some() || !self.ask.levels.is_empty()).then(|| self.reviewer().name())
@@ -181,8 +183,8 @@ impl Action {
     }
 }
 
-/// A JSON Schema, kept as text. Its canonical form is made when it is first asked for, for all that share it: requests about a
-/// tool's calls have it in their digests.
+/// A JSON Schema, kept as text. Its canonical form is made on first use and shared: requests about a tool's calls have
+/// it in their digests.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Schema(pub Box<RawValue>, #[serde(skip)] OnceLock<Box<RawValue>>);
@@ -194,7 +196,7 @@ impl Schema {
         Schema(text, OnceLock::new())
     }
 
-    /// The canonical text. One that is not strict JSON, which a schema of others may be, stays as it is.
+    /// The canonical text. Text that is not strict JSON, which a foreign schema may be, is kept as it is.
     #[must_use]
     pub fn canonical(&self) -> &RawValue {
         self.1.get_or_init(|| {

@@ -1,4 +1,4 @@
-//! Asking people: which calls of an answer share a request, and what it says of them (spec G2, W4).
+//! Asking people: which calls of an answer share a request, and what it shows of them (spec G2, W4).
 
 use std::sync::Arc;
 
@@ -20,8 +20,8 @@ use crate::{
 };
 
 impl Draft {
-    /// Asks about what must be asked now: lost calls one by one, gated calls by role once nothing of the
-    /// answer can run without them (spec G2, W4).
+    /// Asks about what must be asked now: lost calls one by one, gated calls by role once nothing else of the answer
+    /// can run without them (spec G2, W4).
     pub(super) fn ask(&mut self, catalog: &dyn Catalog) {
         if !self.state.status.is_active() {
             return;
@@ -59,7 +59,7 @@ impl Draft {
                 c.phase == Phase::Gated
                     && c.run == run
                     && asked_of(c) == same
-                    // Each question is asked by itself.
+                    // Each question has a request of its own.
                     && if first.question { c.call == first.call } else { !c.question }
             };
             let group: Vec<&Call> = self.state.calls.iter().filter(together).collect();
@@ -88,11 +88,10 @@ impl Draft {
 
     fn action(&self, call: &Call, ask: Ask, catalog: &dyn Catalog) -> Option<Action> {
         let facts = catalog.tool(&call.agent, &call.name).unwrap_or_default();
-        // A call without arguments was settled when it was gated and is never asked about.
+        // A call without arguments was settled at the gate and is never asked about.
         let mut args = call.args.clone()?;
         if call.question {
-            // What is shown is what is answered: the questions with the option that is added. They were
-            // checked when the call was gated.
+            // What is shown is what is answered: the questions with the added option. They were checked at the gate.
             if let Some(asked) = Questions::read(&args, self.state.locale).ok().and_then(|asked| asked.args()) {
                 args = asked;
             }
@@ -125,7 +124,7 @@ impl Draft {
         true
     }
 
-    /// Puts a request on record, under the digests that name it from now on.
+    /// Records a request, under the digests that identify it from now on.
     pub(super) fn ask_people(&mut self, mut asked: Interrupted) {
         asked.clock = (self.now < self.state.updated_at).then_some(self.now);
         let digests: Vec<String> = asked.actions.iter().map(|action| digest::of(&self.state, &asked, action)).collect();
@@ -135,14 +134,14 @@ impl Draft {
         self.push(Record::Interrupted(Arc::new(asked)));
     }
 
-    /// When the time is over of those who are asked now.
+    /// The deadline for those who are asked now.
     pub(super) fn due_in(&self, kind: Kind, timeout: Timeout) -> Option<Millis> {
         let seconds = kind.timeout_seconds(timeout);
         (seconds > 0).then(|| after(self.now, seconds))
     }
 }
 
-/// Who is asked about a call, and who is not: calls with the same share a request (spec W4).
+/// Who is asked about a call, and who is excluded: calls that agree in both share a request (spec W4).
 #[derive(PartialEq)]
 struct AskedOf<'a> {
     reviewer: &'a Reviewer,

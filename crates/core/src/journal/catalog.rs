@@ -1,4 +1,4 @@
-//! What the core asks of the agents and tools of today.
+//! What the core asks about the agents and tools as configured today.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ pub trait Catalog {
     }
     /// A tool of an agent.
     fn tool(&self, agent: &str, tool: &str) -> Option<ToolFacts>;
-    /// Whether an agent has a tool of this name, or may have one: the MCP server that it is of was not reached yet.
+    /// Whether an agent has a tool of this name, or may have one: its MCP server has not been reached yet.
     fn may_have(&self, agent: &str, tool: &str, server: Option<&str>) -> bool {
         let _ = server;
         self.tool(agent, tool).is_some()
@@ -31,7 +31,7 @@ pub trait Catalog {
         let _ = (agent, tool, args);
         true
     }
-    /// The last word of an agent's run, if it ends with these results of one answer, all there are (spec S24).
+    /// The final output of an agent's run, if it ends with these results of one answer, all there are (spec S24).
     fn final_output(&self, _agent: &str, _results: &[CallResult<'_>]) -> Option<String> {
         None
     }
@@ -49,17 +49,17 @@ pub trait Catalog {
 /// What the core needs to know of a tool.
 #[derive(Clone, Debug, Default)]
 pub struct ToolFacts {
-    /// What it says it does.
+    /// The tool's own description.
     pub description: Option<Arc<str>>,
     /// The schema of its arguments.
     pub schema: Option<Arc<Schema>>,
-    /// Where it comes from, if it comes from elsewhere: an MCP server, and its name there.
+    /// Its source, if it is not local: an MCP server, and its name there.
     pub source: Option<Arc<str>>,
     /// Declared idempotent.
     pub idempotent: bool,
     /// What a call of it means to the session.
     pub kind: ToolKind,
-    /// The other agent that its calls are for, if they are for one.
+    /// The agent that its calls target, if any.
     pub target: Option<Target>,
 }
 
@@ -73,6 +73,6 @@ pub enum ToolKind {
     Question,
     /// Its arguments are the session's todos.
     Todos,
-    /// Its `text` argument is shown as a text of the agent's.
+    /// Its `text` argument is shown as the agent's own text.
     Thought,
 }

@@ -1,9 +1,9 @@
-//! Checkpoints: the places of a journal at which a session can be looked at and forked (spec G6).
+//! Checkpoints: the positions of a journal at which a session can be inspected and forked (spec G6).
 //!
-//! A journal is made of appends, each stored whole or not at all, and after it the session stands whole: every call has
-//! its verdict or a known result, nobody is still to be asked, and the status has been told. So every append is a
-//! checkpoint, but for those that only say what people have already seen of an answer that is not complete, and those
-//! after which an agent's loop still has a node of its own to pass. No record marks them, and nothing has to be guessed
+//! A journal is made of appends, each stored whole or not at all, and after each one the session is consistent: every
+//! call has its verdict or a known result, every due request has been made, and the status has been recorded. So every
+//! append is a checkpoint, except those that only record the visible part of an unfinished answer, and those after
+//! which an agent's loop still has a custom node to pass. No record marks checkpoints, and nothing has to be inferred
 //! from the records.
 
 use super::{
@@ -14,28 +14,28 @@ use super::{
 };
 use std::sync::Arc;
 
-/// Which way of folding records this is. Raised whenever that changes: a snapshot or a waypoint of another one is not used.
+/// The version of the fold. Raise it whenever folding changes: a snapshot or waypoint of another version is not used.
 pub const FOLD_VERSION: u32 = 1;
 
-/// A place at which the session stood whole.
+/// A position at which the session was consistent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Checkpoint {
-    /// The position of the last append that counts.
+    /// The position of the last append included.
     pub pos: u64,
     /// When that was appended.
     pub at: Millis,
-    /// What brought the session there: a short name that stays as it is.
+    /// What led there: a short, stable name.
     pub after: &'static str,
     /// The session's status.
     pub status: Status,
-    /// Where in its graph it stood: the nodes.
+    /// Its position in its graph: the nodes.
     pub node: String,
-    /// The numbers of the interruptions that waited.
+    /// The numbers of the interruptions that were pending.
     pub pending: Vec<u32>,
 }
 
 impl Checkpoint {
-    /// The place after an append that has led to `state`; `None` if it is no checkpoint.
+    /// The checkpoint after an append that led to `state`; `None` if there is none.
     #[must_use]
     pub fn of(state: &State, entry: &Entry) -> Option<Checkpoint> {
         is_checkpoint(state, entry).then(|| Checkpoint {
@@ -49,25 +49,25 @@ impl Checkpoint {
     }
 }
 
-/// Whether the place after an append that has led to `state` is a checkpoint.
+/// Whether there is a checkpoint after an append that led to `state`.
 #[must_use]
 pub fn is_checkpoint(state: &State, entry: &Entry) -> bool {
     is_whole(state) && !entry.is_progress()
 }
 
-/// What an append is called where checkpoints are listed. With the end of a turn comes what it ends.
+/// The name of an append in lists of checkpoints: that of the turn's end if it contains one, else of its first record.
 fn after(entry: &Entry) -> &'static str {
     let ends = |record: &&Record| matches!(record, Record::TurnEnded(_) | Record::TurnFailed(_));
     entry.records.iter().find(ends).or_else(|| entry.records.first()).map_or("", name)
 }
 
-/// Whether nothing is half there: no call without its verdict or its result where that is known, nobody still to be
-/// asked, no answer of which only the beginning is on record.
+/// Whether nothing is incomplete: no call without its verdict or its known result, no request still to be made, no
+/// answer with only its beginning recorded.
 #[must_use]
 pub fn is_whole(state: &State) -> bool {
     let calls = || state.calls.iter().map(|call| &call.phase);
     if state.status == Status::Failed {
-        // A failed turn draws its consequences when it is retried.
+        // A failed turn is settled when it is retried.
         return calls().all(|phase| *phase != Phase::Proposed);
     }
     let runs = state.calls.iter().any(Call::goes_on) || state.asking().next().is_some();
@@ -77,7 +77,7 @@ pub fn is_whole(state: &State) -> bool {
     if run.is_some_and(|run| run.failure().is_some() || (!run.agent_loop && run.frames.is_empty())) {
         return false;
     }
-    // What it asked is withdrawn together with what ends it.
+    // Its requests are withdrawn together with the record that ends it.
     let asks_nothing = |task: &Arc<Task>| {
         task.phase == TaskPhase::Waiting
             && task.questions.values().all(|question| question.answer.is_some())
@@ -106,7 +106,7 @@ pub fn is_whole(state: &State) -> bool {
         && !(state.status.is_active() && state.answered)
 }
 
-/// What a record is called where checkpoints are listed.
+/// The name of a record in lists of checkpoints.
 fn name(record: &Record) -> &'static str {
     match record {
         Record::SessionCreated(_) => "created",

@@ -1,14 +1,14 @@
-//! What names a request about a call, for ever (spec W4, R11).
+//! The permanent identity of a request about a call (spec W4, R11).
 //!
-//! A key is enough to find what waits; the digest says what it was that somebody has seen. It is made once, when people are
-//! asked, and recorded with the action, so that every client and every replay shows the same.
+//! A key is enough to find a pending request; the digest proves what its reviewer saw. It is computed once, when people
+//! are asked, and recorded with the action, so that every client and every replay shows the same.
 //!
 //! Records expand without the state they were made in, and the session's birth is in the first record only; therefore
 //! the digest is recorded and not computed when it is shown. It covers the interruption's number: the same call, asked
 //! about again, is another request.
 //!
-//! The birth is a random number in a session's first record, and in a fork's, that no other session has, whatever its
-//! id and its store. Idempotency keys and digests are made of it, so they name one thing for ever without any store
+//! The birth is a random number in a session's first record, and in a fork's, that is unique whatever the session's id
+//! and store. Idempotency keys and digests derive from it, so each identifies one thing permanently without a store
 //! that knows all sessions.
 
 use serde::Serialize;
@@ -26,7 +26,7 @@ use crate::{
     limits,
 };
 
-/// What is hashed, as JSON in canonical form: its members stand in canonical order, and what they hold is canonical.
+/// What is hashed, as JSON in canonical form: its members are in canonical order, and their contents are canonical.
 /// `docs/protocol.md` lists it.
 #[derive(Serialize)]
 struct Named<'a> {
@@ -58,14 +58,14 @@ struct Named<'a> {
     tool_use_id: &'a str,
 }
 
-/// The canonical form of a member that most requests do not have. What is not strict JSON in texts of others stays as it is.
+/// The canonical form of an optional member. Foreign text that is not strict JSON is kept as it is.
 fn canonical(member: &impl Serialize) -> Option<Box<RawValue>> {
     let written = serde_json::value::to_raw_value(member).ok()?;
     let canonical = Json::parse(written.get(), limits::JSON_DEPTH + 8).map(|json| json.canonical());
     canonical.ok().and_then(|text| RawValue::from_string(text).ok()).or(Some(written))
 }
 
-/// The digest of one of the actions that people are asked about: lower-case hexadecimal SHA-256.
+/// The digest of one action of a request: lower-case hexadecimal SHA-256.
 #[must_use]
 pub fn of(state: &State, asked: &Interrupted, action: &Action) -> String {
     let named = Named {
@@ -88,7 +88,7 @@ pub fn of(state: &State, asked: &Interrupted, action: &Action) -> String {
         tool: &action.name,
         tool_use_id: &action.tool_use_id,
     };
-    // Strings, numbers and JSON texts; none of them can fail to be written.
+    // Strings, numbers and JSON texts; none of them can fail to serialize.
     let text = serde_json::to_string(&named).unwrap_or_default();
     Digest::of(text.as_bytes()).to_string()
 }

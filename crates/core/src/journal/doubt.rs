@@ -1,10 +1,10 @@
 //! Calls whose outcome is unknown: who is asked about them, and who must allow that they run again (spec R4, P4).
 //!
-//! Everybody is asked who had to allow the call, from the last level to the first: the word of the one who is asked first
-//! ends it, but it runs again only with the word of all.
+//! Everybody who had to allow the call is asked, from the last level to the first: the first decision ends it, but it
+//! runs again only if all of them allow that.
 //!
-//! The first decision that gives the call up, or says that it ran, ends it. A level of the owner's own is never asked
-//! before a reviewer's; where a level has a quorum, running again needs it.
+//! The first decision that gives the call up, or says that it ran, ends it. The owner's own level is never asked before
+//! a reviewer's; where a level has a quorum, running again needs it.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use super::state::{Call, Phase};
 use crate::call::gate::{Ask, DecisionType, Verdict};
 
 impl Call {
-    /// Nobody knows what became of it. Those are asked who had to allow it, from the last level to the first.
+    /// Its outcome is unknown. Those who had to allow it are asked, from the last level to the first.
     pub(super) fn lose(&mut self) {
         self.forget_attempt();
         self.phase = Phase::Lost;
@@ -20,8 +20,8 @@ impl Call {
         self.asks_from_the_last();
     }
 
-    /// The last level is asked first. That is no level of the user's own, if there is any other: what needed somebody else is
-    /// not theirs to make up.
+    /// The last level is asked first. It is never the owner's own level if there is another: what needed somebody
+    /// else's approval is not theirs to report.
     fn asks_from_the_last(&mut self) {
         let Some(ask) = self.asks() else { return };
         let last = ask.last_level();
@@ -33,7 +33,7 @@ impl Call {
         self.level = last;
     }
 
-    /// These people allow that it runs again, as the ones who are asked at `level`. Who is asked below that must, too.
+    /// These people, asked at `level`, allow that it runs again. The levels below must allow it, too.
     pub(super) fn runs_again(&mut self, level: u32, people: &[Arc<str>]) -> Phase {
         self.approved_by.extend(people.iter().cloned());
         let Some(below) = level.checked_sub(1) else { return Phase::Permitted };
@@ -42,8 +42,8 @@ impl Call {
         Phase::Lost
     }
 
-    /// Who may say what became of it, and who must allow that it runs again: everybody of then and of today. What is denied
-    /// today does not run again.
+    /// Who may report its outcome, and who must allow that it runs again: everybody of the original verdict and of
+    /// today's. What is denied today does not run again.
     pub(super) fn judge_doubt(&mut self, verdict: &Verdict) {
         let today = match verdict {
             Verdict::Allow => return,

@@ -1,9 +1,9 @@
-//! Transitions: what an input does to a session, as an append that is stored whole or not at all. What begins a turn stands in an
-//! append of its own, and so does what makes a session.
+//! Transitions: the effect of an input on a session, as an append that is stored whole or not at all. The beginning of
+//! a turn has an append of its own, and so has the creation of a session.
 //!
-//! Each input is checked against the state, then becomes records; [`Draft::settle`] adds what follows by
-//! itself (results of refused calls, interruptions, the end of the turn). Nothing has happened until the
-//! transition is stored and [committed](Transition::commit); only then permits exist.
+//! Each input is checked against the state, then becomes records; [`Draft::settle`] adds what follows by itself
+//! (results of refused calls, interruptions, the end of the turn). Nothing has happened until the transition is stored
+//! and [committed](Transition::commit); only then do permits exist.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -35,13 +35,13 @@ use crate::{
 /// A user's message.
 #[derive(Clone, Debug, Default)]
 pub struct MessageInput {
-    /// What was said; at least one part.
+    /// The content; at least one part.
     pub content: Content,
     /// Who wrote it.
     pub by: Option<Arc<str>>,
-    /// The roles its writer holds.
+    /// The roles its author holds.
     pub roles: Vec<String>,
-    /// The agent that shall answer from now on.
+    /// The agent that answers from now on.
     pub agent: Option<Arc<str>>,
     /// The client's `request_id`.
     pub request_id: Option<Arc<str>>,
@@ -49,13 +49,13 @@ pub struct MessageInput {
     pub on_pending: Option<OnPending>,
 }
 
-/// What a message does to a session that waits or runs.
+/// What a message does to a session that is running or has pending requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OnPending {
-    /// What waits is rejected with the message as the reason.
+    /// Reject what is pending, with the message as the reason.
     Reject,
-    /// The message waits for its place.
+    /// Queue the message.
     Queue,
 }
 
@@ -65,16 +65,16 @@ pub struct Draft {
     pub(super) state: Arc<State>,
     /// The appends that are complete.
     entries: Vec<Arc<Entry>>,
-    /// Where the wire stood before the one that is not.
+    /// The wire position before the open append.
     cursor: Cursor,
-    /// Its records so far.
+    /// The records of the open append so far.
     pub(super) records: Vec<Record>,
     started: Vec<u32>,
-    /// The time by the clock, from which deadlines are counted.
+    /// The clock's time, from which deadlines are counted.
     pub(super) now: Millis,
 }
 
-/// An append that is ready to be stored, or two: see the module.
+/// An append that is ready to be stored, or several: see the module.
 #[derive(Debug)]
 #[must_use = "a transition does nothing until it is stored and committed"]
 pub struct Transition {
@@ -83,7 +83,7 @@ pub struct Transition {
     started: Vec<u32>,
 }
 
-/// What a stored transition gives.
+/// The result of a stored transition.
 #[derive(Debug)]
 pub struct Committed {
     /// The state now.
@@ -95,13 +95,13 @@ pub struct Committed {
 }
 
 impl Transition {
-    /// What to store, at positions `expected + 1 …`: one append, none if nothing follows from the input, and several only
-    /// [where they were made apart](Transition::made) or [after each other](Transition::then).
+    /// What to store, at positions `expected + 1 …`: one append, none if nothing follows from the input, and several
+    /// only [where they were made apart](Transition::made) or [after each other](Transition::then).
     #[must_use]
     pub fn entries(&self) -> &[Arc<Entry>] {
         &self.entries
     }
-    /// Records that were made apart from the store, and the state they lead to. They are the next ones there, and give no
+    /// Records that were made outside the store, and the state they lead to. They come next in the store, and give no
     /// permits.
     pub fn made(state: Arc<State>, entries: Vec<Arc<Entry>>) -> Transition {
         Transition { state, entries, started: Vec::new() }
@@ -111,15 +111,15 @@ impl Transition {
     pub fn state(&self) -> &Arc<State> {
         &self.state
     }
-    /// This, and what was made of the state after it.
+    /// This transition, followed by one made from the state after it.
     pub fn then(mut self, next: Transition) -> Transition {
         self.entries.extend(next.entries);
         self.started.extend(next.started);
         Transition { state: next.state, entries: self.entries, started: self.started }
     }
 
-    /// Says that the records are stored. Call it after the store has said so, never before: this is the
-    /// only place where permits come from.
+    /// Confirms that the records are stored. Call it only after the store has confirmed them: this is the only source
+    /// of permits.
     #[must_use]
     pub fn commit(self) -> Committed {
         let mut permits = Vec::with_capacity(self.started.len());
@@ -155,8 +155,7 @@ impl Transition {
     }
 }
 
-/// Whether nobody can end it by saying something else: it needs a value, or the word of those who had to allow a call, what
-/// became of that.
+/// Whether a new message cannot end it: it needs a value, or those who had to allow a call must say what became of it.
 fn needs_an_answer(asked: &Interrupted) -> bool {
     let others = |action: &Action| !action.reviewer().is_owner();
     asked.at.is_some() || (asked.kind == Kind::InDoubt && asked.actions.iter().any(others))
@@ -171,8 +170,8 @@ impl Draft {
         Draft { now, state: Arc::new(state.clone()), entries, cursor, records, started }
     }
 
-    /// The times of records never run backwards within a session, whatever the clock does. That is for their order alone:
-    /// deadlines are the clock's.
+    /// The times of records never run backwards within a session, whatever the clock does. They only order records:
+    /// deadlines use the clock.
     pub(crate) fn push(&mut self, record: Record) {
         let state = Arc::make_mut(&mut self.state);
         if self.records.is_empty() {
@@ -182,8 +181,8 @@ impl Draft {
         self.records.push(record);
     }
 
-    /// Makes the session, in an append of its own: before its first message stands a checkpoint, where a fork may say
-    /// something else.
+    /// Creates the session, in an append of its own, so that there is a checkpoint before its first message where a
+    /// fork may say something else.
     pub fn create(&mut self, created: SessionCreated) {
         self.push(Record::SessionCreated(created));
         self.end_append();
@@ -206,7 +205,7 @@ impl Draft {
         let queues = on_pending == Some(OnPending::Queue);
         if self.state.is_stopped_short() && !queues {
             self.give_up_failed(message.by.as_ref(), None);
-            // What was queued came first.
+            // Queued messages came first.
             self.queue_reaches_the_model();
             self.push(Record::UserMessage(message));
             return Ok(self.settle(catalog));
@@ -214,7 +213,7 @@ impl Draft {
         let waits = !self.state.open.is_empty();
         match (self.state.status.is_active() || self.state.is_stopped_short(), on_pending) {
             (false, _) => self.push(Record::UserMessage(message)),
-            // Nothing is under way: it is the next thing that the model hears.
+            // Nothing is under way: the model reads it next.
             (true, _) if self.state.held && !waits && self.has_room_for(&message).is_ok() => {
                 if self.state.calls.iter().any(|call| call.phase != Phase::Finished) {
                     self.queue(message);
@@ -238,7 +237,7 @@ impl Draft {
                 .with_details(serde_json::json!({ "pending": self.state.pending_keys() })));
             }
             (true, Some(OnPending::Reject)) if waits => {
-                // An image says nothing about why: without words it is a plain rejection.
+                // An image gives no reason: without text it is a plain rejection.
                 let reason = Some(message.content.text()).filter(|text| !text.trim().is_empty());
                 for open in self.state.open.clone() {
                     let decision = Decision::reject(reason.clone());
@@ -308,12 +307,13 @@ impl Draft {
         }
     }
 
-    /// Says that the model's provider is told next that it may make these calls; see [`Record::ApprovalSent`].
+    /// Records that the model's provider is about to be told that it may make these calls; see
+    /// [`Record::ApprovalSent`].
     pub fn approval_sent(&mut self, calls: Vec<u32>) {
         self.push(Record::ApprovalSent { calls });
     }
 
-    /// Whether one more message can wait.
+    /// Whether one more message can be queued.
     fn has_room_for(&self, message: &UserMessage) -> Result<(), Refusal> {
         let queued = &self.state.queued;
         let what = if queued.len() >= limits::QUEUED_MESSAGES {
@@ -328,7 +328,7 @@ impl Draft {
         Err(Refusal::new(Code::QueueFull, format!("{what}; send it when the turn has ended")))
     }
 
-    /// What was queued is the next thing that the model hears.
+    /// The model reads the queued messages next.
     pub(super) fn queue_reaches_the_model(&mut self) {
         for message in self.state.queued.clone() {
             self.push(Record::UserMessage(message));
@@ -340,7 +340,7 @@ impl Draft {
         self.push(Record::MessageQueued(UserMessage { queued, ..message }));
     }
 
-    /// The deadline of interruption `n` has come. `None` if it is not waiting or not due (spec W7, R6).
+    /// Times out interruption `n`. `None` if it is not pending or not due (spec W7, R6).
     #[must_use]
     pub fn time_out(mut self, n: u32, catalog: &dyn Catalog) -> Option<Transition> {
         let asked = self.state.waiting(n)?.asked.clone();
@@ -365,14 +365,14 @@ impl Draft {
         Some(self.settle(catalog))
     }
 
-    /// Interruption `n` has waited for so long that it is said again. `None` if it is not waiting, or not yet due.
+    /// Records a reminder of interruption `n`. `None` if it is not pending, or not yet due.
     #[must_use]
     pub fn remind(mut self, n: u32) -> Option<Transition> {
         let open = self.state.waiting(n)?;
         if self.now < open.next_reminder()? {
             return None;
         }
-        // What was missed while nothing ran is said once.
+        // Reminders missed while nothing ran are sent once.
         let mut reminded = open.reminded;
         let next = loop {
             reminded += 1;
@@ -396,13 +396,13 @@ impl Draft {
         self.finish()
     }
 
-    /// Revokes a standing rule that this session made. The caller knows that it stands.
+    /// Revokes a standing rule that this session made. The caller knows that it is in force.
     pub fn revoke(mut self, rule: RuleId, by: Option<Arc<str>>) -> Transition {
         self.push(Record::RuleRevoked(RuleRevoked { rule, by }));
         self.finish()
     }
 
-    /// People are to see the model write this block from now on. It stays begun where one that began in the same way already is.
+    /// People see the model write this block from now on. A block already begun in the same way stays begun.
     pub fn block_began(mut self, block: &Block) -> Draft {
         if self.state.begun.is_none() {
             self.push(Record::BlockBegan(block.begun()));
@@ -410,14 +410,14 @@ impl Draft {
         self
     }
 
-    /// A block of the coming answer is finished, and people are to see it before the answer is complete.
+    /// A block of the coming answer is finished; people see it before the answer is complete.
     pub fn block_shown(mut self, block: Block) -> Draft {
         self.push(Record::BlockShown(block));
         self
     }
 
-    /// What was shown of the coming answer so far is no part of it: the model says something else. `partial` is what is known
-    /// of the block that it has begun. Nothing is recorded where nothing was shown.
+    /// What was shown of the coming answer is not part of it: the model answers differently. `partial` is what is known
+    /// of the block that it has begun. Nothing is recorded if nothing was shown.
     pub fn replaced(mut self, partial: Option<Block>) -> Draft {
         if let Some(block) = self.begun(partial) {
             self.push(Record::BlockShown(block));
@@ -429,8 +429,8 @@ impl Draft {
         self
     }
 
-    /// The model has answered; `gates` are the verdicts on its calls, in order. An answer that is not wanted (any more)
-    /// changes nothing: calls of an earlier one may wait.
+    /// The model has answered; `gates` are the verdicts on its calls, in order. An answer that is no longer wanted
+    /// changes nothing: calls of an earlier one may be pending.
     pub fn model_responded(mut self, answer: ModelResponded, gates: Vec<Gate>, catalog: &dyn Catalog) -> Transition {
         let run = answer.run;
         if !self.state.wants_answer(run) {
@@ -438,7 +438,7 @@ impl Draft {
         }
         let mut text = if run == 0 { String::new() } else { text_of(&answer.blocks) };
         if let Some(cut) = answer.cut.filter(|_| run != 0) {
-            // Whoever it works for must not take it for the whole.
+            // The calling agent must not take it for the whole answer.
             let note = self.state.locale.fill(Text::AnswerCut, &[("reason", cut.name())]);
             text = format!("{text}\n[{note}]");
         }
@@ -465,8 +465,8 @@ impl Draft {
         self.finish()
     }
 
-    /// An attempt has its outcome. `None` if that attempt is not the running one: the outcome is not wanted
-    /// any more (the turn was cancelled).
+    /// An attempt has its outcome. `None` if that attempt is not the running one: the outcome is no longer wanted (the
+    /// turn was cancelled).
     #[must_use]
     pub fn call_finished(
         mut self,
@@ -487,9 +487,9 @@ impl Draft {
         Some(self.settle(catalog))
     }
 
-    /// After a crash: nothing of this session runs in any process but the calls `at_work`, so what was started has an
-    /// unknown outcome. It is begun again where that is harmless, else a person is asked (spec R4). `None` if
-    /// there is nothing to mend.
+    /// After a crash: no process runs anything of this session but the calls `at_work`, so other started calls have an
+    /// unknown outcome. They begin again where that is harmless, else a person is asked (spec R4). `None` if there is
+    /// nothing to recover.
     #[must_use]
     pub fn recover(mut self, at_work: &BTreeSet<u32>, catalog: &dyn Catalog) -> Option<Transition> {
         if !self.state.status.is_active() {
@@ -501,9 +501,9 @@ impl Draft {
             return None;
         }
         for call in lost {
-            // Declared idempotent both when asked and now: today's word alone does not upgrade an old call.
+            // Declared idempotent both when asked and now: today's declaration alone does not upgrade an old call.
             let harmless = call.idempotent && catalog.tool(&call.agent, &call.name).is_some_and(|tool| tool.idempotent);
-            // Another tool than the one that was allowed does not begin by itself.
+            // A tool other than the one that was allowed never begins by itself.
             if harmless && !call.is_outdated(catalog) {
                 self.started.push(call.call);
                 self.push(Record::CallStarted { call: call.call, attempt: call.attempts + 1 });
@@ -514,8 +514,8 @@ impl Draft {
         Some(self.settle(catalog))
     }
 
-    /// Takes what the user says to a turn that nobody drives. If the model is asked next, it hears this first; else it is a
-    /// [message](Draft::message).
+    /// Takes a user's message in a turn that no driver runs. If the model is asked next, it reads this first; else it
+    /// is a [message](Draft::message).
     ///
     /// # Errors
     /// As [`Draft::message`].
@@ -535,7 +535,7 @@ impl Draft {
         self.settle(catalog)
     }
 
-    /// Adds what follows by itself, until nothing does. From a turn that has failed nothing follows before it is retried.
+    /// Adds what follows by itself, until nothing does. Nothing follows from a failed turn before its retry.
     pub(super) fn settle(mut self, catalog: &dyn Catalog) -> Transition {
         if self.state.is_stopped_short() {
             return self.finish();
@@ -555,22 +555,22 @@ impl Draft {
         self.settle_run();
         self.ask(catalog);
         if self.state.run.as_ref().is_some_and(|run| !run.agent_loop && !run.frames.is_empty()) {
-            // A graph's own run ends by its own records.
+            // A graph's run ends by its own records.
         } else if self.state.status.is_active() && self.state.calls.iter().all(|c| c.phase == Phase::Finished) {
             if self.state.answered && self.state.loop_node().is_some() {
-                // What comes after the last answer is the loop's to say.
+                // The loop decides what follows the last answer.
             } else if self.state.answered {
                 self.end_turn(None);
             } else if self.state.calls_left(0, catalog) == 0 {
                 let message = self.state.locale.text(Text::MaxTurns).to_owned();
                 self.push_failure(Why::MaxTurns, message, None);
             } else if self.records.iter().any(|record| matches!(record, Record::CallFinished(_) | Record::Retried(_))) {
-                // The last results have just come in, or the model is asked again: what was queued reaches it with
-                // that. At any other time it may be answering already.
+                // The last results have just arrived, or the model is asked again: the queue reaches it with that. At
+                // any other time it may already be answering.
                 self.queue_reaches_the_model();
             }
         }
-        // A failure with nothing left begins the next turn at once; any other waits for its retry.
+        // A failure that leaves nothing behind begins the next turn at once; any other waits for its retry.
         let is_over =
             self.state.status != Status::Failed || self.records.iter().any(|r| matches!(r, Record::TurnFailed(_)));
         if !self.state.status.is_active()
@@ -578,13 +578,13 @@ impl Draft {
             && !self.state.is_stopped_short()
             && let Some(message) = self.state.queued.front().cloned()
         {
-            // A turn begins with an append, so that what is cut off by turns is cut between appends.
+            // A turn begins with an append, so that cuts between turns are cuts between appends.
             self.end_append();
             self.push(Record::UserMessage(message));
             self.begin_loop(catalog);
         }
         if self.state.status == Status::AwaitingInput && !self.must_wait() {
-            // With its last result an agent that works for another one goes on, while others wait for people.
+            // With its last result a nested agent continues, while others wait for people.
             self.push(Record::Status { pending: Vec::new(), awaiting: false });
         }
         self.ask_for_room(catalog);
@@ -609,7 +609,7 @@ impl Draft {
         self.finish()
     }
 
-    /// Whether nothing can happen until a person decides.
+    /// Whether the session is blocked until a person decides.
     pub(super) fn must_wait(&self) -> bool {
         if let Some(run) = self.state.run.as_ref().filter(|run| !run.frames.is_empty()) {
             let waits = match run.loop_node().map(|task| &*task.node) {
@@ -639,7 +639,7 @@ impl Draft {
         Transition { state: self.state, entries: self.entries, started: self.started }
     }
 
-    /// What comes next is another append.
+    /// What follows belongs to another append.
     pub(super) fn end_append(&mut self) {
         if !self.records.is_empty() {
             let (records, cursor) = (std::mem::take(&mut self.records), self.state.cursor.clone());
@@ -650,7 +650,7 @@ impl Draft {
     }
 }
 
-/// The record of a result, cut to [`limits::RESULT_BYTES`].
+/// The record of a result, truncated to [`limits::RESULT_BYTES`].
 pub(super) fn finished(
     call: &Call,
     status: CallStatus,
@@ -679,7 +679,7 @@ pub(super) fn finished(
     })
 }
 
-/// The list that a call of `write_todos` has written.
+/// The list that a call of `write_todos` wrote.
 fn todos(call: &Call) -> Option<Vec<Todo>> {
     let written: Todos = serde_json::from_str(call.args.as_ref()?.text()).ok()?;
     Some(written.todos)

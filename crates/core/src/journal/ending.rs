@@ -13,8 +13,8 @@ use crate::{
 };
 
 impl Draft {
-    /// Cancels the turn (spec W1), or gives up one that has failed. `partial` is what is known of the block that the model
-    /// has begun.
+    /// Cancels the turn (spec W1), or gives up one that has failed. `partial` is what is known of the block that the
+    /// model has begun.
     ///
     /// # Errors
     /// `nothing_to_cancel`.
@@ -35,7 +35,7 @@ impl Draft {
         Ok(self.settle(catalog))
     }
 
-    /// Withdraws what waits, gives every unfinished call its result, then ends the turn.
+    /// Withdraws pending requests, gives every unfinished call its result, then ends the turn.
     pub(super) fn end(
         &mut self,
         reason: EndReason,
@@ -53,15 +53,16 @@ impl Draft {
         self.push(Record::TurnEnded(Box::new(ended)));
     }
 
-    /// The block that the model has begun, as far as it is known: nothing is, once the process has ended that followed the model.
+    /// The block that the model has begun, as far as it is known: unknown once the process that followed the model has
+    /// ended.
     pub(super) fn begun(&self, known: Option<Block>) -> Option<Block> {
         let begun = self.state.begun.clone()?;
         Some(known.filter(|known| known.begins_as(&begun)).unwrap_or(begun))
     }
 
-    /// Gives those of `calls` that have no result the one that they have come to.
+    /// Gives each of `calls` that has no result the one it has come to.
     pub(super) fn give_up(&mut self, mut calls: Vec<Call>) {
-        // Inner calls have their results before those that they worked for.
+        // Nested calls have their results before the calls that they worked for.
         calls.sort_by_key(|call| std::cmp::Reverse(self.state.depth(call)));
         for call in calls {
             let (status, text) = match &call.phase {
@@ -70,7 +71,7 @@ impl Draft {
                 Phase::Started(_) | Phase::Asking | Phase::Delegated | Phase::Lost => {
                     (CallStatus::Error, self.state.locale.text(Text::CancelledRunning).to_owned())
                 }
-                // It has begun before, and nobody knows how that ended; or it asked something in the middle.
+                // It has begun before and its outcome is unknown; or it asked something in the middle.
                 _ if call.attempts > 0 => {
                     (CallStatus::Error, self.state.locale.text(Text::CancelledRunning).to_owned())
                 }
@@ -82,7 +83,7 @@ impl Draft {
         }
     }
 
-    /// The turn has come to its own end, with this last word if that is not its model's.
+    /// Ends the turn normally, with this final output if it is not the model's.
     pub(super) fn end_turn(&mut self, output: Option<String>) {
         let cut = self.state.cut.filter(|_| self.state.answered && output.is_none());
         let reason = EndReason::EndTurn;

@@ -1,14 +1,14 @@
 //! Turns that have failed: a failure is a pause (spec W2, S22).
 //!
-//! A failed turn keeps its calls and its requests, and begins nothing: no model is asked, no tool begins, nobody is asked
-//! anything new. What has begun ends and is stored; decisions, answers and deadlines count. [`Retried`] lets it continue,
-//! and only then does anything follow from them. Nothing is done twice.
+//! A failed turn keeps its calls and its requests, and begins nothing: no model call, no tool call, no new request.
+//! What has begun ends and is stored; decisions, answers and deadlines count, but take effect only when [`Retried`]
+//! continues the turn. Nothing is done twice.
 //!
-//! A failure ends the message of the stream, and a block needs an open one. So what has a block is kept ([`Unshown`]) and
-//! shown in the message that the retry begins.
+//! A failure ends the message of the stream, and a block needs an open one. So events that have a block are kept
+//! ([`Unshown`]) and shown in the message that the retry begins.
 //!
-//! Only a new message, a new run of a graph or a cancel gives such a turn up. It is retried and cancelled in one append, so
-//! that what was pending says `cancelled` and every call has its result.
+//! Only a new message, a new run of a graph or a cancel gives up a failed turn. It is retried and cancelled in one
+//! append, so that its pending requests end as `cancelled` and every call has its result.
 
 use std::sync::Arc;
 
@@ -69,7 +69,7 @@ impl Failure {
         }
     }
 
-    /// How the message of the stream ends with it.
+    /// The `stop_reason` of the stream's message.
     #[must_use]
     pub fn stop_reason(&self) -> StopReason {
         match self.why {
@@ -79,7 +79,7 @@ impl Failure {
     }
 }
 
-/// One try of a turn: what models and nodes began before a failure belongs to another one.
+/// One try of a turn: what models and nodes began before a failure belongs to an earlier one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Turn {
     /// Its number, from 1.
@@ -97,7 +97,7 @@ pub struct Retried {
     /// How many more model calls the turn may make from here on.
     #[serde(default, skip_serializing_if = "super::record::is_zero")]
     pub more_calls: u32,
-    /// What has happened since the turn failed, as far as it has a block.
+    /// Events since the turn failed that have a block.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub shown: Vec<Arc<Unshown>>,
     /// The client's `request_id`.
@@ -105,7 +105,7 @@ pub struct Retried {
     pub request_id: Option<Arc<str>>,
 }
 
-/// What has happened while a turn had failed, and has a block in the stream.
+/// An event with a block in the stream, from while the turn had failed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Unshown {
@@ -123,22 +123,22 @@ pub enum Unshown {
         /// The answer.
         value: Raw,
     },
-    /// A deadline came first.
+    /// The deadline expired first.
     TimedOut {
         /// The interruption's number.
         n: u32,
-        /// Who is asked next.
+        /// The reviewers it escalates to.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         escalated: Vec<Reviewer>,
     },
-    /// A reviewer said something with a decision. It follows the retry as a message of its own.
+    /// A reviewer's message with a decision. It follows the retry as a message of its own.
     Said(UserMessage),
     /// A call has its result.
     Finished(CallFinished),
 }
 
 impl Unshown {
-    /// What a record shows in a block; `None` if it has none.
+    /// The block that a record shows; `None` if it has none.
     fn of(record: &Record) -> Option<Unshown> {
         match record {
             Record::Decided(decided) if decided.last && !decided.question => {
@@ -154,7 +154,8 @@ impl Unshown {
 }
 
 impl State {
-    /// Whether the turn has failed and left something: a call without its result, a pending request, or a block to show.
+    /// Whether the turn has failed and left something: a call without its result, a pending request, or a block to
+    /// show.
     #[must_use]
     pub fn is_stopped_short(&self) -> bool {
         self.status == Status::Failed
@@ -163,19 +164,20 @@ impl State {
                 || self.calls.iter().any(|call| call.phase != Phase::Finished))
     }
 
-    /// The turn that this is.
+    /// The current try of the turn.
     #[must_use]
     pub fn turn(&self) -> Turn {
         Turn { number: self.turns, failures: self.failures }
     }
 
-    /// Whether the turn is this one and is under way.
+    /// Whether this try of the turn is under way.
     #[must_use]
     pub fn is_in(&self, turn: Turn) -> bool {
         self.turn() == turn && self.status.is_active()
     }
 
-    /// How many model calls a run may still make, those of nested agents among them (spec S22, S24); 0 is the session's own.
+    /// How many model calls a run may still make, including its nested agents (spec S22, S24); 0 is the session's own
+    /// run.
     #[must_use]
     pub fn calls_left(&self, run: u32, catalog: &dyn Catalog) -> u32 {
         let left = catalog.max_turns(&self.agent).max(self.allowed_calls).saturating_sub(self.turn_calls);
@@ -185,8 +187,8 @@ impl State {
         }
     }
 
-    /// Whether there is something to retry: the turn, also one that is held since its process ended in it, or a task of a
-    /// graph's run that otherwise continues.
+    /// Whether there is something to retry: the turn, including one that is held because its processes ended in it, or
+    /// a task of a graph's run that otherwise continues.
     #[must_use]
     pub fn is_to_be_retried(&self) -> bool {
         let task = self.run.as_ref().is_some_and(|run| !run.agent_loop && run.has_failed_task());
@@ -204,7 +206,7 @@ impl State {
         self.failure = Some(failed.failure.clone());
         self.failures += 1;
         self.held = false;
-        // What the model was saying is part of no answer.
+        // The unfinished output is not part of any answer.
         (self.shown, self.begun) = (Vec::new(), None);
     }
 
@@ -223,7 +225,7 @@ impl State {
 }
 
 impl Draft {
-    /// Fails the turn. Nothing changes where it is over, or has failed already.
+    /// Fails the turn. Does nothing if it is over, or has failed already.
     pub fn fail(mut self, code: &str, message: String, partial: Option<Block>, catalog: &dyn Catalog) -> Transition {
         if self.state.status.is_active() {
             self.push_failure(Why::Error(code.to_owned()), message, partial);
@@ -231,9 +233,8 @@ impl Draft {
         self.settle(catalog)
     }
 
-    /// An attempt came to an end that fails its turn too, whatever the turn would make of the result. If the call is one of an
-    /// agent that works for another one's call, it ends only that agent's work: its caller is told. `None` if that attempt is
-    /// not the running one.
+    /// An attempt ended in a way that fails its turn too, whatever the result means. For a call of a nested agent it
+    /// ends only that agent's work: its caller gets the error. `None` if that attempt is not the running one.
     #[must_use]
     pub fn call_stopped(
         mut self,
@@ -262,11 +263,11 @@ impl Draft {
         self.push(Record::TurnFailed(Box::new(TurnFailed { failure, pending, partial })));
     }
 
-    /// Continues what has failed: the turn, or tasks of a graph's run while others run or are pending. Also continues a turn
-    /// that is held since its process ended in it.
+    /// Continues what has failed: the turn, or tasks of a graph's run while others run or are pending. Also continues a
+    /// turn that is held because its processes ended in it.
     ///
     /// # Errors
-    /// `nothing_to_retry`; `budget_spent` where the turn would fail again, since it may make no more model calls.
+    /// `nothing_to_retry`; `budget_spent` where the turn would fail again, since it has no model calls left.
     pub fn retry(mut self, retried: Retried, catalog: &dyn Catalog) -> Result<Transition, Refusal> {
         if !self.state.is_to_be_retried() {
             return Err(Refusal::new(Code::NothingToRetry, "nothing in this session has failed"));
@@ -292,7 +293,7 @@ impl Draft {
         Ok(settled)
     }
 
-    /// Gives up a turn that has failed. What follows begins an append.
+    /// Gives up a failed turn. What follows begins an append.
     pub(super) fn give_up_failed(&mut self, by: Option<&Arc<str>>, request_id: Option<Arc<str>>) {
         self.push_retried(Retried { by: by.cloned(), ..Retried::default() });
         self.end(EndReason::Cancelled, by, None, request_id);

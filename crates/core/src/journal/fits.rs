@@ -1,8 +1,8 @@
-//! Whether a session can take what somebody says: its size, and images for a model that takes none.
+//! Whether a session can take a message: its size, and images for a model that takes none.
 //!
-//! The question whether a model takes images is asked of the agent that answers then. Where it turns out later (a
-//! handoff, a fork, another configuration) the model reads a note in the image's place: a refusal there would end every
-//! turn from then on, and silence would hide that something is missing.
+//! Images are checked against the model of the agent that answers next. Where a model without images comes later (a
+//! handoff, a fork, another configuration) it reads a note in the image's place: a refusal there would end every later
+//! turn, and silence would hide that something is missing.
 
 use super::draft::Catalog;
 use crate::{
@@ -11,7 +11,7 @@ use crate::{
     refusal::{Code, Refusal},
 };
 
-/// Whether a message is no larger than one can be. `place` is the field that it came in.
+/// Checks that a message is within the size limits. `place` is the field that it came in.
 ///
 /// # Errors
 /// `invalid_message`
@@ -31,8 +31,8 @@ pub(crate) fn check_message(content: &Content, place: &str) -> Result<(), Refusa
     }
 }
 
-/// Whether the model that will read a message takes what is in it. Asked before anything is stored: an image that nobody looked
-/// at must not seem to have been understood.
+/// Whether the model that will read a message takes its content. Checked before anything is stored: an image that no
+/// model saw must not seem understood.
 pub(super) fn check_images(content: &Content, agent: &str, catalog: &dyn Catalog) -> Result<(), Refusal> {
     let Some((model, takes)) = catalog.images(agent).filter(|_| content.has_images()) else { return Ok(()) };
     if content.images().all(|image| takes.takes(image)) {

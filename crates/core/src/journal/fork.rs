@@ -1,36 +1,36 @@
 //! Forks: a new session that has another's past up to a checkpoint (spec G6).
 //!
-//! The past is copied append by append, at the same positions, and one that begins with [`Forked`] follows it. What was decided
-//! before counts as history, never as a permission: whoever was asked is asked again under the new session's keys,
-//! what was approved but not begun is asked about again, and what only the original can know is in doubt.
+//! The past is copied append by append, at the same positions, and followed by an append that begins with [`Forked`].
+//! Earlier decisions count as history, never as a permission: reviewers are asked again under the new session's keys,
+//! what was approved but not begun is asked about again, and what only the original can know has an unknown outcome.
 //!
 //! Positions and cursors stay the same, so events and history of the past stay the same under the new session's keys.
 //! Stores need no marker: the entries of an append before its last [`Forked`] are not the session's own ([`own`]), and
-//! are not told, indexed, counted as requests or made rules again. That also holds where a saved fork is restored
-//! elsewhere.
+//! are not delivered, indexed, counted as requests or turned into rules again. That also holds where a saved fork is
+//! restored elsewhere.
 //!
-//! What the record does to the state:
+//! How the record changes the state:
 //! - Pending calls, and approved calls that have not begun, are gated again from the first level, with fresh votes and
 //!   deadlines; a handover to another role is undone too.
 //! - Every call that has not begun is judged by today's policy ([`must_be_judged`]) and by standing rules that reject.
-//!   Of today's verdict and what was asked before, the stricter counts. So a call that nobody was asked about runs only
-//!   if nobody is asked today, what is denied today is denied, and what a standing rule let through is asked about
-//!   whatever the policy says.
+//!   The stricter of today's verdict and the earlier one counts. So a call that needed no approval runs only if it
+//!   needs none today, what is denied today is denied, and what a standing rule allowed is asked about whatever the
+//!   policy says.
 //! - A call whose tool is gone is refused; where a tool cannot be reached, no fork is made (`unresolvable`).
 //! - A call that had begun, or may begin again by a decision about its unknown outcome, is in doubt, idempotent or not:
-//!   the original may be running it. It is judged too: reviewers of then and of today are asked, and what is denied
-//!   today cannot run again.
-//! - An edit that a person made stays what is asked about, with its stricter way of asking.
-//! - Rules of the session are gone, also those that reject: nobody could revoke them here, and a new session has none
-//!   either.
+//!   the original may be running it. It is judged too: reviewers of the original verdict and of today's are asked, and
+//!   what is denied today cannot run again.
+//! - A reviewer's edit stays what is asked about, with its stricter way of asking.
+//! - Rules of the session are dropped, also those that reject: nobody could revoke them here, and a new session has
+//!   none either.
 //! - Queued messages keep their places without their request ids, which are new in this session. Reviewers and the
 //!   index begin empty.
-//! - The policy sees the roles that the owner holds now. Counts, tokens and the turn's model calls stay, so a fork is
-//!   no way around `max_turns`.
+//! - The policy sees the roles that the owner holds now. Counts, tokens and the turn's model calls stay, so a fork does
+//!   not bypass `max_turns`.
 //!
 //! A fork that is not asked to run is held (`State::held`): it has no effects, also after a restart, until a decision,
-//! a message or `run` comes. A message to one that is held at the model's turn is the next message of the conversation;
-//! where calls are still to run, it comes after their results.
+//! a message or `run` comes. If it is held at the model's turn, a message is the next one of the conversation; where
+//! calls are still to run, it comes after their results.
 
 use std::sync::Arc;
 
@@ -52,41 +52,41 @@ use crate::{
 /// See [`Record::Forked`].
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Forked {
-    /// The session whose past this one has.
+    /// The session that it was forked from.
     pub from: Arc<str>,
     /// The position of the last append that was copied, the same in both.
     pub at: u64,
     /// Who made the fork.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<Arc<str>>,
-    /// The roles that its maker held, which the policy may look at.
+    /// The roles that `by` held, which the policy may look at.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub roles: Vec<String>,
     /// The client's `request_id`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_id: Option<Arc<str>>,
-    /// The numbers of the interruptions that waited there. They end here, and what they asked is asked again.
+    /// The numbers of the interruptions that were pending there. They end here, and are asked again.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub withdrawn: Vec<u32>,
     /// Whether a turn was open there.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub active: bool,
-    /// Whether it stands until somebody lets it go on.
+    /// Whether it is held until a person resumes it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub held: bool,
     /// Calls that were judged anew.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub judged: Vec<Judged>,
-    /// What tells the fork from all other sessions, see [`super::record::SessionCreated::birth`].
+    /// Distinguishes the fork from every other session, see [`super::record::SessionCreated::birth`].
     pub birth: Arc<str>,
 }
 
-/// Whose past a fork has, and how far.
+/// The origin of a fork: the session and the checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct ForkedFrom {
     /// The session.
     pub session_id: Arc<str>,
-    /// The checkpoint: the position of the last append that both have.
+    /// The checkpoint: the position of the last append that both sessions share.
     pub checkpoint: u64,
 }
 
@@ -95,43 +95,43 @@ pub struct ForkedFrom {
 pub struct Judged {
     /// The call's number.
     pub call: u32,
-    /// The call's id in the model's words.
+    /// The call's id as the model wrote it.
     pub tool_use_id: Arc<str>,
-    /// What it is changed to; absent: it is as it was.
+    /// What it is changed to; unchanged if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub edited: Option<EditedAction>,
-    /// The verdict on it as it is now. It counts beside what was asked before.
+    /// The verdict on it as it is now. It applies in addition to what was asked before.
     pub verdict: Verdict,
-    /// What it would do as it is changed.
+    /// A preview of the changed call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preview: Option<Preview>,
 }
 
-/// What makes a fork of the session whose past a draft has.
+/// The input that turns a draft's copied past into a fork.
 #[derive(Clone, Debug, Default)]
 pub struct ForkInput {
     /// The session it is a fork of.
     pub from: Arc<str>,
     /// Who makes it.
     pub by: Option<Arc<str>>,
-    /// The roles that its maker holds.
+    /// The roles that `by` holds.
     pub roles: Vec<String>,
     /// The client's `request_id`.
     pub request_id: Option<Arc<str>>,
-    /// Whether it goes on by itself.
+    /// Whether it continues by itself.
     pub run: bool,
-    /// The verdicts of today on all calls of which [`must_be_judged`] is true, as they are or are changed.
+    /// Today's verdicts on all calls for which [`must_be_judged`] is true, as they are or as changed.
     pub judged: Vec<Judged>,
-    /// What the user says next, in a session whose turn is over.
+    /// The user's next message, in a session whose turn is over.
     pub message: Option<UserMessage>,
-    /// What tells the fork from all other sessions.
+    /// Distinguishes the fork from every other session.
     pub birth: Arc<str>,
     /// The calls that the model's provider may make, or has made, for the original: see [`Record::ApprovalSent`].
     pub approved: Vec<u32>,
 }
 
-/// The entries of an append that are the session's own: without the past that a fork has copied. That was told,
-/// counted and acknowledged where it happened.
+/// The entries of an append that are the session's own, without the past that a fork copied: that was delivered,
+/// counted and acknowledged in the original.
 #[must_use]
 pub fn own(entries: &[Arc<Entry>]) -> &[Arc<Entry>] {
     let forked =
@@ -139,15 +139,15 @@ pub fn own(entries: &[Arc<Entry>]) -> &[Arc<Entry>] {
     forked.map_or(entries, |at| &entries[at..])
 }
 
-/// Whether the policy is asked anew about a call before a fork: it may begin there, or begin once more. What let it through in
-/// the original, if only that nobody had to be asked, counts there alone (spec P4).
+/// Whether a fork asks the policy about a call again: it may begin there, or begin once more. What allowed it in the
+/// original, even if no approval was needed, counts there alone (spec P4).
 #[must_use]
 pub fn must_be_judged(call: &Call) -> bool {
     let over = matches!(call.phase, Phase::Delegated | Phase::Settled(..) | Phase::Finished);
     !over && !call.question
 }
 
-/// Whether a fork may change a call: it has not begun, and its end is not known.
+/// Whether a fork may change a call: it has not begun, and its outcome is not known.
 #[must_use]
 pub fn is_open_to_edits(call: &Call, state: &State) -> bool {
     let waits = match call.phase {
@@ -159,11 +159,11 @@ pub fn is_open_to_edits(call: &Call, state: &State) -> bool {
 }
 
 impl Draft {
-    /// Makes the session a fork at the place where the draft began, which is a checkpoint.
+    /// Turns the session into a fork at the draft's starting position, which is a checkpoint.
     ///
     /// # Errors
-    /// `invalid_message`: a message while the turn is not over, or one that is too large; a call that cannot be changed.
-    /// `images_not_supported`.
+    /// `invalid_message`: a message while the turn is not over, or one that is too large; a call that cannot be
+    /// changed. `images_not_supported`.
     pub fn fork(mut self, input: ForkInput, catalog: &dyn Catalog) -> Result<Transition, Refusal> {
         let ForkInput { from, by, roles, request_id, run, judged, message, birth, approved } = input;
         let active = self.state.status.is_active();
@@ -188,7 +188,7 @@ impl Draft {
                 ));
             }
         }
-        // A node with an answer that it has not used up asks everything anew by itself, in its own order.
+        // A node with an unused answer asks everything again by itself, in its own order.
         let begins_again = |asked: &Interrupted| {
             let task = asked.at.as_ref().and_then(|at| self.state.run.as_ref()?.tasks.get(&at.task));
             task.is_some_and(|task| task.questions.values().any(|question| question.answer.is_some()))
@@ -201,7 +201,7 @@ impl Draft {
             .filter(|asked| active && !begins_again(asked))
             .collect();
         let withdrawn = self.state.open.iter().map(|open| open.asked.n).collect();
-        // A message that waits begins a turn, too.
+        // A queued message begins a turn, too.
         let held = !run && (active || message.is_some() || !self.state.queued.is_empty());
         let at = self.state.pos;
         self.push(Record::Forked(Arc::new(Forked {
@@ -219,7 +219,7 @@ impl Draft {
         if !approved.is_empty() {
             self.push(Record::ApprovalSent { calls: approved });
         }
-        // Other questions of a graph are asked again as they are, and no node is begun for that.
+        // Other questions of a graph are asked again as they are, without running a node.
         for asked in &asked {
             self.ask_again(asked);
         }
@@ -230,7 +230,7 @@ impl Draft {
         Ok(self.settle(catalog))
     }
 
-    /// Lets a fork that was left standing go on. `None` if it is not one, or its turn has failed: that is retried.
+    /// Resumes a held fork. `None` if it is not one, or its turn has failed: that is retried.
     #[must_use]
     pub fn go_on(mut self, catalog: &dyn Catalog) -> Option<Transition> {
         if !self.state.held || self.state.status == Status::Failed {
@@ -240,7 +240,7 @@ impl Draft {
         Some(self.settle(catalog))
     }
 
-    /// Says that a fork that was left standing goes on.
+    /// Records that a held fork resumes.
     pub(super) fn release(&mut self) {
         if self.state.held {
             self.push(Record::Status { pending: Vec::new(), awaiting: false });
@@ -258,7 +258,7 @@ impl State {
             self.status = Status::Running;
         }
         self.roles.clone_from(&forked.roles);
-        // Nobody was asked in this session yet, and no rule was made in it.
+        // Nobody has been asked in this session yet, and no rule made in it.
         self.reviewers.clear();
         self.sticky.clear();
         for message in &mut self.queued {
@@ -269,7 +269,7 @@ impl State {
         for call in &mut self.calls {
             match call.phase {
                 Phase::Waiting(n) if in_doubt(n) => call.lose(),
-                // A person has said that it may run again, to the original.
+                // A person allowed the original to run it again.
                 Phase::Permitted if call.attempts > 0 => call.lose(),
                 // Only the original knows how it ended.
                 Phase::Started(_) | Phase::Asking => call.lose(),
@@ -288,7 +288,7 @@ impl State {
 }
 
 impl Call {
-    /// Asked about from the first level on, as if nobody had said anything.
+    /// Asks about it again from the first level, without any earlier decision.
     pub(super) fn ask_anew(&mut self) {
         self.phase = Phase::Gated;
         self.asks_after_all();
@@ -299,7 +299,7 @@ impl Call {
         self.restart_levels();
     }
 
-    /// The verdict of today counts beside what was asked before, never in its place.
+    /// Today's verdict applies in addition to the earlier one, never in its place.
     fn judge(&mut self, judged: &Judged, by: Option<&Arc<str>>) {
         if self.phase == Phase::Lost {
             self.judge_doubt(&judged.verdict);

@@ -1,17 +1,17 @@
-//! The agent loop as a graph, in plain sight (spec G2).
+//! The agent loop as an explicit graph (spec G2).
 //!
 //! ```text
 //! START → compression → agent → { tools, approval, compression, END }
 //!                approval → { tools, agent }      tools → { approval, compression }
 //! ```
 //!
-//! The approval node only decides, the tools node only executes. Where a session stands is a function of
-//! its state, and so is what may happen next: pausing is the absence of effects.
+//! The approval node only decides, the tools node only executes. The current node is a function of the session's state,
+//! and so is what may happen next: pausing is the absence of effects.
 //!
-//! Where a session stands on the plain loop is not recorded, since it follows from the state. With nodes of the user's
-//! in the loop each move is a record. What is approved while such a loop stands elsewhere is not begun
-//! (`Call::cleared`) before the loop has been at its approval node again, so every node after approval has come before
-//! every effect. A fork goes back to the model's answer for the same reason.
+//! In the plain loop the current node is not recorded, since it follows from the state. With custom nodes in the loop
+//! each move is a record. A call approved while such a loop is at another node does not begin (`Call::cleared`) before
+//! the loop has been at its approval node again, so every node after approval comes before every effect. A fork goes
+//! back to the model's answer for the same reason.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ pub const APPROVAL: &str = "approval";
 /// The node that runs what is permitted.
 pub const TOOLS: &str = "tools";
 
-/// Whether it is a node of the loop that every agent has.
+/// Whether it is a node that every agent's loop has.
 #[must_use]
 pub fn is_builtin(node: &str) -> bool {
     matches!(node, COMPRESSION | AGENT | APPROVAL | TOOLS)
@@ -82,21 +82,21 @@ impl Node {
     }
 }
 
-/// Where the session stands.
+/// The current node.
 #[must_use]
 pub fn position(state: &State) -> Node {
     if !state.status.is_active() {
         return Node::End;
     }
     if state.run.as_ref().is_some_and(|run| !run.agent_loop && !run.frames.is_empty()) {
-        // A graph of the user's: what follows there is its tasks'.
+        // A custom graph: its tasks decide what follows.
         return Node::Approval;
     }
     match state.loop_node() {
         Some(COMPRESSION) => return Node::Compression,
         Some(AGENT) => return Node::Agent,
         Some(TOOLS) => return Node::Tools,
-        // At a node of the user's nothing follows by itself, as at one that waits for people.
+        // Nothing follows by itself at a custom node, as at one that waits for people.
         Some(_) => return Node::Approval,
         None => {}
     }
@@ -110,7 +110,7 @@ pub fn position(state: &State) -> Node {
     Node::Approval
 }
 
-/// Where the session stands, for people: the nodes where its tasks are.
+/// The current nodes, for people: those where its tasks are.
 #[must_use]
 pub fn nodes(state: &State) -> String {
     let run = state.run.as_ref().filter(|run| state.status.is_active() && !run.frames.is_empty());
@@ -122,7 +122,7 @@ pub fn nodes(state: &State) -> String {
     nodes.join(", ")
 }
 
-/// What the runtime should do now. Nothing at all is a pause, or the end.
+/// What the runtime should do now. Nothing means paused, or ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Effects {
     /// Ask the model for the next answer.
@@ -131,14 +131,14 @@ pub struct Effects {
     pub compress: bool,
     /// Begin these calls.
     pub start: Vec<u32>,
-    /// Let the agents that these calls are for begin to work (spec S5).
+    /// Start the agents that these calls target (spec S5).
     pub delegate: Vec<u32>,
     /// Ask the models of these nested runs for their next answers (spec S4).
     pub ask: Vec<u32>,
 }
 
-/// Whether the node of an agent's loop that the session stands at has done its work, and the loop goes on from it. Only
-/// of a loop that has nodes of the user's; the others go on by themselves.
+/// Whether the current node of an agent's loop has done its work, so that the loop continues. Only for a loop with
+/// custom nodes; others continue by themselves.
 #[must_use]
 pub fn node_done(state: &State) -> bool {
     let Some(entered) = state.run.as_ref().filter(|run| run.agent_loop).and_then(|run| run.frames.get(&0)) else {
@@ -177,7 +177,7 @@ pub fn next(state: &State) -> Effects {
     }
 }
 
-/// The loop as a drawing, with where a session stands, if one is given (spec G7). While some calls run, others may
+/// The loop as a drawing, marking a session's current node, if one is given (spec G7). While some calls run, others may
 /// wait for people: then both nodes are marked.
 #[must_use]
 pub fn drawing(state: Option<&State>) -> Drawing {
@@ -190,7 +190,7 @@ pub fn drawing(state: Option<&State>) -> Drawing {
     }
     drawing.edge(START, Node::ALL[0].name(), "");
     for (from, to, label) in Node::EDGES {
-        // Where there is one way only, nothing is chosen.
+        // A single way out has no choice to label.
         if Node::EDGES.iter().filter(|edge| edge.0 == from).count() > 1 {
             drawing.route(from.name(), to.name(), label);
         } else {
@@ -207,7 +207,7 @@ pub fn drawing(state: Option<&State>) -> Drawing {
         match at {
             Node::End => drawing.stand(at.name(), 0, 0),
             Node::Compression | Node::Agent => drawing.stand(at.name(), 1, 0),
-            // Calls that nobody was asked about yet do not wait for anybody.
+            // Calls not asked about yet do not wait for anybody.
             Node::Approval => drawing.stand(at.name(), u32::from(waiting == 0), waiting),
             Node::Tools => {
                 let running = calls(|phase| matches!(phase, Phase::Permitted | Phase::Started(_) | Phase::Delegated));

@@ -1,11 +1,11 @@
-//! Calls that ask a person in the middle: what an MCP server calls elicitation (spec S13).
+//! Calls that ask a person before they end: what an MCP server calls elicitation (spec S13).
 //!
 //! An attempt of a call may end with questions in place of a result. They are interruptions of their own kind, answered
-//! like those of a graph; with the last answer the call may begin again, and its next attempt is given the answers.
+//! like those of a graph; with the last answer the call may begin again, and its next attempt receives the answers.
 //!
-//! Ending the attempt is what makes a session that waits for an answer rows in the store like any other. Answers are
-//! kept by the digest of their question, for the case that the call runs again. A server that has forgotten what it
-//! asked makes its call lost, with the reason (`CallLost.forgotten`).
+//! Because the attempt ends, a session that waits for an answer is rows in the store like any other. Answers are kept
+//! by the digest of their question, in case the call runs again. If the server has forgotten its questions, the call's
+//! outcome is unknown, and the reason is recorded (`CallLost.forgotten`).
 
 use std::sync::Arc;
 
@@ -28,15 +28,15 @@ use crate::{
     limits,
 };
 
-/// Most questions that one attempt of a call asks.
+/// The maximum number of questions in one attempt of a call.
 pub const QUESTIONS: usize = 16;
-/// Most answers that a call keeps for the case that it is asked the same again.
+/// The maximum number of answers that a call keeps in case it asks the same again.
 const KEPT: usize = 64;
 
 /// One question of a call.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct InputQuestion {
-    /// Its name in the call, by which the tool knows it again.
+    /// Its name in the call, by which the tool recognizes it.
     pub name: Arc<str>,
     /// Who asks: for a tool of an MCP server, the server.
     pub from: Arc<str>,
@@ -45,13 +45,13 @@ pub struct InputQuestion {
     /// The JSON Schema that the answer must fit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schema: Option<Arc<Schema>>,
-    /// The answer when nobody gives one in time.
+    /// The answer if the deadline expires.
     #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
     pub default: Option<Raw>,
 }
 
 impl InputQuestion {
-    /// What tells it from other questions, whatever its name: the digest of what is shown and of its schema.
+    /// Its identity, whatever its name: the digest of what is shown and of its schema.
     #[must_use]
     pub fn digest(&self) -> Arc<str> {
         let schema = self.schema.as_ref().map_or("", |schema| schema.0.get());
@@ -69,11 +69,11 @@ pub struct InputRequired {
     pub attempt: u32,
     /// The questions; at least one.
     pub questions: Vec<InputQuestion>,
-    /// What the tool wants back with the answers, unread.
+    /// Opaque data that the tool needs back with the answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<Arc<str>>,
-    /// What was begun goes on in the process that began it, and waits there for the answers. In another process its
-    /// outcome is unknown.
+    /// The process that began it still runs it, and waits there for the answers. In another process its outcome is
+    /// unknown.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub live: bool,
     /// How long people have to answer the questions.
@@ -81,13 +81,13 @@ pub struct InputRequired {
     pub timeout: Timeout,
 }
 
-/// What a call has asked, and was told.
+/// The questions of a call, and their answers.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CallInput {
-    /// What the tool wants back with the answers.
+    /// Opaque data that the tool needs back with the answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<Arc<str>>,
-    /// What was begun waits for the answers in the process that began it.
+    /// It waits for the answers in the process that began it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub live: bool,
     /// How long people have to answer.
@@ -99,21 +99,21 @@ pub struct CallInput {
     /// Answers to questions of earlier attempts, by the questions' digests.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub answered: Vec<(Arc<str>, Raw)>,
-    /// Those of them that were given before the call was lost and run again: to the same question each of them is the
-    /// answer once more, so that nobody is asked twice.
+    /// Those given before the call was lost and run again: each answers the same question once more, so that nobody is
+    /// asked twice.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub replay: Vec<(Arc<str>, Raw)>,
-    /// It was lost since it could not go on with the answers to its latest questions.
+    /// It was lost because it could not resume with the answers to its latest questions.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub forgotten: bool,
 }
 
-/// A question of a call, as far as it has got.
+/// A question of a call, and its progress.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AskedQuestion {
     /// The question.
     pub question: InputQuestion,
-    /// The number of the interruption in which it waits, or has waited.
+    /// The number of the interruption that asks it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub n: Option<u32>,
     /// Its answer.
@@ -128,7 +128,7 @@ impl CallInput {
         self.questions.iter().find(|asked| *asked.question.name == *name)?.answer.as_ref()
     }
 
-    /// The answer to a question of an attempt that was lost, if it is asked again.
+    /// The answer to a question of a lost attempt, if it is asked again.
     #[must_use]
     pub fn replayed(&self, question: &InputQuestion) -> Option<&Raw> {
         let digest = question.digest();
@@ -137,7 +137,7 @@ impl CallInput {
         latest.or_else(|| self.replay.iter().rev().find(|(of, _)| *of == digest).map(|(_, answer)| answer))
     }
 
-    /// The questions of the latest attempt are over; their answers are kept.
+    /// Closes the questions of the latest attempt; their answers are kept.
     fn over(&mut self) {
         for asked in std::mem::take(&mut self.questions) {
             if let Some(answer) = asked.answer {
@@ -150,7 +150,7 @@ impl CallInput {
         self.live = false;
     }
 
-    /// The answer to a question that is asked again after the call was lost; it counts once.
+    /// Takes the answer to a question that is asked again after the call was lost; it counts once.
     fn take_replayed(&mut self, question: &InputQuestion) -> Option<Raw> {
         let digest = question.digest();
         let at = self.replay.iter().rposition(|(of, _)| *of == digest)?;
@@ -159,20 +159,20 @@ impl CallInput {
 }
 
 impl Call {
-    /// Whether it was begun in a process that still had it when it asked its questions.
+    /// Whether the process that began it still had it when it asked its questions.
     #[must_use]
     pub fn is_live(&self) -> bool {
         self.input.as_ref().is_some_and(|input| input.live)
     }
 
-    /// Whether all that it has asked is answered, or waits for people.
+    /// Whether each of its questions is answered or pending.
     pub(super) fn is_asked(&self, state: &State) -> bool {
         let waits = |asked: &AskedQuestion| asked.n.is_some_and(|n| state.waiting(n).is_some());
         let asked = |asked: &AskedQuestion| asked.answer.is_some() || waits(asked);
         self.input.as_ref().is_some_and(|input| input.questions.iter().all(asked))
     }
 
-    /// Nothing of what it was doing goes on. What people have said is said again if it is run again.
+    /// Abandons the attempt. Its answers are given again if it runs again.
     pub(super) fn forget_attempt(&mut self) {
         if let Some(input) = &mut self.input {
             input.over();
@@ -202,7 +202,7 @@ impl State {
         call.phase = if answered { Phase::Permitted } else { Phase::Asking };
     }
 
-    /// A question of a call waits for a person.
+    /// A question of a call is pending.
     pub(super) fn input_asked(&mut self, asked: &Interrupted) {
         let (Some(at), Some(action)) = (&asked.at, asked.actions.first()) else { return };
         let Some(call) = self.calls.iter_mut().find(|call| call.call == action.call) else { return };
@@ -240,7 +240,7 @@ impl Draft {
     }
 
     /// Calls that have their answers, but whose attempt was lost with the process that it waited in: their outcome is
-    /// unknown (spec R4). One that is idempotent begins again. `None` if there is nothing to say about `calls`.
+    /// unknown (spec R4). One that is idempotent begins again. `None` if nothing follows for `calls`.
     #[must_use]
     pub fn input_lost(mut self, calls: &[u32], catalog: &dyn Catalog) -> Option<Transition> {
         let idempotent =
@@ -262,8 +262,8 @@ impl Draft {
         Some(self.settle(catalog))
     }
 
-    /// An attempt of a call was given the answers to what it had asked, and cannot go on with them: what it did before it
-    /// asked is not known, so a person says whether it is begun again (spec R4). `None` if that attempt is not the running
+    /// An attempt of a call received the answers to its questions, and cannot resume with them: what it did before it
+    /// asked is unknown, so a person decides whether it runs again (spec R4). `None` if that attempt is not the running
     /// one.
     #[must_use]
     pub fn call_forgotten(mut self, call: u32, attempt: u32, catalog: &dyn Catalog) -> Option<Transition> {
@@ -272,7 +272,7 @@ impl Draft {
         Some(self.settle(catalog))
     }
 
-    /// Nobody has answered a question of a call in time, so that the call ends: what else it asks is asked no more.
+    /// A question of a call timed out, which ends the call: its other questions are withdrawn.
     pub(super) fn withdraw_inputs(&mut self, call: u32) {
         let of_call = |open: &&Open| {
             open.asked.kind == Kind::Input && open.asked.actions.first().is_some_and(|action| action.call == call)
@@ -283,7 +283,7 @@ impl Draft {
         }
     }
 
-    /// Asks what calls have asked, each question by itself.
+    /// Asks the questions of calls, each by itself.
     pub(super) fn ask_inputs(&mut self) {
         let asking = self.state.calls.iter().filter(|call| call.phase == Phase::Asking);
         for call in asking.cloned().collect::<Vec<_>>() {
@@ -301,7 +301,7 @@ impl Draft {
                     tool_use_id: call.id.clone(),
                     agent: call.agent.clone(),
                     name: call.name.clone(),
-                    // What a reviewer is shown, with its warnings, is the question: its words are somebody else's.
+                    // The reviewer is shown the question, with its warnings: its text is untrusted.
                     args: shown(&payload).unwrap_or_else(|_| args.clone()),
                     ask,
                     level: 0,

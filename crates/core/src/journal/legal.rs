@@ -1,5 +1,5 @@
-//! The rulebook of a journal: whether an append can come after those before it. It says no to what no transition of the core
-//! makes, so it is how a journal is checked that comes from outside: a restored state, a store, a fuzzer.
+//! The rules of a journal: whether an append can follow those before it. It refuses what no transition of the core
+//! makes, so it checks journals from outside: a restored state, a store, a fuzzer.
 
 mod graph;
 
@@ -25,10 +25,10 @@ use crate::{
 pub struct Illegal(&'static str);
 
 impl State {
-    /// Takes the next append, if it is one that can come next. If it is not, the state is of no use any more.
+    /// Applies the next append, if it is legal. If it is not, the state must be discarded.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The rule it breaks.
     pub fn append(&mut self, entry: &Entry) -> Result<(), Illegal> {
         if entry.pos != self.pos + 1 {
             return Err(Illegal("it is not at the next position"));
@@ -55,7 +55,7 @@ impl State {
             follows(self, before, record)?;
             self.take(record);
         }
-        // An append holds all that its input led to. A failed turn waits for its retry with that.
+        // An append holds everything that its input led to. In a failed turn that waits for the retry.
         let failed = self.status == Status::Failed;
         let is_half_done = |call: &Call| match call.phase {
             Phase::Proposed => true,
@@ -68,11 +68,11 @@ impl State {
         Ok(())
     }
 
-    /// Whether an append has to begin with this record: what is cut off, copied or folded from there is cut between appends.
+    /// Whether an append has to begin with this record: cutting, copying and folding start there, between appends.
     fn must_be_first(&self, entry: &Entry, record: &Record) -> bool {
         match record {
             Record::Forked(_) | Record::Compressed(_) | Record::RunStarted(_) => true,
-            // A fork may say something else than was said.
+            // A fork may say something else here.
             Record::UserMessage(_) => {
                 !self.status.is_active() && !matches!(entry.records.first(), Some(Record::Forked(_)))
             }
@@ -81,7 +81,8 @@ impl State {
     }
 }
 
-/// Whether a compression covers whole turns, and says rightly how many are left: no call loses its result by it.
+/// Whether a compression covers whole turns, and gives the right number of those left, so that no call loses its
+/// result.
 ///
 /// # Errors
 /// It does not.
@@ -97,7 +98,7 @@ pub fn cuts_between_turns(state: &State, compressed: &Compressed, turns: &[u64])
 
 const UNLED: Illegal = Illegal("the entries before it do not lead to it");
 
-/// Whether what people see of a record can come next: nothing is between the beginning of a block and what closes it.
+/// Whether a record's visible content can come next: nothing comes between the beginning of a block and what closes it.
 fn closes(state: &State, record: &Record) -> bool {
     let Some(begun) = &state.begun else { return true };
     if let Some(block) = record.first_block() {
@@ -149,7 +150,7 @@ fn follows(state: &State, before: u64, record: &Record) -> Result<(), Illegal> {
                 && call.target == Some(Target::Agent(began.agent.clone()))
                 && call.args.as_ref().is_some_and(|args| agents::input(args) == began.input)
         }
-        // The application itself has said who answers.
+        // The application itself chose the agent.
         Record::HandedOff(handed) if handed.call == 0 => true,
         Record::HandedOff(handed) => {
             let call = call(handed.call)?;
@@ -173,13 +174,14 @@ fn follows(state: &State, before: u64, record: &Record) -> Result<(), Illegal> {
                 && (decided.asks.is_empty() || decided.asks.len() == actions.len())
                 && (decided.previews.is_empty() || decided.previews.len() == actions.len())
                 && actions.iter().zip(&decided.asks).all(|(action, ask)| {
-                    // Nothing that was asked before is asked for no more.
+                    // No earlier requirement is dropped.
                     ask.as_ref().is_none_or(|ask| ask.asks_for_all_of(&action.ask))
                 })
                 && decided.rules == Rule::made_in(state, asked, decided)
                 && (!decided.last || !approves_all(decided) || approvals(open, decided) >= open.quorum() as usize)
                 && actions.iter().zip(&decided.decisions).all(|(action, decision)| {
-                    // A new message rejects whatever waits, and a program leaves undecided what it likes: neither lets anything run.
+                    // A new message rejects everything pending, and a program may leave anything undecided: neither
+                    // allows a call.
                     decision.kind() == DecisionType::Reject
                         || (!question
                             && (decision.kind() == DecisionType::Defer || action.allowed().contains(&decision.kind())))
@@ -215,10 +217,10 @@ fn follows(state: &State, before: u64, record: &Record) -> Result<(), Illegal> {
                     finished.status == CallStatus::Error
                         || state.calls_of(call.call).all(|inner| inner.phase == Phase::Finished)
                 }
-                // It was handed on just before.
+                // It was handed off just before.
                 Phase::Permitted if call.handoff() == Some(state.agent_of(call.run)) => true,
                 Phase::Settled(status, _) => finished.status == *status,
-                // What never began can only be given up, when its turn ends.
+                // A call that never began can only be given up, when its turn ends.
                 Phase::Proposed | Phase::Gated | Phase::Waiting(_) | Phase::Asking | Phase::Permitted | Phase::Lost => {
                     finished.status == CallStatus::Error
                 }
@@ -253,7 +255,7 @@ fn follows(state: &State, before: u64, record: &Record) -> Result<(), Illegal> {
         }
         Record::MakeRoom(_) => asks_next(state) && state.window.due.is_none(),
         Record::Compressed(compressed) => {
-            // Whether it ends where a turn begins is checked where the whole journal is at hand.
+            // Whether it ends where a turn begins is checked with the whole journal.
             asks_next(state)
                 && state.window.due.is_some()
                 && compressed.through >= state.window.from
@@ -278,7 +280,7 @@ fn asks_next(state: &State) -> bool {
         && state.calls.iter().all(|call| call.phase == Phase::Finished)
 }
 
-/// Whether a session that stands here can be made a fork like this.
+/// Whether a session in this state can be forked like this.
 fn forks(state: &State, before: u64, forked: &Forked) -> bool {
     let open: Vec<u32> = state.open.iter().map(|open| open.asked.n).collect();
     is_whole(state)
@@ -295,12 +297,12 @@ fn approves_all(decided: &Decided) -> bool {
     decided.decisions.iter().all(|decision| decision.kind() == DecisionType::Approve)
 }
 
-/// How many people have approved with this one.
+/// How many people have approved, including this one.
 fn approvals(open: &Open, decided: &Decided) -> usize {
     open.votes.len() + usize::from(!open.votes.contains(&decided.by))
 }
 
-/// Whether what is shown of a call is the call: its name and arguments are those that would run.
+/// Whether an action shows the call itself: the name and arguments that would run.
 fn asks_about(asked: &Interrupted, action: &Action, call: &Call) -> bool {
     let waits = match asked.kind {
         Kind::Approval => call.phase == Phase::Gated && !call.question,
@@ -324,8 +326,8 @@ fn asks_about(asked: &Interrupted, action: &Action, call: &Call) -> bool {
         && shown
 }
 
-/// Whether recorded questions are those of a call, with at most one option of free text added to each. What the
-/// server calls that option, and how many it takes, may change; what was asked stays readable.
+/// Whether recorded questions are those of a call, with at most one free-text option added to each. The server's label
+/// for that option, and its limit, may change; earlier requests stay readable.
 fn asks_what_the_model_asked(recorded: &Args, written: &Args) -> bool {
     let (Some(recorded), Some(written)) = (Questions::recorded(recorded), Questions::recorded(written)) else {
         return false;
@@ -337,7 +339,7 @@ fn asks_what_the_model_asked(recorded: &Args, written: &Args) -> bool {
                     let added = shown.options.pop();
                     return added.is_some_and(|option| option.input == Some(true)) && shown == asked;
                 }
-                // Or one that the model offers takes the free text.
+                // Or one of the model's own options takes the free text.
                 let free = shown.options.iter().position(|option| option.input == Some(true));
                 let Some(option) = free.and_then(|at| asked.options.get_mut(at)) else { return false };
                 option.input = Some(true);

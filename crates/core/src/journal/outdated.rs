@@ -1,15 +1,15 @@
-//! Tools that change while a call of them waits: what was approved is not what would run (spec S13, R1).
+//! Tools that change while a call of them is pending: what was approved is not what would run (spec S13, R1).
 //!
-//! What people have seen of a tool is folded from what they were asked; an approval of something else starts nothing,
-//! and the call is asked about anew. A verdict that stood in a person's place (a standing rule, a program) keeps whom
-//! it replaced and which tool it was about (`Gate::stood_in`), so such a call is asked about, too, if its tool changes
-//! before it begins.
+//! What people have seen of a tool is folded from their requests; an approval of something else starts nothing, and the
+//! call is asked about again. A verdict in a person's place (a standing rule, a program) keeps whom it replaced and
+//! which tool it was about (`Gate::stood_in`), so such a call is asked about, too, if its tool changes before it
+//! begins.
 //!
-//! This holds for functions, agents as tools and handoffs. Of an agent it is the tool's description and schema, which
-//! reviewers were shown, and the agent's name; what that agent is told and can do is its own, as a function's code is.
-//! Core checks handoffs where they are carried out, the driver checks the others before they begin, and a step that
-//! finds a change begins nothing that it is about. A call of an agent's tool that is gone, or takes other arguments
-//! now, fails as any call does.
+//! This holds for functions, agents as tools and handoffs. For an agent it covers the tool's description and schema,
+//! which reviewers were shown, and the agent's name; the agent's instructions and tools are its own, as a function's
+//! code is. The core checks handoffs where they are carried out, the driver checks the others before they begin, and a
+//! step that finds a change begins none of the calls affected. A call of an agent's tool that is gone, or takes other
+//! arguments now, fails as any call does.
 
 use std::sync::Arc;
 
@@ -26,12 +26,12 @@ use crate::{
     locale::{Locale, Text},
 };
 
-/// The tool of a call as those who decide have seen it.
+/// The tool of a call as its reviewers have seen it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Shown {
     /// The tool.
     pub tool: Arc<str>,
-    /// The digest of its description, its schema and where it comes from; empty if not all levels have seen the same.
+    /// The digest of its description, its schema and its source; empty if not all levels have seen the same.
     pub digest: Arc<str>,
 }
 
@@ -42,15 +42,15 @@ impl Shown {
     }
 }
 
-/// What tells a tool that people were shown from the tool of today: the digest of its description, its schema, where it
-/// comes from, and which agent it is for. A standing rule that approves is for the tool of one signature (spec S7, S13).
+/// Identifies the tool that people were shown: the digest of its description, its schema, its source, and the agent it
+/// targets. A standing rule that approves covers the tool of one signature (spec S7, S13).
 #[must_use]
 pub fn signature(tool: &ToolFacts) -> Arc<str> {
     let ToolFacts { description, schema, source, target, .. } = tool;
     digest(description.as_deref(), schema.as_deref(), source.as_deref(), target.as_ref())
 }
 
-/// The part of it that is told with a request: the digest of the tool's description, its schema and where it comes from.
+/// The part of it that a request shows: the digest of the tool's description, its schema and its source.
 #[must_use]
 pub fn words(tool: &ToolFacts) -> Arc<str> {
     digest(tool.description.as_deref(), tool.schema.as_deref(), tool.source.as_deref(), None)
@@ -62,7 +62,7 @@ fn digest(
     source: Option<&str>,
     target: Option<&Target>,
 ) -> Arc<str> {
-    // A JSON text cannot begin with what ends a description here, nor have it within.
+    // A JSON text cannot contain the separator that ends a description here.
     let mut parts = vec![description.unwrap_or_default(), "\0", schema.map_or("", |schema| schema.0.get())];
     if let Some(source) = source {
         parts.extend(["\0", source]);
@@ -79,19 +79,19 @@ fn digest(
 }
 
 impl Call {
-    /// Notes what those who are asked see of the tool.
+    /// Notes what the reviewers see of the tool.
     fn is_shown(&mut self, action: &Action) {
         let mut shown = Shown::of(action);
         if action.level > 0 && self.shown.as_ref().is_some_and(|before| *before != shown) {
-            // Another level has seen something else: whatever it is today, somebody has not seen it.
+            // Another level has seen something else: whatever the tool is today, one of them has not seen it.
             shown.digest = Arc::from("");
         }
         self.shown = Some(shown);
     }
 
-    /// Whether its tool is another one today than those who allowed the call have seen, or what stood in for them, or is for
-    /// another agent. One that is gone, or does not take the arguments any more, is not asked about again: the call fails when
-    /// it begins.
+    /// Whether its tool differs today from the one that was allowed, by its reviewers or by what stood in for them, or
+    /// it targets another agent. A call whose tool is gone, or no longer takes the arguments, is not asked about again:
+    /// it fails when it begins.
     pub(super) fn is_outdated(&self, catalog: &dyn Catalog) -> bool {
         let shown = match (&self.shown, &self.stood_in) {
             (Some(shown), _) if shown.tool == self.name => &shown.digest,
@@ -103,7 +103,7 @@ impl Call {
         !same && self.args.as_ref().is_some_and(|args| catalog.accepts(&self.agent, &self.name, args))
     }
 
-    /// Why a call for another agent cannot begin, if it cannot: its tool is gone, or takes other arguments.
+    /// Why a call that targets another agent cannot begin, if it cannot: its tool is gone, or takes other arguments.
     pub(super) fn cannot_begin(&self, catalog: &dyn Catalog, locale: Locale) -> Option<String> {
         if catalog.tool(&self.agent, &self.name).is_none() {
             let tool = format!("{:?}", &*self.name);
@@ -115,14 +115,14 @@ impl Call {
 }
 
 impl State {
-    /// The [`signature`] of the tool that an action shows, of a call of this session. A standing approval is for that tool.
+    /// The [`signature`] of the tool that an action of this session shows. A standing approval covers that tool.
     #[must_use]
     pub fn signature_shown(&self, action: &Action) -> Arc<str> {
         let target = self.calls.iter().find(|call| call.call == action.call).and_then(|call| call.target.as_ref());
         digest(action.description.as_deref(), action.schema.as_deref(), action.source.as_deref(), target)
     }
 
-    /// Those of `calls` that were allowed with another tool before people's eyes than they would run today.
+    /// Those of `calls` that were allowed with a different tool on display than they would run today.
     #[must_use]
     pub fn outdated(&self, calls: &[u32], catalog: &dyn Catalog) -> Vec<u32> {
         let permitted = |call: &&Call| calls.contains(&call.call) && call.phase == Phase::Permitted;
@@ -142,13 +142,13 @@ impl State {
         }
     }
 
-    /// The call is asked about again, with its tool as it is now.
+    /// The call is asked about again, with its current tool.
     pub(super) fn call_outdated(&mut self, call: u32, target: Option<&Target>) {
         let text = self.locale.text(Text::ToolChanged);
         let Some(call) = self.calls.iter_mut().find(|c| c.call == call && c.phase == Phase::Permitted) else { return };
         call.shown = None;
         call.target = target.cloned();
-        // What it has begun is not what would go on: it is begun anew, if it is.
+        // The started attempt cannot resume: the call begins again, if at all.
         call.forget_attempt();
         call.asks_after_all();
         if call.attempts > 0 {
@@ -167,8 +167,8 @@ impl State {
 }
 
 impl Draft {
-    /// Asks again about those of `calls` that were allowed with another description or schema of their tool before their
-    /// eyes than it has today, or another tool of the same words; none of them begins. `None` if there are none.
+    /// Asks again about those of `calls` whose tool has another description, schema or source than when they were
+    /// allowed; none of them begins. `None` if there are none.
     #[must_use]
     pub fn outdated(mut self, calls: &[u32], catalog: &dyn Catalog) -> Option<Transition> {
         let outdated = self.state.outdated(calls, catalog);
@@ -181,7 +181,7 @@ impl Draft {
         Some(self.settle(catalog))
     }
 
-    /// A call that was allowed is asked about again.
+    /// An allowed call is asked about again.
     pub(super) fn outdate(&mut self, call: u32, catalog: &dyn Catalog) {
         let found = self.state.calls.iter().find(|found| found.call == call);
         let today = found.and_then(|call| catalog.tool(&call.agent, &call.name));

@@ -1,4 +1,4 @@
-//! The parts of a session's state: its calls, and what waits for people.
+//! The parts of a session's state: its calls and its pending interruptions.
 
 use std::sync::Arc;
 
@@ -17,15 +17,15 @@ use crate::call::{
     reviewer::Reviewer,
 };
 
-/// Where one call of the latest answer stands.
+/// The state of one call of the latest answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
-    /// Proposed by the model, verdict to follow in the same transaction.
+    /// Proposed by the model; its verdict follows in the same transaction.
     Proposed,
     /// Needs a person who is not asked yet, because ungated calls of the answer run first.
     Gated,
-    /// Waits in the interruption of this number.
+    /// Pending in the interruption of this number.
     Waiting(u32),
     /// May run.
     Permitted,
@@ -48,7 +48,7 @@ pub enum Phase {
 pub struct Call {
     /// Its number in the session, from 1.
     pub call: u32,
-    /// Its id in the model's words.
+    /// Its id as the model wrote it.
     pub id: Arc<str>,
     /// The agent that proposed it.
     pub agent: Arc<str>,
@@ -57,9 +57,9 @@ pub struct Call {
     /// The arguments it runs with; `None` if the model's could not be read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub args: Option<Args>,
-    /// Where it stands.
+    /// The state of the call.
     pub phase: Phase,
-    /// How a person is asked about it.
+    /// How people are asked about it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ask: Option<Arc<Ask>>,
     /// Whether its verdict was a question (spec Q).
@@ -76,13 +76,13 @@ pub struct Call {
     /// The level that decides next.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub level: u32,
-    /// When it must be decided, once it is asked about.
+    /// The deadline of its decision, once it is asked about.
     #[serde(default, skip_serializing_if = "Deadline::is_fresh")]
     pub deadline: Deadline,
     /// Who decides in place of the level's reviewer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instead: Option<Reviewer>,
-    /// How many of those it escalates to have been asked.
+    /// How many of its escalations have been used.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub escalated: u32,
     /// Who has approved it at the levels so far.
@@ -94,17 +94,17 @@ pub struct Call {
     /// Whether a standing rule decided about it in a person's place.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub by_rule: bool,
-    /// What that let through.
+    /// What that decision allowed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stood_in: Option<Arc<StoodIn>>,
-    /// In an agent's loop that has nodes of the user's: it was permitted when the loop last went on from the model's answer
-    /// or from people's decisions, so every node since has stood before it.
+    /// In an agent's loop that has custom nodes: it was permitted when the loop last continued from the model's answer
+    /// or from people's decisions, so it has passed every node since.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cleared: bool,
-    /// The call for which its agent works; 0: it is of the session's own agent.
+    /// The call for which its agent works; 0: the session's own agent made it.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub run: u32,
-    /// The other agent that it is for, if it is for one.
+    /// The agent that it targets, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<Target>,
     /// Its agent may end with its result (spec S24).
@@ -113,19 +113,19 @@ pub struct Call {
     /// Its result, if its agent may end with that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<(CallStatus, Arc<str>)>,
-    /// What a reviewer is shown of what it would do (spec S12).
+    /// The preview shown to its reviewers (spec S12).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preview: Option<Preview>,
-    /// What those who were last asked about it have seen of its tool.
+    /// The tool as its latest reviewers have seen it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shown: Option<Shown>,
-    /// What it has asked, and was told.
+    /// Its questions and their answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input: Option<CallInput>,
 }
 
 impl Call {
-    /// Whether it runs, or will without anybody's word. A handoff waits for the other calls of its answer.
+    /// Whether it runs, or will without a decision. A handoff waits for the other calls of its answer.
     #[must_use]
     pub fn goes_on(&self) -> bool {
         match self.phase {
@@ -135,20 +135,20 @@ impl Call {
         }
     }
 
-    /// How a person is asked about it, or would have been if nothing had stood in their place.
+    /// How people are asked about it, or would be if no rule or program had decided in their place.
     #[must_use]
     pub fn asks(&self) -> Option<&Ask> {
         self.ask.as_deref().or_else(|| self.stood_in.as_deref().map(|stood_in| &stood_in.ask))
     }
 
-    /// Nothing stands in a person's place any more.
+    /// Drops the decision that stood in a person's place.
     pub(super) fn asks_after_all(&mut self) {
         if let Some(stood_in) = self.stood_in.take() {
             self.ask.get_or_insert_with(|| Arc::new(stood_in.ask.clone()));
         }
     }
 
-    /// Asked about from the first level on.
+    /// It is asked about from the first level again.
     pub(super) fn restart_levels(&mut self) {
         self.level = 0;
         self.instead = None;
@@ -163,7 +163,7 @@ pub enum Deadline {
     /// Its timeout begins when it is asked.
     #[default]
     Fresh,
-    /// It was deferred and waits for ever.
+    /// It was deferred without a deadline.
     Never,
     /// It was deferred and keeps this deadline.
     At(Millis),
@@ -175,20 +175,20 @@ impl Deadline {
     }
 }
 
-/// An interruption that waits for a person.
+/// A pending interruption.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Open {
     /// What was asked.
     pub asked: Arc<Interrupted>,
-    /// When.
+    /// When it was asked.
     pub asked_at: Millis,
-    /// Who has approved it so far, where more than one must.
+    /// Who has approved it so far, where it has a quorum.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub votes: Vec<Option<Arc<str>>>,
-    /// The only person who may decide it, if it was handed to one.
+    /// The only person who may decide it, if it was reassigned to one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub assignee: Option<Arc<str>>,
-    /// How often it was said again.
+    /// How many reminders were sent.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub reminded: u32,
     /// How many comments it has.
@@ -196,7 +196,7 @@ pub struct Open {
     pub comments: u32,
 }
 
-/// Who is asked when nobody has decided about a call in time.
+/// The next reviewer when a call's deadline expires.
 pub(super) fn next_reviewer<'a>(call: &Call, action: &'a Action) -> Option<&'a Reviewer> {
     action.ask.escalate.get(call.escalated as usize)
 }
@@ -209,7 +209,7 @@ impl Open {
         if matches!(self.asked.kind, Kind::Approval | Kind::InDoubt) { quorum } else { 1 }
     }
 
-    /// When it is to be said again, if it is.
+    /// The time of the next reminder, if there is one.
     #[must_use]
     pub fn next_reminder(&self) -> Option<Millis> {
         self.asked.reminder(self.asked_at, self.reminded)
@@ -217,14 +217,14 @@ impl Open {
 }
 
 impl Interrupted {
-    /// This reviewer decides it from now on.
+    /// Hands it over to this reviewer.
     pub fn hand_to(&mut self, reviewer: &Reviewer) {
         for action in &mut self.actions {
             action.instead = Some(reviewer.clone());
         }
     }
 
-    /// When it is to be said again after it was said `reminded` times, if it was asked at `asked_at`.
+    /// The time of the next reminder after `reminded` of them, if it was asked at `asked_at`.
     #[must_use]
     pub fn reminder(&self, asked_at: Millis, reminded: u32) -> Option<Millis> {
         let mut seconds: Vec<u32> = self.actions.iter().flat_map(|action| &action.ask.reminders).copied().collect();

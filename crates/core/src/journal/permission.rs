@@ -14,7 +14,7 @@ impl Principal {
         self.trusted || (self.subject.is_some() && self.subject == state.subject && self.tenant == state.tenant)
     }
 
-    /// Whether it may see the session: its subject, and whoever holds a role that was ever asked in it (spec P1).
+    /// Whether it may see the session: its subject, and holders of any role that was ever asked in it (spec P1).
     #[must_use]
     pub fn may_see(&self, state: &State) -> bool {
         self.owns(state)
@@ -22,7 +22,7 @@ impl Principal {
                 && self.roles.iter().any(|role| !Reviewer::is_owner_name(role) && state.reviewers.contains(role)))
     }
 
-    /// Whether it may decide what waits for this reviewer (spec P1).
+    /// Whether it may decide requests for this reviewer (spec P1).
     #[must_use]
     pub fn may_decide(&self, state: &State, reviewer: &Reviewer) -> bool {
         self.check_may_decide().is_ok()
@@ -33,7 +33,7 @@ impl Principal {
     }
 }
 
-/// Whether this interruption is this principal's to decide.
+/// Whether this principal may decide this interruption.
 pub(crate) fn check_reviewer(state: &State, open: &Open, by: &Principal) -> Result<(), Refusal> {
     let reviewer = open.asked.reviewer();
     if !by.may_decide(state, reviewer) {

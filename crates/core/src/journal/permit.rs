@@ -10,9 +10,9 @@ use crate::{
 
 /// The right to start one attempt of one call with exactly these arguments.
 ///
-/// A permit cannot be cloned and has no public constructor: [`crate::journal::draft::Transition::commit`]
-/// hands it out after the `CallStarted` record that claims it is stored, and a tool takes it by value.
-/// There is no other way to run a tool (spec R1 and R4).
+/// A permit cannot be cloned and has no public constructor: [`crate::journal::draft::Transition::commit`] hands it out
+/// after the `CallStarted` record that claims it is stored, and a tool takes it by value. There is no other way to run
+/// a tool (spec R1 and R4).
 #[derive(Debug)]
 pub struct Permit {
     session_id: Arc<str>,
@@ -61,7 +61,7 @@ impl Permit {
     pub fn attempt(&self) -> u32 {
         self.attempt
     }
-    /// The call's id in the model's words.
+    /// The call's id as the model wrote it.
     #[must_use]
     pub fn tool_use_id(&self) -> &str {
         &self.tool_use_id
@@ -81,23 +81,23 @@ impl Permit {
     pub fn args(&self) -> &Args {
         &self.args
     }
-    /// What earlier attempts of the call have asked people, and what they were told (spec S13).
+    /// The questions of earlier attempts of the call, and their answers (spec S13).
     #[must_use]
     pub fn input(&self) -> Option<&CallInput> {
         self.input.as_ref()
     }
-    /// What a reviewer was shown of what the call would do, if a person was asked and the tool says so (spec S12).
+    /// The preview of the call that a reviewer was shown, if a person was asked and the tool gives one (spec S12).
     #[must_use]
     pub fn preview(&self) -> Option<&Preview> {
         self.preview.as_ref()
     }
-    /// The session's language, for what the tool itself has to say.
+    /// The session's language, for the tool's own texts.
     #[must_use]
     pub fn locale(&self) -> Locale {
         self.locale
     }
     /// The same for every attempt of this call, and for no other call of any session, whatever its store and its id:
-    /// `SESSION/cN/BIRTH`, where `BIRTH` is random and the session's own (spec M2, R4, R11). At most 175 bytes.
+    /// `SESSION/cN/BIRTH`, where `BIRTH` is random and unique to the session (spec M2, R4, R11). At most 175 bytes.
     #[must_use]
     pub fn idempotency_key(&self) -> String {
         format!("{}/c{}/{}", self.session_id, self.call, self.birth)

@@ -1,11 +1,11 @@
 //! The appends a session is made of, and the records in them.
 //!
-//! An append is the atom of a journal: what one input did to the session, stored whole or not at all. So every append
-//! leads to a state in which nothing is half done, and is a [checkpoint](super::checkpoint).
+//! An append is the atom of a journal: the effect of one input on the session, stored whole or not at all. Every append
+//! therefore leads to a consistent state, which is a [checkpoint](super::checkpoint).
 //!
-//! A record is self-contained: it expands to wire events and folds into history without the records
-//! before it, so a replay can begin at any append (spec W2). A field that may be absent says something by that;
-//! everything else is in every record.
+//! A record is self-contained: it expands to wire events and folds into history without the records before it, so a
+//! replay can begin at any append (spec W2). An optional field carries meaning by its absence; all other fields are in
+//! every record.
 
 use std::sync::Arc;
 
@@ -44,31 +44,32 @@ use crate::{
 
 pub use crate::time::Millis;
 
-/// So many seconds later; the end of all time if that is before it.
+/// `at` plus `seconds`, saturating at the largest time.
 #[must_use]
 pub fn after(at: Millis, seconds: u32) -> Millis {
     at.saturating_add(Millis::from(seconds) * 1000)
 }
 
-/// One append at its place in a session's journal: what one input did to the session.
+/// One append at its position in a session's journal: the effect of one input on the session.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Entry {
-    /// Position in the session, from 1 without gaps. Kept beside the body by stores.
+    /// Position in the session, from 1 without gaps. Stores keep it beside the body.
     #[serde(skip)]
     pub pos: u64,
     /// When it was appended.
     #[serde(rename = "t")]
     pub at: Millis,
-    /// Where the wire stood before this append, so that it can be expanded alone.
+    /// The wire position before this append, so that it can be expanded on its own.
     #[serde(rename = "c")]
     pub cursor: Cursor,
-    /// What happened, in order; at least one record. The first is what the input was, the others follow from it.
+    /// What happened, in order; at least one record. The first is the input, the others follow from it.
     #[serde(rename = "r")]
     pub records: Vec<Record>,
 }
 
 impl Entry {
-    /// Whether it says only what people have already seen of an answer that is not complete: no step of the session.
+    /// Whether it only records the part of an unfinished answer that people have already seen; not a step of the
+    /// session.
     #[must_use]
     pub fn is_progress(&self) -> bool {
         let progress =
@@ -86,22 +87,25 @@ pub fn records(entries: &[Arc<Entry>]) -> impl DoubleEndedIterator<Item = &Recor
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Record {
-    /// The session was made. Always the first record.
+    /// The session was created. Always the first record.
     SessionCreated(SessionCreated),
     /// A user's message reached the conversation.
     UserMessage(UserMessage),
-    /// A user's message waits until the turn can take it (`on_pending: queue`).
+    /// A user's message is queued until the turn can take it (`on_pending: queue`).
     MessageQueued(UserMessage),
-    /// What a reviewer said with a decision while the turn had failed: part of that turn, which hears it once it is retried.
+    /// A reviewer's message with a decision while the turn had failed. It belongs to that turn, whose model reads it
+    /// after the retry.
     ReviewerSaid(UserMessage),
-    /// The model begins a block of its answer, and people see it write from now on. What it says comes with what closes it: the
-    /// next [`Record::BlockShown`], the first block of [`Record::ModelResponded`], [`TurnEnded::partial`], or [`TurnFailed::partial`].
+    /// The model begins a block of its answer, which people see streamed from now on. Its content comes with the record
+    /// that closes it: the next [`Record::BlockShown`], the first block of [`Record::ModelResponded`],
+    /// [`TurnEnded::partial`], or [`TurnFailed::partial`].
     BlockBegan(Block),
-    /// A block of the model's answer that people see before the answer is complete, whole or as far as it came.
+    /// A block of the model's answer, whole or partial, that people see before the answer is complete.
     BlockShown(Block),
-    /// What was shown of an answer that broke off is no part of the conversation: the model has said something else since.
+    /// Blocks shown of an interrupted answer are not part of the conversation: the model has answered differently
+    /// since.
     Replaced {
-        /// How many of the latest blocks in the stream that is.
+        /// How many of the latest blocks in the stream are replaced.
         blocks: u32,
     },
     /// The model's answer is complete.
@@ -114,15 +118,15 @@ pub enum Record {
     Decided(Box<Decided>),
     /// The user answered the questions.
     Answered(Answered),
-    /// The deadline came first.
+    /// The deadline expired first.
     TimedOut {
         /// The interruption's number.
         n: u32,
-        /// Who is asked now in place of those who did not decide; empty if what waited is rejected.
+        /// The reviewers it escalates to; empty if the pending actions are rejected.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         escalated: Vec<Reviewer>,
     },
-    /// Something was said or changed about an interruption that goes on waiting.
+    /// A comment on, or a change to, an interruption that stays pending.
     Noted(Noted),
     /// A standing rule was revoked.
     RuleRevoked(RuleRevoked),
@@ -149,45 +153,46 @@ pub enum Record {
     InputRequired(Arc<InputRequired>),
     /// A call has its result.
     CallFinished(CallFinished),
-    /// A call that was allowed does not begin: its tool has another description or schema than those who allowed it have
-    /// seen, or is for another agent, and it is asked about again (spec S13).
+    /// An allowed call does not begin: the description or schema of its tool differs from what its reviewers saw, or it
+    /// now targets another agent. It is asked about again (spec S13).
     CallOutdated {
         /// The call's number.
         call: u32,
-        /// The other agent that it is for now, if it is for one.
+        /// The agent that it targets now, if any.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         target: Option<Target>,
     },
-    /// The outcome of a started call is unknown: a crash, or what it asked was forgotten (spec R4).
+    /// The outcome of a started call is unknown: after a crash, or because the tool no longer knows its questions (spec
+    /// R4).
     CallLost {
         /// The call's number.
         call: u32,
-        /// It had asked people something, and what it was doing then cannot go on with their answers.
+        /// It had asked people something, and its attempt cannot resume with their answers.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         forgotten: bool,
     },
-    /// The turn goes on, or waits for these interruptions.
+    /// The turn continues, or waits for these interruptions.
     Status {
-        /// The numbers of the open interruptions; empty while running.
+        /// The numbers of the pending interruptions; empty while running.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         pending: Vec<u32>,
-        /// Whether nothing can happen until one of them is resolved.
+        /// Whether the turn is blocked until one of them is resolved.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         awaiting: bool,
     },
     /// A run of a graph begins.
     RunStarted(RunStarted),
-    /// A graph inside the run begins, or an agent's loop that has nodes of the user's.
+    /// A graph inside the run begins, or an agent's loop that has custom nodes.
     FrameBegan(FrameBegan),
     /// Tasks of a round have their results, and the next round may begin.
     TasksDone(TasksDone),
     /// A task failed for good.
     TaskFailed(TaskFailed),
-    /// A task that went on with an answer waits again, for what it asked before.
+    /// A resumed task waits again, for what it asked before.
     TaskWaits {
         /// The task.
         task: u32,
-        /// It goes on at once, since it has been answered meanwhile.
+        /// It resumes at once, since it has been answered meanwhile.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         goes_on: bool,
     },
@@ -198,13 +203,13 @@ pub enum Record {
         /// The step's name in its node.
         step: Arc<str>,
     },
-    /// A step has come to an end.
+    /// A step has ended.
     StepDone {
         /// The task.
         task: u32,
         /// The step's name in its node.
         step: Arc<str>,
-        /// Its result; absent if it failed and may be tried again.
+        /// Its result; absent if it failed and may be retried.
         #[serde(default, deserialize_with = "super::run::given", skip_serializing_if = "Option::is_none")]
         value: Option<Raw>,
     },
@@ -214,25 +219,25 @@ pub enum Record {
     StateEdited(StateEdited),
     /// The states of all frames, so that a fold can begin here.
     States(Vec<FrameState>),
-    /// The model's provider is told next that it may make these calls, which only it can. From here on it may have made them, so it is
-    /// never told so again.
+    /// The model's provider is about to be told that it may make these calls, which only it can make. It may have made
+    /// them from here on, so it is never told again.
     ApprovalSent {
         /// Their numbers.
         calls: Vec<u32>,
     },
     /// The turn is over.
     TurnEnded(Box<TurnEnded>),
-    /// The turn has failed. What was pending stays pending, and nothing is carried out before it is retried.
+    /// The turn has failed. What was pending stays pending, and nothing is executed before a retry.
     TurnFailed(Box<TurnFailed>),
-    /// The turn, or the run of a graph, that has failed goes on.
+    /// The failed turn, or the failed run of a graph, continues.
     Retried(Arc<Retried>),
-    /// The next model call would be larger than the agent allows: what came before is to be compressed first (spec G5).
+    /// The next model call would exceed the agent's budget: earlier conversation must be compressed first (spec G5).
     MakeRoom(MakeRoom),
-    /// What came before is read by no model any more; a summary may stand in its place (spec G5).
+    /// Models no longer read the earlier conversation; a summary may replace it (spec G5).
     Compressed(Compressed),
-    /// A process has taken the turn up after another one had ended in the middle of it, or holds it.
+    /// A process has resumed the turn after another one ended in the middle of it, or holds it.
     Restarted(Restarted),
-    /// The appends before this one's were copied from another session, of which this one is a fork.
+    /// The appends before this one's were copied from the session that this one is a fork of.
     Forked(Arc<Forked>),
 }
 
@@ -246,26 +251,26 @@ pub struct SessionCreated {
     /// Who the session belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subject: Option<Arc<str>>,
-    /// The tenant of whoever made it.
+    /// The creator's tenant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tenant: Option<Arc<str>>,
     /// The application's own data, a JSON object.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context: Option<Box<RawValue>>,
-    /// What tells it from all other sessions of whatever name and store: random.
+    /// Random; distinguishes it from every other session, whatever its name and store.
     pub birth: Arc<str>,
 }
 
 /// See [`Record::UserMessage`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UserMessage {
-    /// What was said; at least one part.
+    /// The content; at least one part.
     #[serde(rename = "text")]
     pub content: Content,
     /// Who wrote it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<Arc<str>>,
-    /// The roles its writer held then, which the policy may look at.
+    /// The roles its author held then, which the policy may look at.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub roles: Vec<String>,
     /// The agent it names, which answers from now on.
@@ -274,8 +279,8 @@ pub struct UserMessage {
     /// The client's `request_id`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_id: Option<Arc<str>>,
-    /// Its number among the messages that were queued in its session, from 1; 0: it was not queued. The message keeps it
-    /// when it reaches the conversation, which is how it leaves the queue.
+    /// Its number among the session's queued messages, from 1; 0: it was not queued. The message keeps it when it
+    /// reaches the conversation, which is how it leaves the queue.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub queued: u32,
 }
@@ -286,14 +291,14 @@ pub struct UserMessage {
 pub enum Block {
     /// Text for the user, Markdown.
     Text(String),
-    /// The model's reasoning, as far as it shows it.
+    /// The model's reasoning, as far as the model shows it.
     Thinking(String),
     /// A tool call.
     ToolUse(ToolUse),
 }
 
 impl Block {
-    /// What the model wrote in it.
+    /// The content that the model wrote.
     #[must_use]
     pub fn content(&self) -> &str {
         match self {
@@ -302,28 +307,28 @@ impl Block {
         }
     }
 
-    /// The block before anything was written in it.
+    /// The block with no content yet.
     #[must_use]
     pub fn begun(&self) -> Block {
         match self {
             Block::Text(_) => Block::Text(String::new()),
             Block::Thinking(_) => Block::Thinking(String::new()),
             Block::ToolUse(ToolUse { id, name, display, .. }) => {
-                // What the call is for is known at its end.
+                // The call's purpose is known only at its end.
                 let display = Display { stream: display.stream, thought: display.thought, ..Display::default() };
                 Block::ToolUse(ToolUse { display, ..ToolUse::new(id.clone(), name.clone(), String::new()) })
             }
         }
     }
 
-    /// The same block, with this written in it.
+    /// The same block, with this content.
     #[must_use]
     pub fn with(mut self, content: &str) -> Block {
         self.write(content);
         self
     }
 
-    /// Adds what the model writes.
+    /// Appends to the content.
     pub fn write(&mut self, more: &str) {
         match self {
             Block::Text(text) | Block::Thinking(text) => text.push_str(more),
@@ -331,7 +336,7 @@ impl Block {
         }
     }
 
-    /// Whether both begin in the same way: either may be what a begun block comes to.
+    /// Whether both begin the same way: a begun block may become either.
     #[must_use]
     pub fn begins_as(&self, other: &Block) -> bool {
         self.begun() == other.begun()
@@ -355,7 +360,7 @@ pub struct ToolUse {
 }
 
 impl ToolUse {
-    /// A call that is shown as any other.
+    /// A call with the default display.
     pub fn new(id: impl Into<Arc<str>>, name: impl Into<Arc<str>>, input: impl Into<String>) -> ToolUse {
         ToolUse { id: id.into(), name: name.into(), input: input.into(), display: Display::default() }
     }
@@ -363,20 +368,19 @@ impl ToolUse {
     /// The tool's own arguments: what is checked, shown, approved and run.
     ///
     /// # Errors
-    /// The input is no strict JSON object, or too long.
+    /// The input is not a strict JSON object, or is too long.
     pub fn args(&self) -> Result<Args, ArgsError> {
         Args::parse_without(&self.input, MESSAGE_ARGUMENT).map(|(args, _)| args)
     }
 
-    /// Whether it is not, or not surely, what the model meant, in an answer that was cut for this reason: then it is never
-    /// asked about and never run.
+    /// Whether an answer cut for this reason makes the call unreliable: then it is never asked about and never run.
     #[must_use]
     pub fn is_cut(&self, cut: Option<Cut>) -> bool {
         match cut {
             None => false,
-            // Arguments that were not begun read like none.
+            // Arguments that were never begun look like no arguments.
             Some(Cut::MaxTokens | Cut::Incomplete) => self.input.trim().is_empty() || self.args().is_err(),
-            // What was withdrawn is not carried out, whatever of it had been said.
+            // A withdrawn answer is never executed, however complete its calls were.
             Some(Cut::Refusal | Cut::ContentFilter) => true,
         }
     }
@@ -388,7 +392,7 @@ pub struct ModelResponded {
     /// The configured name of the model that answered.
     #[serde(deserialize_with = "shared::string")]
     pub model: Arc<str>,
-    /// How many of the latest `BlockShown` records belong to this answer; a `MessageQueued` may stand between.
+    /// How many of the latest `BlockShown` records belong to this answer; a `MessageQueued` may come between them.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub shown: u32,
     /// The blocks after those.
@@ -397,31 +401,31 @@ pub struct ModelResponded {
     /// Tokens.
     #[serde(default, skip_serializing_if = "Usage::is_zero")]
     pub usage: Usage,
-    /// What the provider wants back unchanged with this answer (reasoning signatures and the like).
+    /// What the provider needs back unchanged with this answer (reasoning signatures and the like).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub opaque: Option<Box<RawValue>>,
-    /// The call for which the agent works that gave it; 0: the session's own.
+    /// The call that the answering agent works for; 0: the session's own agent.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub run: u32,
-    /// Why it is not whole, if it is not.
+    /// Why it is incomplete, if it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cut: Option<Cut>,
-    /// How many further model calls it took, each of which went on where the one before was cut.
+    /// How many further model calls it took, each continuing where the previous one was cut.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub continued: u32,
 }
 
-/// Why a model's answer is not whole.
+/// Why a model's answer is incomplete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Cut {
-    /// It reached the most tokens of an answer, or of the model's context.
+    /// It reached the limit of output tokens, or of the model's context.
     MaxTokens,
-    /// The model refused to answer, or to go on.
+    /// The model refused to answer, or to continue.
     Refusal,
     /// The provider's filter stopped it.
     ContentFilter,
-    /// The provider stopped it, and gave no other reason.
+    /// The provider stopped it without another reason.
     Incomplete,
 }
 
@@ -491,19 +495,19 @@ pub struct Decided {
     /// False for a vote that does not end the interruption yet.
     #[serde(default = "yes", skip_serializing_if = "is_true")]
     pub last: bool,
-    /// True for a question that was declined: its reject is no block of the stream (spec Q2).
+    /// True for a question that was declined: its reject is not a block of the stream (spec Q2).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub question: bool,
-    /// How edited calls are asked about from now on, where that is more than before: one for each action.
+    /// How edited calls are asked about from now on, where that is stricter than before: one for each action.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub asks: Vec<Option<Ask>>,
-    /// What edited calls would do, for those who are asked next: one for each action.
+    /// Previews of edited calls, for the reviewers asked next: one for each action.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub previews: Vec<Option<Preview>>,
-    /// The standing rules it makes.
+    /// The standing rules that it creates.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rules: Vec<Rule>,
-    /// The digest of the arguments of each action as it was shown; what a reviewer reads follows from them (spec R8).
+    /// The digest of the arguments of each action as shown; what a reviewer reads follows from them (spec R8).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub shown: Vec<String>,
     /// The version of the policy that asked.
@@ -518,7 +522,7 @@ pub struct Decided {
 }
 
 impl Decided {
-    /// A decision on the whole of what was asked, by nobody yet.
+    /// A decision on everything that was asked, with no author yet.
     #[must_use]
     pub fn of(asked: &Interrupted, decisions: Vec<Decision>) -> Decided {
         Decided {
@@ -549,9 +553,9 @@ fn is_true(b: &bool) -> bool {
 pub struct Noted {
     /// The interruption's number.
     pub n: u32,
-    /// What.
+    /// The comment or change.
     pub note: Note,
-    /// Who, if it was somebody.
+    /// Who made it, if a person did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<Arc<str>>,
     /// The client's `request_id`.
@@ -559,18 +563,18 @@ pub struct Noted {
     pub request_id: Option<Arc<str>>,
 }
 
-/// What can happen to an interruption that goes on waiting.
+/// What can happen to an interruption that stays pending.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Note {
-    /// Somebody who may see it said something about it. The model is not told.
+    /// A comment by a person who may see the request. The model does not read it.
     Comment {
-        /// What.
+        /// The comment.
         text: Arc<str>,
     },
-    /// It is somebody else's to decide.
+    /// It was handed over to another reviewer.
     Reassigned {
-        /// This reviewer, in place of those who were asked.
+        /// The new reviewer, in place of the previous one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         role: Option<Reviewer>,
         /// Only this person, who must hold the role too.
@@ -580,19 +584,19 @@ pub enum Note {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         text: Option<Arc<str>>,
     },
-    /// It has waited for so long that it is said again.
+    /// It has been pending long enough for a reminder.
     Reminded {
-        /// How many of its reminders are over with this one.
+        /// How many of its reminders are due, including this one.
         count: u32,
         /// The time of the next reminder, if there is one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         next: Option<Millis>,
     },
-    /// One of the people who must approve did, and more must.
+    /// One approval of a quorum; more are needed.
     Approved {
-        /// How many have by now.
+        /// How many have approved.
         approved: u32,
-        /// How many must.
+        /// How many must approve.
         quorum: u32,
     },
 }
@@ -622,7 +626,7 @@ pub struct Answered {
     pub request_id: Option<Arc<str>>,
 }
 
-/// How a call ended, as the wire says it.
+/// How a call ended, in the wire's terms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CallStatus {
@@ -630,7 +634,7 @@ pub enum CallStatus {
     Success,
     /// It failed, or could not be started.
     Error,
-    /// A person, a standing decision or a deadline refused it.
+    /// A person, a standing rule or a deadline refused it.
     Rejected,
 }
 
@@ -639,7 +643,7 @@ pub enum CallStatus {
 pub struct CallFinished {
     /// The call's number.
     pub call: u32,
-    /// The call's id in the model's words.
+    /// The call's id as the model wrote it.
     #[serde(deserialize_with = "shared::string")]
     pub id: Arc<str>,
     /// The tool that ran, or would have.
@@ -649,16 +653,16 @@ pub struct CallFinished {
     pub status: CallStatus,
     /// The result as text.
     pub output: String,
-    /// Not streamed, and no part of the history (spec Q5).
+    /// Not streamed, and not part of the history (spec Q5).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub hidden: bool,
-    /// Stands outside groups.
+    /// Displayed outside groups.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub content: bool,
-    /// The session's todos from now on, if the call wrote them (spec Q6).
+    /// The session's new to-do list, if the call wrote it (spec Q6).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub todos: Option<Vec<Todo>>,
-    /// The call for which the agent works whose call it is; 0: the session's own.
+    /// The call that the calling agent works for; 0: the session's own agent.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub run: u32,
 }
@@ -669,7 +673,7 @@ pub struct CallFinished {
 pub enum EndReason {
     /// The model had nothing more to do.
     EndTurn,
-    /// Somebody cancelled.
+    /// It was cancelled.
     Cancelled,
 }
 
@@ -678,13 +682,13 @@ pub enum EndReason {
 pub struct TurnEnded {
     /// Why.
     pub reason: EndReason,
-    /// What the block came to that the model had begun when it was stopped.
+    /// The content of the block that the model had begun when it was stopped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partial: Option<Block>,
-    /// The turn's last word, where that is a tool's result and not the model's (spec S24).
+    /// The turn's final output, where that is a tool's result and not the model's (spec S24).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<String>,
-    /// Why the turn's last answer is not whole, where the turn has ended with one that is not.
+    /// Why the turn's last answer is incomplete, where the turn ended with such an answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cut: Option<Cut>,
     /// The client's `request_id` of the `cancel`.
@@ -693,7 +697,7 @@ pub struct TurnEnded {
 }
 
 impl CallFinished {
-    /// Whether it has a block in the stream: nested calls and those that are not shown have none.
+    /// Whether it has a block in the stream: nested and hidden calls have none.
     #[must_use]
     pub fn is_shown(&self) -> bool {
         !self.hidden && self.run == 0
@@ -701,7 +705,7 @@ impl CallFinished {
 }
 
 impl Record {
-    /// The first block of the session's own model that people see with it: it closes the one that has begun.
+    /// The first visible block of the session's own model: it closes the one that has begun.
     #[must_use]
     pub fn first_block(&self) -> Option<&Block> {
         match self {

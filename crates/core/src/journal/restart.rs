@@ -1,9 +1,9 @@
-//! Turns that a process took up again after another one had ended in the middle of them.
+//! Turns that a process resumed after another one had ended in the middle of them.
 //!
-//! A turn may itself be what ends the process. So taking it up is on record first, and every record that shows progress
-//! resets the count, as does a process that ends in order. A turn without progress is taken up once more, one session
-//! after the other, so that the guilty one is told from those that ran beside it; after that it is held: without
-//! effects until a message, a decision or a cancel comes. A deadline does not release it.
+//! A turn may itself be what ends the process. So resuming it is recorded first, and every record that shows progress
+//! resets the count, as does a process that ends cleanly. A turn without progress is resumed once more, one session at
+//! a time, so that the cause is told from sessions that merely ran beside it; after that it is held: without effects
+//! until a message, a decision or a cancel comes. A deadline does not release it.
 
 use serde::{Deserialize, Serialize};
 
@@ -16,19 +16,19 @@ use super::{
 /// See [`Record::Restarted`].
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Restarted {
-    /// How many processes in a row have taken the turn up, with this one, without anything having come of it since. 0: the
-    /// process that had taken it up has ended in order.
+    /// How many processes in a row, this one included, have resumed the turn without progress. 0: the process that had
+    /// resumed it ended cleanly.
     pub times: u32,
-    /// It is not taken up: each of those processes has ended. The turn goes on when a person says so.
+    /// It is not resumed: each of those processes has ended. The turn continues when a person says so.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub held: bool,
-    /// The numbers of the interruptions that wait, if it is held.
+    /// The numbers of the pending interruptions, if it is held.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pending: Vec<u32>,
 }
 
 impl Restarted {
-    /// Why it is held, in words.
+    /// Why it is held, as text.
     #[must_use]
     pub fn why(&self) -> String {
         format!(
@@ -40,8 +40,8 @@ impl Restarted {
 }
 
 impl State {
-    /// What a record says of whether the turn may go on, and of the processes that took it up. What only begins something, or
-    /// comes by itself, is nothing that came of it.
+    /// How a record affects the hold and the count of processes. A record that only begins something, or follows by
+    /// itself, is not progress.
     pub(super) fn came_of_it(&mut self, record: &Record) {
         match record {
             Record::BlockBegan(_)
@@ -56,10 +56,10 @@ impl State {
                 self.restarts = restarted.times;
                 self.held |= restarted.held;
             }
-            // A deadline lets a fork go on, and nothing that ends processes.
+            // A deadline releases a fork, but not a turn that ends processes.
             Record::TimedOut { .. } => self.held &= self.restarts > 0,
             Record::Decided(_) | Record::Answered(_) => (self.held, self.restarts) = (false, 0),
-            // What follows from a deadline by itself is no reason to go on with a turn that is held.
+            // What follows from a deadline by itself does not release a held turn.
             Record::Interrupted(_)
             | Record::CallsGated(_)
             | Record::CallFinished(_)
@@ -73,8 +73,8 @@ impl State {
 }
 
 impl Draft {
-    /// Says that a process takes the turn up, or that none does any more; see [`Restarted`]. What is said to followers of a turn
-    /// that is held comes after the block that the model has begun, of which `partial` is known.
+    /// Records that a process resumes the turn, or that none does any more; see [`Restarted`]. The notice to followers
+    /// of a held turn comes after the block that the model has begun, of which `partial` is known.
     pub fn restarted(mut self, times: u32, held: bool, partial: Option<Block>) -> Transition {
         if let Some(block) = self.begun(partial).filter(|_| held) {
             self.push(Record::BlockShown(block));

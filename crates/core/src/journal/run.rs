@@ -1,22 +1,22 @@
-//! Runs of graphs: their records, and where a run stands (spec G1, G3).
+//! Runs of graphs: their records, and the progress of a run (spec G1, G3).
 //!
-//! A run goes in rounds. All tasks of a round run at the same time; when each has its result the round is over,
-//! what they changed is merged in the order of the tasks, and the next round begins. The record that ends a round
-//! names the tasks of the next one, so a route is never looked at twice. A task that is a graph of its own has a
-//! frame with rounds of its own. The typed state of a graph is not here: it is the fold of the updates in
-//! [`TasksDone`], made by whoever knows its type. What is here is what must go on.
+//! A run proceeds in rounds. All tasks of a round run at the same time; when each has its result the round is over,
+//! their updates are merged in the order of the tasks, and the next round begins. The record that ends a round names
+//! the tasks of the next one, so routes are never evaluated twice. A task that is itself a graph has a frame with
+//! rounds of its own. The typed state of a graph is not here: it is the fold of the updates in [`TasksDone`], made by
+//! the code that knows its type. Only what continues is kept here.
 //!
-//! So a result does not depend on which task was fastest. A graph in a graph shares the journal: its questions are
-//! asked outside, and an answer begins nothing again but the node that asked. Now and then the states themselves go on
-//! record (`Record::States`), once the updates since have as many bytes: a fold reads at most about twice the size of
-//! the state, and the journal stays linear.
+//! So a result does not depend on which task was fastest. A nested graph shares the journal: its requests are pending
+//! in the outer session, and an answer restarts only the node that asked. The states themselves are recorded
+//! (`Record::States`) once the updates since have as many bytes: a fold reads at most about twice the size of the
+//! state, and the journal grows linearly.
 //!
 //! A failed task fails its own round and nothing else: what is done stays done, what is pending stays pending. When
 //! nothing else can continue the run has failed, and `retry` tries only what failed.
 //!
-//! A step begins on record before it begins, unless it is idempotent. One without an end after a crash, or after its
-//! node's time limit, is in doubt as a tool call is, and a person says what became of it. Nodes themselves may be begun
-//! again; what must not happen twice is a step.
+//! A step is recorded before it begins, unless it is idempotent. A step without an end after a crash, or after its
+//! node's time limit, has an unknown outcome as a tool call would, and a person decides what became of it. Nodes
+//! themselves may run again; what must not happen twice belongs in a step.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -41,7 +41,7 @@ impl Raw {
     /// The JSON of a value.
     ///
     /// # Errors
-    /// The value has none, such as a map whose keys are no strings.
+    /// The value has no JSON form, such as a map with keys that are not strings.
     pub fn of<T: Serialize + ?Sized>(value: &T) -> Result<Raw, serde_json::Error> {
         serde_json::value::to_raw_value(value).map(Raw::from)
     }
@@ -60,10 +60,10 @@ impl PartialEq for Raw {
 }
 impl Eq for Raw {}
 
-/// Reads a value that is there, whatever it is: `null` is not the same as nothing.
+/// Reads a value that is present, even `null`, which differs from an absent value.
 ///
 /// # Errors
-/// None but the reader's own.
+/// Only the deserializer's own.
 pub fn given<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Raw>, D::Error> {
     Raw::deserialize(deserializer).map(Some)
 }
@@ -73,7 +73,7 @@ pub fn given<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Raw>, 
 pub struct Round {
     /// The tasks, in the order in which their updates are merged.
     pub tasks: Vec<NewTask>,
-    /// Sources that have arrived at a join which waits for more: the join's node, then the source.
+    /// Sources that have arrived at a join that needs more: the join's node, then the source.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub arrived: Vec<(Arc<str>, Arc<str>)>,
 }
@@ -85,7 +85,7 @@ pub struct NewTask {
     pub task: u32,
     /// The node.
     pub node: Arc<str>,
-    /// The item it is for, where it is one of a fan-out.
+    /// Its item, if it is part of a fan-out.
     #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
     pub input: Option<Raw>,
 }
@@ -99,7 +99,7 @@ pub struct RunStarted {
     pub state: Raw,
     /// Its first round.
     pub round: Round,
-    /// Who began it.
+    /// Who started it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<Arc<str>>,
     /// The roles they held.
@@ -110,8 +110,8 @@ pub struct RunStarted {
     pub request_id: Option<Arc<str>>,
 }
 
-/// A task that is a graph begins: a frame of its own. Also the beginning of an agent's loop that has nodes of the
-/// user's; that is frame 0, of no task.
+/// A task that is a graph begins: a frame of its own. Also the beginning of an agent's loop that has custom nodes,
+/// which is frame 0 and has no task.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FrameBegan {
     /// The frame's number in the run.
@@ -139,7 +139,7 @@ pub struct TasksDone {
     /// The frame.
     #[serde(default, skip_serializing_if = "super::record::is_zero")]
     pub frame: u32,
-    /// Which, and what each changes in the frame's state.
+    /// The tasks, and what each changes in the frame's state.
     pub done: Vec<DoneTask>,
     /// What follows.
     pub then: Then,
@@ -159,7 +159,7 @@ pub struct DoneTask {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Then {
-    /// The round goes on.
+    /// The round continues.
     Wait,
     /// The round is over and the next begins.
     Round(Round),
@@ -167,7 +167,7 @@ pub enum Then {
     End,
 }
 
-/// What a node of the user's changes in an agent's turn: [`DoneTask::update`] in an agent's loop.
+/// What a custom node changes in an agent's turn: [`DoneTask::update`] in an agent's loop.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LoopUpdate {
@@ -179,19 +179,19 @@ pub struct LoopUpdate {
 /// A call that a node refuses.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rejected {
-    /// The call's id in the model's words.
+    /// The call's id as the model wrote it.
     pub id: Arc<str>,
-    /// What the model is told; that the user rejected it, if absent.
+    /// The message to the model; if absent, that the user rejected it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 }
 
-/// The state of a frame, as [`super::record::Record::States`] has it.
+/// The state of a frame, as recorded in [`super::record::Record::States`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FrameState {
     /// The frame.
     pub frame: u32,
-    /// The node that it is; none for the root.
+    /// The node that the frame is; none for the root.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<Arc<str>>,
     /// The frame that the node is in.
@@ -201,7 +201,7 @@ pub struct FrameState {
     pub state: Raw,
 }
 
-/// A task failed; a retry tries it again.
+/// A task failed; a retry runs it again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskFailed {
     /// The task.
@@ -212,21 +212,21 @@ pub struct TaskFailed {
     pub message: String,
 }
 
-/// Where in a graph a person is asked, and what (spec G3). It stands in [`super::record::Interrupted`].
+/// Where in a graph a person is asked, and what (spec G3). Part of [`super::record::Interrupted`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct At {
     /// The task.
     pub task: u32,
-    /// Its node, with the nodes of the graphs it is in before it: `research/plan`.
+    /// Its node's path through the graphs it is in: `research/plan`.
     pub node: Arc<str>,
-    /// The question's name in its node; of a step with an unknown outcome the step's.
+    /// The question's name in its node; for a step with an unknown outcome, the step's name.
     pub question: Arc<str>,
     /// What is shown.
     pub payload: Raw,
     /// The JSON Schema that the answer must fit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schema: Option<Arc<Schema>>,
-    /// The answer when nobody gives one in time.
+    /// The answer if the deadline expires.
     #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
     pub default: Option<Raw>,
 }
@@ -246,7 +246,7 @@ pub struct Resumed {
     pub request_id: Option<Arc<str>>,
 }
 
-/// A person changed the state of a graph that waits or rests.
+/// A person changed the state of a graph that is waiting or idle.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StateEdited {
     /// What changes, as a node would have changed it.
@@ -259,7 +259,7 @@ pub struct StateEdited {
     pub request_id: Option<Arc<str>>,
 }
 
-/// Where a run of a graph stands.
+/// The progress of a run of a graph.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GraphRun {
     /// The graph.
@@ -270,23 +270,23 @@ pub struct GraphRun {
     pub began: u64,
     /// The position from which the states of its frames are folded.
     pub since: u64,
-    /// The latest position at which somebody changed the state.
+    /// The latest position at which a person changed the state.
     pub edited: u64,
     /// Tasks so far.
     pub made: u32,
     /// Frames so far, without the root.
     pub frames_made: u32,
-    /// The frames that go on. 0 is the root.
+    /// The open frames. 0 is the root.
     pub frames: BTreeMap<u32, Frame>,
     /// The tasks of their rounds.
     pub tasks: BTreeMap<u32, Arc<Task>>,
-    /// The roles that it has asked, but the session's own user, each once: what they answered may be what allowed a step
+    /// The roles that it has asked, except the session's own user, each once: their answers may have allowed a step
     /// whose outcome is unknown (spec P4).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub asked: Vec<Arc<str>>,
 }
 
-/// A graph in the middle of its run.
+/// A graph in progress.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Frame {
     /// The graph.
@@ -315,7 +315,7 @@ pub struct Task {
     /// The item it is for.
     #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
     pub input: Option<Raw>,
-    /// Where it stands.
+    /// The state of the task.
     pub phase: TaskPhase,
     /// Its steps, by name.
     pub steps: BTreeMap<Arc<str>, Step>,
@@ -323,7 +323,7 @@ pub struct Task {
     pub questions: BTreeMap<Arc<str>, Question>,
 }
 
-/// Where a task stands.
+/// The state of a task.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TaskPhase {
@@ -339,7 +339,7 @@ pub enum TaskPhase {
     Done,
 }
 
-/// Where a journaled step of a task stands.
+/// The state of a journaled step of a task.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Step {
@@ -349,7 +349,7 @@ pub enum Step {
     Done(Raw),
     /// A crash left its outcome unknown: a person is asked.
     Lost,
-    /// A person gave it up; with what they said.
+    /// A person gave it up, for this reason.
     GivenUp(String),
 }
 
@@ -358,7 +358,7 @@ pub enum Step {
 pub struct Question {
     /// The interruption's number.
     pub n: u32,
-    /// The SHA-256 of the payload as it was shown: an answer is only given to that question.
+    /// The SHA-256 of the payload as it was shown: an answer counts only for that question.
     pub digest: Arc<str>,
     /// The answer.
     #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
@@ -377,7 +377,7 @@ impl GraphRun {
         self.ready().next().is_none() && self.tasks.values().any(|task| task.phase == TaskPhase::Waiting)
     }
 
-    /// The failure that stops the run: something failed, and nothing else goes on.
+    /// The failure that stops the run: a task failed, and nothing else continues.
     #[must_use]
     pub fn failure(&self) -> Option<(&str, &str)> {
         let mut failure = None;
@@ -391,13 +391,13 @@ impl GraphRun {
         failure
     }
 
-    /// The node of an agent's loop that it stands at.
+    /// The current node of an agent's loop.
     #[must_use]
     pub fn loop_node(&self) -> Option<&Arc<Task>> {
         self.tasks.values().next().filter(|_| self.agent_loop)
     }
 
-    /// A task's node, with the nodes of the graphs it is in before it.
+    /// The path of a task's node through the graphs it is in.
     #[must_use]
     pub fn path(&self, task: &Task) -> String {
         let mut path = task.node.to_string();
@@ -487,7 +487,7 @@ impl GraphRun {
         }
     }
 
-    /// Something was said to the question `n`, or to the step whose outcome is unknown.
+    /// A decision or answer about the question `n`, or about the step whose outcome is unknown.
     pub(super) fn said(&mut self, at: &At, say: impl FnOnce(&mut Task)) {
         if let Some(task) = self.task(at.task) {
             say(task);
@@ -495,13 +495,13 @@ impl GraphRun {
         }
     }
 
-    /// Whether a task has failed, whatever else goes on.
+    /// Whether a task has failed, even if others continue.
     #[must_use]
     pub fn has_failed_task(&self) -> bool {
         self.tasks.values().any(|task| matches!(task.phase, TaskPhase::Failed(..)))
     }
 
-    /// What failed is to be tried again.
+    /// Failed tasks are to run again.
     pub(super) fn retry(&mut self) {
         let failed = |task: &&Arc<Task>| matches!(task.phase, TaskPhase::Failed(..));
         for task in self.tasks.values().filter(failed).map(|task| task.task).collect::<Vec<_>>() {
@@ -511,7 +511,7 @@ impl GraphRun {
         }
     }
 
-    /// An agent's loop stands at this node again, which has done its work.
+    /// Puts an agent's loop back to this node, as done.
     pub(super) fn back_to(&mut self, node: &str) {
         if let Some(frame) = self.frames.get_mut(&0) {
             frame.at = 0;
@@ -526,7 +526,7 @@ impl GraphRun {
         }
     }
 
-    /// Nothing goes on any more.
+    /// Ends everything in the run.
     pub(super) fn end(&mut self) {
         self.frames.clear();
         self.tasks.clear();

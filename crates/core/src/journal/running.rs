@@ -1,4 +1,4 @@
-//! What the records of a graph's run do to a session's state, and the transitions that make them.
+//! How the records of a graph's run change a session's state, and the transitions that make them.
 
 use std::sync::Arc;
 
@@ -38,23 +38,23 @@ pub struct NewQuestion {
     pub shown: Args,
     /// The JSON Schema that the answer must fit.
     pub schema: Option<Arc<super::record::Schema>>,
-    /// Whom it asks, and for how long.
+    /// The reviewer, and how long they have.
     pub ask: Ask,
-    /// The answer when nobody gives one in time.
+    /// The answer if the deadline expires.
     pub default: Option<Raw>,
 }
 
-/// A payload as it is shown: the object that it is, else `{"payload": …}`. It is read as strictly as arguments are.
+/// A payload as it is shown: the object itself, or else `{"payload": …}`. It is read as strictly as arguments are.
 ///
 /// # Errors
-/// It is longer or deeper than arguments may be, or has a key twice.
+/// It is longer or deeper than arguments may be, or has a duplicate key.
 pub fn shown(payload: &Raw) -> Result<Args, ArgsError> {
     let text = payload.get();
     if text.starts_with('{') { Args::parse(text) } else { Args::parse(&format!("{{\"payload\":{text}}}")) }
 }
 
-/// What tells a question from another one: the digest of its payload as it is shown, so that an answer counts whatever order a
-/// build gives the payload's members in.
+/// The identity of a question: the digest of its payload as it is shown, so that an answer counts even if a build
+/// orders the payload's members differently.
 fn shown_digest(payload: &Raw) -> Arc<str> {
     let digest = shown(payload).map_or_else(|_| Digest::of(payload.get().as_bytes()), |shown| shown.digest());
     digest.to_string().into()
@@ -94,7 +94,7 @@ impl State {
         if self.run.as_ref().is_some_and(|run| run.agent_loop) {
             for update in done.done.iter().filter_map(|done| done.update.as_ref()) {
                 let Ok(update) = serde_json::from_str::<LoopUpdate>(update.get()) else {
-                    // What it refuses cannot be read: nothing that it stood before may run.
+                    // Rejections that cannot be read: none of the calls that the node guarded may run.
                     for id in self.calls.iter().map(|call| call.id.clone()).collect::<Vec<_>>() {
                         self.reject_call(&id, None);
                     }
@@ -112,11 +112,11 @@ impl State {
     pub(super) fn withdrawn(&mut self, n: u32) {
         let Some(at) = self.open.iter().position(|open| open.asked.n == n) else { return };
         let Open { asked, .. } = self.open.remove(at);
-        // Who asked may ask again.
+        // The task may ask again.
         if let Some(at) = &asked.at {
             self.task(at.task, |task| {
                 task.questions.retain(|_, question| question.n != n);
-                // Nobody has said what became of it.
+                // Its outcome is still unknown.
                 if asked.kind == Kind::InDoubt && task.steps.get(&at.question) == Some(&Step::Lost) {
                     task.steps.insert(at.question.clone(), Step::Started);
                 }
@@ -147,7 +147,7 @@ impl State {
         });
     }
 
-    /// A person said what became of a step whose outcome is unknown.
+    /// A person decided about a step whose outcome is unknown.
     pub(super) fn step_decided(&mut self, asked: &Interrupted, decided: &Decided) {
         let (Kind::InDoubt, Some(at), Some(decision)) = (asked.kind, &asked.at, decided.decisions.first()) else {
             return;
@@ -156,9 +156,9 @@ impl State {
         self.run(|run| {
             run.said(at, |task| {
                 let step = match &decision.choice {
-                    // Done again.
+                    // It runs again.
                     Choice::Approve { .. } => return drop(task.steps.remove(&at.question)),
-                    // What the step would have given, as JSON, or a text.
+                    // The step's result, as JSON, or as text.
                     Choice::Respond { output } => serde_json::from_str::<Box<serde_json::value::RawValue>>(output)
                         .map(Raw::from)
                         .or_else(|_| Raw::of(output))
@@ -170,8 +170,7 @@ impl State {
         });
     }
 
-    /// A node of the user's refuses a call of the latest answer, unless a person is asked about it just now, or it has begun
-    /// or is over.
+    /// A custom node refuses a call of the latest answer, unless the call is pending, has begun or is finished.
     pub fn reject_call(&mut self, id: &str, message: Option<String>) {
         let text = message.unwrap_or_else(|| self.locale.text(Text::Rejected).to_owned());
         let open = |call: &&mut Call| {
@@ -190,7 +189,7 @@ impl State {
         self.calls.iter().any(|call| matches!(call.phase, Phase::Started(_))) || self.run.as_ref().is_some_and(steps)
     }
 
-    /// The tasks that read the root's state and wait begin anew with another one; their steps that are done stay done.
+    /// Waiting tasks that read the root's state begin again with the new state; their finished steps stay done.
     pub(super) fn state_edited(&mut self, pos: u64) {
         self.run(|run| {
             run.edited = pos;
@@ -204,14 +203,14 @@ impl State {
         });
     }
 
-    /// The run of a fork: no answer that was given in the original counts, and only the original knows what became of its
-    /// steps that were begun.
+    /// The run of a fork: answers given in the original do not count, and only the original knows the outcome of its
+    /// started steps.
     pub(super) fn run_forked(&mut self) {
         let unfinished = self.calls.iter().any(|call| call.phase != Phase::Finished);
         self.calls.iter_mut().for_each(|call| call.cleared = false);
         self.run(|run| {
             if run.agent_loop && unfinished {
-                // Back to where the answer came: every node of the loop stands before its calls once more.
+                // Back to the model's answer, so that every node of the loop runs before its calls again.
                 run.back_to(graph::AGENT);
             }
             for number in run.tasks.keys().copied().collect::<Vec<_>>() {
@@ -228,14 +227,14 @@ impl State {
         });
     }
 
-    /// Whether a call may be begun where the session stands: it is permitted, and no node of the user's was passed by.
+    /// Whether a call may begin now: it is permitted, and no custom node has been bypassed.
     #[must_use]
     pub fn may_begin(&self, call: &Call) -> bool {
         let loops = call.run == 0 && self.loop_node().is_some();
         call.phase == Phase::Permitted && call.handoff().is_none() && (call.cleared || !loops)
     }
 
-    /// The node of an agent's loop that the session stands at, if its loop has nodes of the user's.
+    /// The current node of an agent's loop that has custom nodes.
     #[must_use]
     pub fn loop_node(&self) -> Option<&str> {
         self.run.as_ref()?.loop_node().map(|task| &*task.node)
@@ -248,7 +247,7 @@ impl State {
         if let Some(role) = reviewer.and_then(Reviewer::role) {
             let role = Arc::from(role);
             self.run(|run| {
-                // The last one stands last.
+                // The latest one comes last.
                 run.asked.retain(|asked| *asked != role);
                 run.asked.push(role);
             });
@@ -265,10 +264,10 @@ impl State {
 }
 
 impl Draft {
-    /// An agent whose loop has nodes of the user's begins its turn at the first of them.
+    /// An agent whose loop has custom nodes begins its turn at the first of them.
     pub(super) fn begin_loop(&mut self, catalog: &dyn Catalog) {
         let state = &self.state;
-        // A turn that began without them, before the program was changed, ends without them.
+        // A turn that began before the program had custom nodes ends without them.
         let begins = state.status.is_active() && state.turn_calls == 0 && state.calls.is_empty() && !state.answered;
         if !begins || state.run.as_ref().is_some_and(|run| !run.frames.is_empty() || !run.agent_loop) {
             return;
@@ -314,7 +313,7 @@ impl Draft {
         self.push(Record::FrameBegan(began));
     }
 
-    /// Tasks have their results. What they asked and did not wait for is withdrawn; if the root is over, the run is.
+    /// Tasks have their results. Their open questions are withdrawn; if the root is over, the run is.
     pub fn tasks_done(&mut self, done: TasksDone) {
         let asked: Vec<u32> = self
             .state
@@ -330,7 +329,7 @@ impl Draft {
         let agent_loop = self.state.run.as_ref().is_some_and(|run| run.agent_loop);
         self.push(Record::TasksDone(done));
         if over && agent_loop {
-            // Its graph may lead to the end while calls are open: none is left without a result.
+            // Its graph may reach the end while calls are open: none is left without a result.
             self.end(EndReason::EndTurn, None, None, None);
         } else if over {
             self.end_turn(None);
@@ -347,8 +346,8 @@ impl Draft {
         self.push(Record::TaskFailed(failed));
     }
 
-    /// A task waits for people: it asks these questions, or waits again for what it asked before.
-    /// `goes_on`: something that it waited for before has come meanwhile.
+    /// A task waits for people: it asks these questions, or waits again for what it asked before. `goes_on`: something
+    /// that it waited for has arrived meanwhile.
     pub fn task_asks(&mut self, task: u32, questions: Vec<NewQuestion>, goes_on: bool) {
         let Some((run, found)) = self.state.run.as_ref().and_then(|run| run.tasks.get(&task).map(|found| (run, found)))
         else {
@@ -364,7 +363,7 @@ impl Draft {
             task.questions.values().any(|question| question.answer.is_none())
                 || task.steps.values().any(|step| *step == Step::Lost)
         });
-        // One that waits for nothing that is open would wait for ever.
+        // A task with no pending question would wait for ever.
         let goes_on = goes_on || !waits;
         let phase = found.map(|task| task.phase.clone());
         if phase != Some(if goes_on { TaskPhase::Ready } else { TaskPhase::Waiting }) {
@@ -372,7 +371,7 @@ impl Draft {
         }
     }
 
-    /// What waited in a graph waits again, under a new key.
+    /// A pending request of a graph is made again, under a new key.
     pub(super) fn ask_again(&mut self, asked: &Interrupted) {
         if let (Kind::Interrupt, Some(at), Some(action)) = (asked.kind, &asked.at, asked.actions.first()) {
             self.interrupt_at(Kind::Interrupt, (**at).clone(), action.args.clone(), action.ask.clone());
@@ -404,7 +403,7 @@ impl Draft {
         self.ask_people(Interrupted { n, kind, actions: vec![action], expires_at, content: false, at, clock: None });
     }
 
-    /// Steps of a task that nobody knows the outcome of, though nothing crashed: what did them was given up half way.
+    /// Steps whose outcome is unknown although nothing crashed: they were abandoned while running.
     pub fn steps_lost(&mut self, task: u32, steps: &[Arc<str>]) {
         let Some(run) = self.state.run.clone() else { return };
         for name in steps {
@@ -420,8 +419,8 @@ impl Draft {
         };
         let node = run.path(found).into();
         let at = At { task, node, question: name.clone(), payload, schema: None, default: None };
-        // Nobody knows whose answer allowed it. The role that was asked last says what became of it; that it is done again
-        // would take the word of all, so it is not where there are several.
+        // Whose answer allowed it is unknown. The role that was asked last reports its outcome; running it again would
+        // need everybody's approval, so that is not offered where there are several roles.
         let allowed = if run.asked.len() > 1 { DecisionType::ENDED.to_vec() } else { DecisionType::IN_DOUBT.to_vec() };
         let levels = run.asked.last().map(|role| Reviewer::of(&**role)).into_iter().collect();
         let ask = Ask { timeout: Timeout::Never, allowed, levels, ..Ask::default() };
@@ -434,7 +433,7 @@ impl Draft {
         self.finish()
     }
 
-    /// A step has come to an end; without a value it failed, and may be tried again.
+    /// A step has ended; without a value it failed, and may be retried.
     pub fn step_done(mut self, task: u32, step: Arc<str>, value: Option<Raw>) -> Transition {
         self.push(Record::StepDone { task, step, value });
         self.finish()
@@ -445,11 +444,11 @@ impl Draft {
         self.push(Record::States(states));
     }
 
-    /// After a crash: steps that were begun have an unknown outcome, and a person says what became of them.
+    /// After a crash: started steps have an unknown outcome, and a person decides what became of them.
     pub(super) fn recover_steps(&mut self) -> bool {
         let Some(run) = self.state.run.clone().filter(|_| self.state.status.is_active()) else { return false };
         let mut found = false;
-        // Of a task that has failed it is asked when it is tried again and comes to it.
+        // For a failed task this is asked when a retry reaches it.
         let open = |task: &&Arc<Task>| matches!(task.phase, TaskPhase::Ready | TaskPhase::Waiting);
         for task in run.tasks.values().filter(open) {
             for (name, _) in task.steps.iter().filter(|(_, step)| **step == Step::Started) {
@@ -466,11 +465,12 @@ impl Draft {
         self.settle(catalog)
     }
 
-    /// A person changes the state of a graph's run, as a node would; the caller has checked that it can be merged.
+    /// A person changes the state of a graph's run, as a node would; the caller has checked that the update can be
+    /// merged.
     ///
     /// # Errors
     /// `session_busy` while nodes run; `invalid_message` if the update is longer than [`limits::UPDATE_BYTES`].
-    /// `forbidden` if it would withdraw what is not `by`'s to decide.
+    /// `forbidden` if it would withdraw a request that is not `by`'s to decide.
     pub fn edit_state(
         mut self,
         edited: StateEdited,
@@ -487,7 +487,7 @@ impl Draft {
             let what = format!("an update has at most {} bytes", limits::UPDATE_BYTES);
             return Err(Refusal::new(Code::InvalidMessage, what));
         }
-        // Whoever was asked was shown the state as it was: the nodes look at the new one, and ask again.
+        // Its reviewer was shown the old state: the nodes read the new one, and ask again.
         let stale = |open: &&Open| {
             let at = open.asked.at.as_ref().filter(|_| open.asked.kind == Kind::Interrupt);
             at.and_then(|at| self.state.run.as_ref()?.tasks.get(&at.task)).is_some_and(|task| task.frame == 0)
@@ -506,7 +506,7 @@ impl Draft {
         Ok(self.settle(catalog))
     }
 
-    /// What follows by itself in the run of a graph: it has failed when nothing in it goes on.
+    /// What follows by itself in the run of a graph: it fails when nothing in it continues.
     pub(super) fn settle_run(&mut self) {
         let failure = self.state.run.as_ref().filter(|_| self.state.status.is_active()).and_then(|run| run.failure());
         if let Some((code, message)) = failure.map(|(code, message)| (code.to_owned(), message.to_owned())) {

@@ -1,17 +1,17 @@
-//! About how large a session is: what its records say, in bytes.
+//! The approximate size of a session: the bytes of its records.
 //!
-//! It is counted with each record and bounds what a session may grow to, so it must cost nothing: the texts and images that people,
-//! models, tools and graphs give are counted by their length, and everything else by a constant.
+//! It is counted with each record and bounds a session's growth, so it must be cheap: texts and images from people,
+//! models, tools and graphs are counted by their length, and everything else by a constant.
 
 use super::{
     record::{Block, Record, Unshown},
     run::Raw,
 };
 
-/// What a record has beside the texts that are counted.
+/// The size of a record without the texts that are counted.
 const RECORD: usize = 256;
 
-/// About how many bytes a record has.
+/// The approximate size of a record in bytes.
 pub(super) fn of(record: &Record) -> u64 {
     let texts = match record {
         Record::SessionCreated(created) => created.context.as_ref().map_or(0, |context| context.get().len()),

@@ -1,4 +1,4 @@
-//! Whose words the models of a turn have read: they have asked for every call that comes after (spec P4).
+//! Whose words the models of a turn have read: these people are requesters of every later call (spec P4).
 //!
 //! Under `not_self` they may not approve calls that were made later, by any agent of the session.
 
@@ -12,27 +12,27 @@ use super::{
 };
 use crate::approval::decision::{Choice, Decision};
 
-/// Who has spoken in the current turn of a session, each with how many calls the session had when they first did.
+/// Who has spoken in the current turn of a session, with the number of calls the session had when they first did.
 ///
-/// Agents that work for one another hear of each other's results, so what is said to one of them counts for all.
+/// Nested agents read each other's results, so a message to one of them counts for all.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Speakers(Arc<BTreeMap<Arc<str>, u32>>);
 
 impl Speakers {
-    /// Whether nobody has.
+    /// Whether nobody has spoken.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether this person has, so that they ask for the next call that a model makes.
+    /// Whether this person has spoken, which makes them a requester of the models' next calls.
     #[must_use]
     pub fn include(&self, subject: &str) -> bool {
         self.0.contains_key(subject)
     }
 
-    /// Whether this person had before the call of this number was made.
+    /// Whether this person had spoken before the call of this number was made.
     #[must_use]
     pub fn asked_for(&self, subject: &str, call: u32) -> bool {
         self.0.get(subject).is_some_and(|calls| call > *calls)
@@ -46,8 +46,8 @@ impl Speakers {
 }
 
 impl State {
-    /// Notes who says something that models read. Comments on a request are for people, and plain words of yes and no are
-    /// nobody's in particular.
+    /// Notes whose words the models read. Comments on a request are for people, and a plain approval or rejection has
+    /// no words of its own.
     pub(super) fn hears(&mut self, record: &Record) {
         let calls = self.call_count;
         match record {
@@ -65,7 +65,7 @@ impl State {
             Record::Answered(answered) => self.speakers.add(answered.by.as_ref(), calls),
             Record::Resumed(resumed) => self.speakers.add(resumed.by.as_ref(), calls),
             Record::StateEdited(edited) => self.speakers.add(edited.by.as_ref(), calls),
-            // A standing rule says what it was told to say.
+            // A standing rule may carry a message of its author.
             Record::CallsGated(gates) => {
                 gates.iter().for_each(|gate| self.speakers.add(gate.said_by.as_ref(), calls));
             }

@@ -15,7 +15,7 @@ use crate::{
 };
 
 impl Rule {
-    /// What a decision on an action of `state` makes a rule of; `None` if it makes none.
+    /// The rule that a decision on an action of `state` makes; `None` if it makes none.
     fn of(id: RuleId, state: &State, decided: &Decided, action: &Action) -> Option<Rule> {
         let decision = decided.decisions.get(id.action as usize)?;
         let always = Some(decision.reach()).filter(|always| **always != Always::No)?;
@@ -34,8 +34,8 @@ impl Rule {
         })
     }
 
-    /// The rules that a decision makes on what waits in `state`, in the order of its actions. Of those for the same calls the
-    /// last one counts.
+    /// The rules that a decision makes on pending actions of `state`, in the order of the actions. Of several for the
+    /// same calls the last one wins.
     #[must_use]
     pub fn made_in(state: &State, asked: &Interrupted, decided: &Decided) -> Vec<Rule> {
         if asked.kind != Kind::Approval || !decided.last {
@@ -51,8 +51,8 @@ impl Rule {
         rules
     }
 
-    /// Whether it speaks of this call, in the place of the person whom `ask` needs. A rule that rejects does so
-    /// whoever would be asked, and whatever the tool has become.
+    /// Whether it decides this call, in place of the reviewer whom `ask` needs. A rule that rejects does so whoever
+    /// would be asked, and whatever the tool has become.
     #[must_use]
     pub fn applies(&self, call: &RuleFacts<'_>, ask: Option<&Ask>) -> bool {
         let same = *self.agent == *call.agent
@@ -66,7 +66,7 @@ impl Rule {
             return false;
         }
         ask.is_some_and(|ask| {
-            // A rule from before the tool needed more people, or others, does not stand for them.
+            // A rule from before the tool needed more people, or others, does not replace them.
             ask.is_one_person()
                 && *ask.reviewer(0) == self.role
                 && !(ask.not_self && self.by.as_deref().is_none_or(|by| call.is_asked_for_by(by)))
@@ -74,7 +74,7 @@ impl Rule {
     }
 }
 
-/// What a rule looks at.
+/// The facts that a rule checks.
 #[derive(Clone, Copy, Debug)]
 pub struct RuleFacts<'a> {
     /// The agent that calls.
@@ -85,7 +85,7 @@ pub struct RuleFacts<'a> {
     pub digest: Digest,
     /// The session's subject.
     pub subject: Option<&'a str>,
-    /// Who has spoken before the call; `None`: that is not looked at.
+    /// Who has spoken before the call; `None`: not checked.
     pub speakers: Option<&'a Speakers>,
     /// The [signature](crate::journal::outdated::signature) of the tool as it is now; `None`: as it was when the rule was made.
     pub shown: Option<&'a str>,
@@ -94,7 +94,7 @@ pub struct RuleFacts<'a> {
 }
 
 impl RuleFacts<'_> {
-    /// Whether this person has asked for it.
+    /// Whether this person is a requester of the call.
     fn is_asked_for_by(&self, subject: &str) -> bool {
         self.subject == Some(subject) || self.speakers.is_some_and(|speakers| speakers.include(subject))
     }

@@ -1,7 +1,7 @@
-//! The state of a session: the fold of its records, and all that is needed to go on with it.
+//! The state of a session: the fold of its records, and everything needed to continue it.
 //!
-//! The state holds what can still happen, never the conversation, so it stays small however long the
-//! session grows (spec R10). It is a cache: folding the journal from the start gives the same.
+//! The state holds what can still happen, never the conversation, so it stays small however long the session grows
+//! (spec R10). It is a cache: folding the journal from the start gives the same state.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -40,11 +40,12 @@ use crate::{
 pub struct State {
     /// The session.
     pub session_id: Arc<str>,
-    /// What tells it from all other sessions of whatever name and store. Digests and idempotency keys are made of it.
+    /// Distinguishes it from every other session, whatever its name and store. Digests and idempotency keys derive from
+    /// it.
     pub birth: Arc<str>,
     /// The position of the last append; 0 before the first.
     pub pos: u64,
-    /// Where the event stream stands.
+    /// The position of the event stream.
     pub cursor: Cursor,
     /// When the session was made.
     pub created_at: Millis,
@@ -54,16 +55,16 @@ pub struct State {
     pub agent: Arc<str>,
     /// The language of the server's own texts.
     pub locale: Locale,
-    /// Who the session belongs to.
+    /// The owner.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subject: Option<Arc<str>>,
-    /// The tenant it belongs to.
+    /// The owner's tenant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tenant: Option<Arc<str>>,
     /// The beginning of the first user message, for lists.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<Arc<str>>,
-    /// What it is doing.
+    /// The status.
     pub status: Status,
     /// Why it has failed, if it has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -73,10 +74,10 @@ pub struct State {
     /// Model calls of the current turn.
     #[serde(default, skip_serializing_if = "super::record::is_zero")]
     pub turn_calls: u32,
-    /// How often it has failed.
+    /// How often the turn has failed.
     #[serde(default, skip_serializing_if = "super::record::is_zero")]
     pub failures: u32,
-    /// How many model calls a retry has allowed it, where that is more than its agent does.
+    /// The turn's model calls as raised by a retry, where that is more than its agent's limit.
     #[serde(default, skip_serializing_if = "super::record::is_zero")]
     pub allowed_calls: u32,
     /// Answers so far, by model.
@@ -87,7 +88,7 @@ pub struct State {
     /// Whether the latest answer has no calls, so that the turn can end.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub answered: bool,
-    /// Why the latest answer is not whole, if it is not; of a turn that is over, the one that it ended with.
+    /// Why the latest answer is incomplete, if it is; once the turn is over, for the answer that ended it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cut: Option<Cut>,
     /// The position of the latest answer; 0 before the first.
@@ -101,13 +102,13 @@ pub struct State {
     /// Interruptions so far.
     #[serde(default, skip_serializing_if = "super::record::is_zero")]
     pub interruptions: u32,
-    /// The interruptions that wait, oldest first.
+    /// The pending interruptions, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub open: Vec<Open>,
-    /// Roles that were ever asked, whose holders may see the session (spec P1).
+    /// Roles that have ever been asked, whose holders may see the session (spec P1).
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub reviewers: BTreeSet<String>,
-    /// The roles that the user of the current turn held.
+    /// The roles held by the user of the current turn.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub roles: Vec<String>,
     /// Who has spoken in the current turn.
@@ -116,47 +117,47 @@ pub struct State {
     /// Standing rules of this session alone, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sticky: Vec<Rule>,
-    /// Messages that wait for their place, oldest first.
+    /// Queued messages, oldest first.
     #[serde(default, skip_serializing_if = "VecDeque::is_empty")]
     pub queued: VecDeque<UserMessage>,
-    /// How many messages were ever queued: the number of the last one.
+    /// How many messages have ever been queued: the number of the last one.
     #[serde(default, skip_serializing_if = "super::record::is_zero")]
     pub queued_count: u32,
     /// Blocks of the coming answer that were already shown.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub shown: Vec<Block>,
-    /// What followers are still to be shown of what has happened since the turn failed.
+    /// Events since the turn failed that followers have not been shown yet.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unshown: Vec<Arc<Unshown>>,
-    /// The block of the coming answer that people see being written, without what is written in it.
+    /// The begun block of the coming answer that people see streamed, without its content.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub begun: Option<Block>,
-    /// The agent's list of todos (spec Q6).
+    /// The agent's to-do list (spec Q6).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub todos: Vec<Todo>,
-    /// Where the run of its graph stands: of a graph's session, or of an agent's loop that has nodes of the user's.
+    /// The progress of its graph's run: in a graph's session, or in an agent's loop that has custom nodes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<Arc<GraphRun>>,
     /// The part of the conversation that models still read (spec G5).
     pub window: Window,
-    /// About how many bytes its records have: the texts in them, and a constant for each.
+    /// Roughly how many bytes its records have: their texts, and a constant for each record.
     pub bytes: u64,
-    /// Whose past it has, if it is a fork.
+    /// The session and checkpoint that it was forked from, if it is a fork.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forked_from: Option<ForkedFrom>,
-    /// A fork, or a turn that ends processes ([`Record::Restarted`]), that stands until somebody lets it go on.
+    /// Held until a person resumes it: a fork, or a turn that ends processes ([`Record::Restarted`]).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub held: bool,
-    /// How many processes in a row have taken the turn up without anything having come of it ([`Record::Restarted`]).
+    /// How many processes in a row have resumed the turn without progress ([`Record::Restarted`]).
     #[serde(default, skip_serializing_if = "super::record::is_zero")]
     pub restarts: u32,
-    /// It is known that the application gave no data of its own, so nobody needs to look for it.
+    /// The application is known to have given no data of its own, so nobody needs to look for it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub no_context: bool,
-    /// The last turn's last word, where that was a tool's result (spec S24).
+    /// The final output of the last turn, where that was a tool's result (spec S24).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<Arc<str>>,
-    /// The agents that work for calls of others, in the order in which they began.
+    /// The nested agents at work, in the order in which they began.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub nested: Vec<Nested>,
 }
@@ -214,31 +215,31 @@ impl State {
         }
     }
 
-    /// The keys of the interruptions that wait, oldest first.
+    /// The keys of the pending interruptions, oldest first.
     #[must_use]
     pub fn pending_keys(&self) -> Vec<String> {
         self.open.iter().map(|open| approval_key(&self.session_id, open.asked.n)).collect()
     }
 
-    /// The waiting interruption of this number.
+    /// The pending interruption of this number.
     #[must_use]
     pub fn waiting(&self, n: u32) -> Option<&Open> {
         self.open.iter().find(|open| open.asked.n == n)
     }
 
-    /// Takes the next append. Total: a record that does not fit the state changes only what it can.
+    /// Applies the next append. Total: a record that does not fit the state changes only what it can.
     pub fn apply(&mut self, entry: &Entry) {
         self.begin(entry.pos, entry.at);
         entry.records.iter().for_each(|record| self.take(record));
     }
 
-    /// The next append begins, at this position and time: for whoever looks at the state between its records.
+    /// Begins the next append, at this position and time; for readers that look at the state between its records.
     pub fn begin(&mut self, pos: u64, at: Millis) {
         self.pos = pos;
         self.updated_at = at;
     }
 
-    /// Takes the next record of the append that has begun.
+    /// Applies the next record of the append that has begun.
     pub fn take(&mut self, record: &Record) {
         let (pos, at) = (self.pos, self.updated_at);
         expand::pass(&mut self.cursor, record);
@@ -300,7 +301,7 @@ impl State {
                     self.todos.clone_from(todos);
                 }
             }
-            // What is not shown yet is kept above.
+            // Records for a later event are kept above.
             Record::Restarted(_) | Record::ReviewerSaid(_) => {}
             Record::CallOutdated { call, target } => self.call_outdated(*call, target.as_ref()),
             Record::InputRequired(required) => self.input_required(required),
@@ -357,7 +358,8 @@ impl State {
             Record::States(_) => self.run(|run| run.since = pos),
             Record::MakeRoom(_) | Record::ApprovalSent { .. } => {}
             Record::Compressed(compressed) => {
-                // A summary is an answer of its model, but none of the turn's: it does not count against its limit.
+                // A summary is an answer of its model, but not part of the turn: it does not count against the turn's
+                // limit.
                 if let Some(model) = &compressed.model {
                     *Arc::make_mut(&mut self.answers).entry(model.clone()).or_default() += 1;
                 }
@@ -386,7 +388,7 @@ impl State {
         }
     }
 
-    /// A turn begins. Nothing is left of the one before.
+    /// A turn begins. Everything of the previous one is dropped.
     pub(super) fn turn_begins(&mut self, roles: &[String]) {
         self.turn_is_over();
         self.status = Status::Running;
@@ -395,7 +397,7 @@ impl State {
         roles.clone_into(&mut self.roles);
     }
 
-    /// Nothing of the turn is left, nor its room: a session that rests keeps nothing for calls to come.
+    /// Drops the turn's data and its capacity: an idle session reserves nothing for future calls.
     pub(super) fn turn_is_over(&mut self) {
         self.failure = None;
         self.unshown = Vec::new();
@@ -404,7 +406,7 @@ impl State {
         self.open = Vec::new();
         (self.shown, self.begun) = (Vec::new(), None);
         self.answered = false;
-        // Only how many tasks there were outlives it: their numbers are the session's.
+        // Only the number of tasks outlives it: task numbers are the session's.
         self.run(GraphRun::end);
     }
 
@@ -423,7 +425,7 @@ impl State {
         self.shown.clear();
         self.calls.retain(|call| call.run != run);
         let blocks = shown.iter().chain(&answer.blocks);
-        // No room for more: it would be kept for as long as they wait.
+        // No spare capacity: it would be kept for as long as the calls are pending.
         self.calls.reserve_exact(blocks.clone().filter(|block| matches!(block, Block::ToolUse(_))).count());
         for block in blocks {
             if let Block::ToolUse(call) = block {
@@ -541,7 +543,7 @@ impl State {
         let locale = self.locale;
         let in_doubt = asked.kind == Kind::InDoubt;
         for rule in decided.rules.iter().filter(|rule| !rule.everywhere) {
-            // The newest word counts.
+            // The newest rule wins.
             self.sticky.retain(|older| !rule.replaces(older));
             self.sticky.push(rule.clone());
         }
@@ -570,9 +572,9 @@ impl State {
                     call.approved_by.clear();
                     call.restart_levels();
                     let ask = raised.unwrap_or_else(|| action.ask.clone());
-                    // Who edits at the first level has seen what will run: that is its approval, if one is enough. What
-                    // the first level has not seen goes back to it; and where who asks may not approve, who changes it
-                    // asks for something else.
+                    // An edit at the first level approves what will run, which its reviewer has seen, if one approval
+                    // is enough. What the first level has not seen goes back to it; and where requesters may not
+                    // approve, an edit makes its author the requester of something else.
                     let same_reviewer = ask.reviewer(0) == action.ask.reviewer(0);
                     let own = ask.not_self && !ask.reviewer(0).is_owner();
                     let counts = action.level == 0 && same_reviewer && ask.quorum_at(0) <= 1 && !own;
@@ -628,7 +630,7 @@ impl State {
     fn answered(&mut self, n: u32, answers: &Answers) {
         let Some(at) = self.open.iter().position(|open| open.asked.n == n) else { return };
         let Open { asked, .. } = self.open.remove(at);
-        // Plain strings under string keys, which always serialise.
+        // Plain strings under string keys always serialize.
         let text = serde_json::to_string(answers).unwrap_or_default();
         for action in &asked.actions {
             self.set_phase(action.call, |_| Phase::Settled(CallStatus::Success, text.clone()));
@@ -644,7 +646,7 @@ impl State {
         }
         let question = asked.kind == Kind::Question;
         let text = self.locale.text(if question { Text::QuestionTimedOut } else { Text::TimedOut });
-        // A call has several questions; one that has ended by another of them has its result.
+        // A call has several questions; if another one of them ended it, it already has its result.
         let ended = |call: &Call| asked.kind == Kind::Input && call.phase != Phase::Asking;
         for action in &asked.actions {
             self.set_phase(action.call, |call| match next_reviewer(call, action) {

@@ -1,4 +1,4 @@
-//! What a session is doing.
+//! The status of a session.
 
 use serde::{Deserialize, Serialize};
 
@@ -49,7 +49,7 @@ impl Status {
         matches!(self, Status::Running | Status::AwaitingInput)
     }
 
-    /// Whether a turn has not come to its end: it is under way, or has failed and may be retried.
+    /// Whether a turn is not over: it is under way, or has failed and may be retried.
     #[must_use]
     pub fn is_open(self) -> bool {
         self.is_active() || self == Status::Failed

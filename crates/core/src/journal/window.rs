@@ -1,14 +1,14 @@
-//! What of a session's conversation its models still read, and how large that is (spec G5).
+//! The part of a session's conversation that its models still read, and its size (spec G5).
 //!
-//! When the next model call would have more tokens than the agent's budget, [`Record::MakeRoom`] says so; what
-//! [`Record::Compressed`] covers is read by no model any more. Cuts are made between turns only: there everything has
-//! its result and nothing waits. Events, history and the audit log know nothing of it and keep everything.
+//! When the next model call would exceed the agent's budget of tokens, [`Record::MakeRoom`] is recorded; models no
+//! longer read what [`Record::Compressed`] covers. Cuts are made between turns only: there every call has its result
+//! and nothing is pending. Events, history and the audit log are unaffected and keep everything.
 //!
-//! Two records and no event: `MakeRoom` keeps the place of a session a function of its state, `Compressed` has the
+//! Two records and no event: `MakeRoom` keeps the session's current node a function of its state, `Compressed` has the
 //! summary and the position through which it covers. A conversation is folded from there on, so a model call costs the
-//! same however long the session has become, and a fold can begin at a cut with nothing but the number of calls so far.
-//! Followers see nothing of it, since nothing they were shown has changed. A turn that is larger than the budget by
-//! itself is not cut.
+//! same however long the session has become, and a fold can begin at a cut with only the number of calls so far.
+//! Followers see nothing of it, since nothing they were shown has changed. A single turn that exceeds the budget is not
+//! cut.
 
 use std::sync::Arc;
 
@@ -22,14 +22,14 @@ use super::{
 };
 use crate::tokens;
 
-/// What an agent allows its model calls, and what is kept when they get larger.
+/// An agent's budget for its model calls, and what is kept when they exceed it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budget {
-    /// Most tokens of a model call.
+    /// The maximum tokens of a model call.
     pub tokens: u64,
     /// How many of the newest turns are kept as they are, the current one included; at least 1.
     pub keep: u32,
-    /// Tokens of what every call of the agent has beside the conversation: instructions and tools.
+    /// Tokens of every call of the agent besides the conversation: instructions and tools.
     pub overhead: u64,
 }
 
@@ -38,7 +38,7 @@ pub struct Budget {
 pub struct MakeRoom {
     /// Tokens that the next model call would have.
     pub tokens: u64,
-    /// Most that it may have.
+    /// The maximum it may have.
     pub budget: u64,
     /// How many of the newest turns are kept.
     pub keep: u32,
@@ -49,10 +49,10 @@ pub struct MakeRoom {
 pub struct Compressed {
     /// The position of the last append it covers; the next one begins a turn.
     pub through: u64,
-    /// What stands in the place of all that; nothing, if it was dropped.
+    /// The text that replaces all that; absent if it was dropped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary: Option<String>,
-    /// The configured name of the model that was asked for a summary and gave one, whether or not it was of use.
+    /// The configured name of the model that produced a summary, even if the summary was not usable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<Arc<str>>,
     /// Tokens that the summary took.
@@ -62,7 +62,7 @@ pub struct Compressed {
     pub tokens_before: u64,
     /// Tokens that it has now: an estimate.
     pub tokens_after: u64,
-    /// How many calls were made in what it covers: numbers go on from there.
+    /// How many calls were made in what it covers: numbering continues from there.
     pub calls: u32,
     /// How many turns have begun after what it covers.
     pub kept: u32,
@@ -73,13 +73,13 @@ pub struct Compressed {
 pub struct Window {
     /// It begins after the append at this position.
     pub from: u64,
-    /// The position of the append that says so, with the summary of what came before; 0 if nothing was cut yet.
+    /// The position of the compression's append, with the summary of what came before; 0 if nothing was cut yet.
     pub at: u64,
     /// How many turns have begun in it.
     pub turns: u32,
     /// Its tokens: the provider's count of the latest answer where it gave one, and an estimate of what came since.
     pub tokens: u64,
-    /// Whether the agent's instructions and tools are in `tokens`, as they are in a provider's count.
+    /// Whether `tokens` includes the agent's instructions and tools, as a provider's count does.
     pub whole: bool,
     /// It must be made smaller before the next model call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -87,19 +87,19 @@ pub struct Window {
 }
 
 impl Window {
-    /// What is counted may be on top of what a provider has reported, which can be any number.
+    /// The count may be added to a provider's, which can be any number.
     fn count(&mut self, tokens: u64) {
         self.tokens = self.tokens.saturating_add(tokens);
     }
 
-    /// Takes the next record, of the append at `pos`; `active` and `shown` are the state's before it.
+    /// Applies the next record, of the append at `pos`; `active` and `shown` are the state's before it.
     pub(super) fn take(&mut self, record: &Record, pos: u64, active: bool, shown: &[Block]) {
         match record {
             Record::UserMessage(message) => {
                 self.turns += u32::from(!active);
                 self.count(tokens::MESSAGE + tokens::of_content(&message.content));
             }
-            // What agents say among themselves is in their own conversations.
+            // Messages between agents are in their own conversations.
             Record::ModelResponded(answer) if answer.run != 0 => {}
             Record::CallFinished(finished) if finished.run != 0 => {}
             Record::ModelResponded(answer) if answer.usage.input_tokens > 0 => {
@@ -135,8 +135,8 @@ impl Window {
 }
 
 impl State {
-    /// What is too large for the next model call, if it is the model's turn and something may be cut. `None` also if
-    /// that is on record already.
+    /// The size to compress before the next model call, if it is the model's turn and something may be cut. `None` also
+    /// if it is recorded already.
     #[must_use]
     pub fn wants_room(&self, catalog: &dyn Catalog) -> Option<MakeRoom> {
         let Budget { tokens: budget, keep, overhead } = catalog.budget(&self.agent)?;
@@ -155,7 +155,7 @@ impl State {
 }
 
 impl Draft {
-    /// Says that room must be made before the next model call, if the budget of the session's agent is used up and
+    /// Records that room must be made before the next model call, if the session's agent is over its budget and
     /// something may be cut.
     pub(super) fn ask_for_room(&mut self, catalog: &dyn Catalog) {
         if let Some(room) = self.state.wants_room(catalog) {
@@ -163,14 +163,14 @@ impl Draft {
         }
     }
 
-    /// The same for a session as it was stored: its agent may have another budget by now. `None` if there is room.
+    /// The same for a session as stored: its agent may have another budget by now. `None` if there is room.
     #[must_use]
     pub fn make_room(mut self, catalog: &dyn Catalog) -> Option<Transition> {
         self.ask_for_room(catalog);
         self.state.window.due.is_some().then(|| self.finish()).filter(|made| !made.entries().is_empty())
     }
 
-    /// Room is made. `None` if none is wanted any more.
+    /// Room was made. `None` if none is wanted any more.
     #[must_use]
     pub fn compressed(mut self, compressed: Compressed) -> Option<Transition> {
         self.state.window.due?;
@@ -179,7 +179,7 @@ impl Draft {
     }
 }
 
-/// The tokens of a block of a model's answer. Reasoning is hardly ever given back to a model, so it counts nothing.
+/// The tokens of a block of a model's answer. Reasoning is hardly ever sent back to a model, so it counts nothing.
 #[must_use]
 pub fn of_block(block: &Block) -> u64 {
     match block {

@@ -1,4 +1,4 @@
-//! Client → server: reading messages, strictly, with errors that say where (spec W1).
+//! Client → server: reading messages, strictly, with errors that name the place (spec W1).
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -27,10 +27,10 @@ pub enum ClientMessage {
     /// Decides or answers.
     #[schemars(title = "ApprovalCommand")]
     Approval(SendApproval),
-    /// Says something about what waits, to the other people.
+    /// Comments on a pending request, for the other people.
     #[schemars(title = "CommentCommand")]
     Comment(SendComment),
-    /// Hands what waits to somebody else.
+    /// Hands over a pending request.
     #[schemars(title = "ReassignCommand")]
     Reassign(SendReassign),
     /// Follows a session.
@@ -50,7 +50,7 @@ pub enum ClientMessage {
 /// `message`
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct SendMessage {
-    /// The session, `[A-Za-z0-9._-]{1,128}`; made if it is not known, and named by the server if absent.
+    /// The session, `[A-Za-z0-9._-]{1,128}`; created if it is unknown, with an id from the server if absent.
     #[serde(default)]
     pub session_id: Option<String>,
     /// The agent that answers from now on; the default agent if the session is new.
@@ -58,10 +58,10 @@ pub struct SendMessage {
     pub agent: Option<String>,
     /// The text, or blocks of text and images.
     pub content: InputContent,
-    /// Makes it safe to send again.
+    /// Makes a retry of the request safe.
     #[serde(default)]
     pub request_id: Option<String>,
-    /// What to do if the session waits or runs.
+    /// What to do if the session is running or has pending requests.
     #[serde(default)]
     pub on_pending: Option<OnPending>,
 }
@@ -80,18 +80,19 @@ pub struct SendApproval {
     #[serde(default)]
     #[schemars(with = "Option<GivenAnswers>")]
     pub answers: Option<Box<RawValue>>,
-    /// For what a node of a graph asks: its answer, any JSON value; `null` is one too. For actions: "yes" or "no", for all
-    /// of them.
+    /// For a question of a graph's node: its answer, any JSON value; `null` is one too. For actions: "yes" or "no", for
+    /// all of them.
     #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Value")]
     pub resume: Option<Raw>,
-    /// The `digest` of one of the actions, or of the questions, that were shown; refused as `stale_action` if it is another's.
+    /// The `digest` of one of the actions, or of the questions, that were shown; refused as `stale_action` if the
+    /// pending request has another.
     #[serde(default)]
     pub digest: Option<String>,
-    /// The reviewer's words, shown in history and told to the model.
+    /// The reviewer's message, shown in history and passed to the model.
     #[serde(default)]
     pub user_edit_content: Option<String>,
-    /// Makes it safe to send again.
+    /// Makes a retry of the request safe.
     #[serde(default)]
     pub request_id: Option<String>,
 }
@@ -103,9 +104,9 @@ pub struct SendComment {
     pub session_id: String,
     /// The interruption.
     pub approval_key: String,
-    /// What; at most 4 KiB. The model is not told.
+    /// The comment; at most 4 KiB. The model does not read it.
     pub text: String,
-    /// Makes it safe to send again.
+    /// Makes a retry of the request safe.
     #[serde(default)]
     pub request_id: Option<String>,
 }
@@ -117,16 +118,16 @@ pub struct SendReassign {
     pub session_id: String,
     /// The interruption.
     pub approval_key: String,
-    /// Holders of this role decide it from now on: one of the action's `reassign`, or the role that does already.
+    /// The role whose holders decide it from now on: one of the action's `reassign`, or the current one.
     #[serde(default)]
     pub role: Option<String>,
-    /// Only this person decides it, who must hold the role too; absent: whoever holds it.
+    /// The only person who decides it, who must hold the role too; absent: any holder of the role.
     #[serde(default)]
     pub subject: Option<String>,
     /// Why.
     #[serde(default)]
     pub text: Option<String>,
-    /// Makes it safe to send again.
+    /// Makes a retry of the request safe.
     #[serde(default)]
     pub request_id: Option<String>,
 }
@@ -136,7 +137,7 @@ pub struct SendReassign {
 pub struct Subscribe {
     /// The session.
     pub session_id: String,
-    /// Replay what came after this `seq`; 0 is from the start; absent: only what comes now.
+    /// Replay events after this `seq`; 0 is from the start; absent: only new events.
     #[serde(default)]
     pub after: Option<u64>,
     /// Echoed if it is refused.
@@ -149,7 +150,7 @@ pub struct Subscribe {
 pub struct OfSession {
     /// The session.
     pub session_id: String,
-    /// Makes it safe to send again.
+    /// Makes a retry of the request safe.
     #[serde(default)]
     pub request_id: Option<String>,
 }
@@ -158,7 +159,7 @@ pub struct OfSession {
 #[derive(Deserialize)]
 struct Ping {}
 
-/// A refused frame, with what could be read of it so that the answer can name it.
+/// A refused frame, with its readable ids so that the error can refer to it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BadFrame {
     /// What is wrong.

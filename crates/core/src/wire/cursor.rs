@@ -1,10 +1,10 @@
-//! Where a session's event stream stands between two appends.
+//! The position of a session's event stream between two appends.
 //!
-//! Every append carries the cursor before it: `seq`, messages, the open message, block index, groups, the open block, and the
-//! open group with its summary. So an append expands to its own events alone, and a replay or a page of history can begin anywhere
-//! without folding what came before.
+//! Every append carries the cursor before it: `seq`, messages, the open message, block index, groups, the open block,
+//! and the open group with its summary. So an append expands to its own events alone, and a replay or a page of history
+//! can begin anywhere without folding earlier appends.
 //!
-//! Message ids are `msg-N`, counted in the session. They come from the fold: a replay makes the same ones, and core
+//! Message ids are `msg-N`, counted in the session. They come from the fold: a replay makes the same ones, and the core
 //! needs no source of ids.
 
 use std::{fmt, sync::Arc};
@@ -15,10 +15,10 @@ use serde::{
     ser::SerializeSeq as _,
 };
 
-/// The place in the event stream before an append: all that is needed to expand that alone.
+/// The position in the event stream before an append: everything needed to expand that append alone.
 ///
-/// Stored as an array, since one stands on every append: `[seq, messages, open, index, groups, began]`, then the open
-/// group's `filled` (0 or 1), then its `summary` if it has one.
+/// Stored as an array, since every append has one: `[seq, messages, open, index, groups, began]`, then the open group's
+/// `filled` (0 or 1), then its `summary` if it has one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cursor {
     /// The `seq` of the last event so far; 0 before the first.
@@ -31,18 +31,19 @@ pub struct Cursor {
     pub index: u32,
     /// How many groups have begun so far.
     pub groups: u32,
-    /// The `seq` of the start of the block that is open between appends; 0 if none is. A model writes it, at `index`.
+    /// The `seq` of the start of the block that is open between appends; 0 if none is. A model is writing it, at
+    /// `index`.
     pub began: u64,
     /// The open group, which is the latest one.
     pub group: Option<OpenGroup>,
 }
 
-/// What is known of the group that is open.
+/// The state of the open group.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OpenGroup {
-    /// Whether something that history shows stands in it already.
+    /// Whether it already contains something that history shows.
     pub filled: bool,
-    /// The newest line that says what a call in it is for (spec H5).
+    /// The newest line on the purpose of one of its calls (spec H5).
     pub summary: Option<Arc<str>>,
 }
 

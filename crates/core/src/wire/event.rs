@@ -38,12 +38,12 @@ pub struct SessionEvent {
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Event {
-    /// A message begins. One assistant message for a turn; it stays open through pauses.
+    /// A message begins. A turn has one assistant message, which stays open through pauses.
     #[schemars(title = "MessageStartEvent")]
     MessageStart {
         /// Unique in the session.
         message_id: String,
-        /// Who speaks.
+        /// The author's role.
         role: Role,
     },
     /// A block begins, or begins again if the index is open.
@@ -51,7 +51,7 @@ pub enum Event {
     ContentBlockStart {
         /// The message.
         message_id: String,
-        /// 0, 1, 2 … in the message.
+        /// 0, 1, 2 … within the message.
         index: u32,
         /// The block.
         content_block: ContentBlock,
@@ -63,7 +63,7 @@ pub enum Event {
         message_id: String,
         /// The block's index.
         index: u32,
-        /// What is added.
+        /// The addition.
         delta: Delta,
     },
     /// The block is complete.
@@ -77,7 +77,7 @@ pub enum Event {
         #[serde(skip_serializing_if = "Option::is_none")]
         tool_content_message: Option<Arc<str>>,
     },
-    /// These blocks are of an answer of the model that broke off: it says something else instead, in the blocks that come.
+    /// These blocks belong to an interrupted answer: the model's new answer replaces them in the blocks that follow.
     #[schemars(title = "ContentReplacedEvent")]
     ContentReplaced {
         /// The message.
@@ -85,7 +85,7 @@ pub enum Event {
         /// The blocks' indexes.
         indexes: Vec<u32>,
     },
-    /// Blocks that belong together begin: thinking, calls, their results and approvals.
+    /// Related blocks begin: thinking, calls, their results and approvals.
     #[schemars(title = "GroupStartEvent")]
     GroupStart {
         /// The message.
@@ -93,7 +93,7 @@ pub enum Event {
         /// Unique in the session.
         group_id: String,
     },
-    /// The group is complete: what comes next stands by itself.
+    /// The group is complete: what follows is outside it.
     #[schemars(title = "GroupEndEvent")]
     GroupEnd {
         /// The message.
@@ -104,47 +104,47 @@ pub enum Event {
         #[serde(skip_serializing_if = "Option::is_none")]
         summary: Option<Arc<str>>,
     },
-    /// What the turn is doing.
+    /// The turn's status.
     #[schemars(title = "RunStatusEvent")]
     RunStatus {
         /// `running`, `awaiting_input`, `completed`, `failed` or `cancelled`.
         status: Status,
-        /// The approval keys that wait.
+        /// The approval keys that are pending.
         pending: Vec<String>,
-        /// On `failed`: why.
+        /// On `failed`: the reason.
         #[serde(skip_serializing_if = "Option::is_none")]
         error: Option<RunError>,
     },
-    /// An interruption is over, whoever ended it.
+    /// An interruption was resolved or withdrawn.
     #[schemars(title = "ApprovalResolvedEvent")]
     ApprovalResolved {
         /// Its key.
         approval_key: String,
-        /// How.
+        /// How it ended.
         resolution: Resolution,
-        /// Who, if anybody.
+        /// Who resolved it, if a person did.
         by: Option<Arc<str>>,
-        /// What was answered, if it was questions that were answered.
+        /// The answers, if it was answered questions.
         #[serde(skip_serializing_if = "Option::is_none")]
         answers: Option<Answers>,
-        /// The reject that declined it, if it was questions that were declined. While the turn has failed: what was decided,
-        /// since the block of that comes with the retry.
+        /// The reject, if it was declined questions. While the turn has failed: the decisions, since their block comes
+        /// with the retry.
         #[serde(skip_serializing_if = "Option::is_none")]
         decisions: Option<Vec<Decision>>,
-        /// While the turn has failed: the value that a graph, or a tool that asked, was answered.
+        /// While the turn has failed: the answer to a graph, or to a tool's question.
         #[serde(skip_serializing_if = "Option::is_none")]
         #[schemars(with = "Value")]
         resume: Option<Raw>,
     },
-    /// Something was said or changed about an interruption that goes on waiting.
+    /// A comment on, or a change to, an interruption that stays pending.
     #[schemars(title = "ApprovalUpdatedEvent")]
     ApprovalUpdated {
         /// Its key.
         approval_key: String,
-        /// What.
+        /// The comment or change.
         #[serde(flatten)]
         update: ApprovalUpdate,
-        /// Who, if it was somebody.
+        /// Who made it, if a person did.
         #[serde(skip_serializing_if = "Option::is_none")]
         by: Option<Arc<str>>,
     },
@@ -171,7 +171,7 @@ pub enum ConnectionEvent {
         server: String,
         /// How often the server pings an idle connection, in seconds.
         heartbeat_seconds: u32,
-        /// Who the connection speaks for; absent where nobody has to say who they are.
+        /// The subject of the connection; absent where the server does not authenticate.
         #[serde(skip_serializing_if = "Option::is_none")]
         subject: Option<Arc<str>>,
         /// The roles it holds now.
@@ -184,15 +184,15 @@ pub enum ConnectionEvent {
         /// Echoed.
         #[serde(skip_serializing_if = "Option::is_none")]
         request_id: Option<String>,
-        /// The session, also when the server made its id.
+        /// The session, also when the server generated its id.
         session_id: String,
     },
-    /// Something was refused, or failed. Nothing changed.
+    /// A request was refused, or failed. Nothing changed.
     #[schemars(title = "ErrorEvent")]
     Error {
         /// The stable code.
         code: Code,
-        /// What is wrong and what would be right.
+        /// What is wrong and how to correct it.
         message: String,
         /// Echoed.
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -203,7 +203,7 @@ pub enum ConnectionEvent {
         /// The interruption it was about.
         #[serde(skip_serializing_if = "Option::is_none")]
         approval_key: Option<String>,
-        /// More for programs.
+        /// More detail for programs.
         #[serde(skip_serializing_if = "Option::is_none")]
         #[schemars(with = "Option<AnyObject>")]
         details: Option<Box<Value>>,
@@ -213,7 +213,7 @@ pub enum ConnectionEvent {
     Pong,
 }
 
-/// Who speaks in a message.
+/// The author's role in a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
@@ -223,20 +223,20 @@ pub enum Role {
     Assistant,
 }
 
-/// What can happen to an interruption that goes on waiting.
+/// What can happen to an interruption that stays pending.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(tag = "update", rename_all = "snake_case")]
 pub enum ApprovalUpdate {
-    /// Somebody said something about it, to the other people.
+    /// A comment for the other people.
     #[schemars(title = "CommentUpdate")]
     Comment {
-        /// What.
+        /// The comment.
         text: Arc<str>,
     },
-    /// It is somebody else's to decide.
+    /// It was handed over to another reviewer.
     #[schemars(title = "ReassignedUpdate")]
     Reassigned {
-        /// Holders of this role, in place of those who were asked.
+        /// The holders of this role, in place of the previous reviewer.
         #[serde(skip_serializing_if = "Option::is_none")]
         role: Option<String>,
         /// Only this person.
@@ -246,15 +246,15 @@ pub enum ApprovalUpdate {
         #[serde(skip_serializing_if = "Option::is_none")]
         text: Option<Arc<str>>,
     },
-    /// It has waited for so long that it is said again.
+    /// It has been pending long enough for a reminder.
     #[schemars(title = "ReminderUpdate")]
     Reminder,
-    /// One of the people who must approve did, and more must.
+    /// One approval of a quorum; more are needed.
     #[schemars(title = "ApprovedUpdate")]
     Approved {
-        /// How many have by now.
+        /// How many have approved.
         approved: u32,
-        /// How many must.
+        /// How many must approve.
         quorum: u32,
     },
 }
@@ -265,7 +265,7 @@ pub enum ApprovalUpdate {
 pub enum Resolution {
     /// A person decided.
     Decided,
-    /// The deadline came first.
+    /// The deadline expired first.
     Timeout,
     /// Its turn was cancelled.
     Cancelled,
@@ -275,7 +275,7 @@ pub enum Resolution {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum StopReason {
-    /// By itself.
+    /// Normally.
     EndTurn,
     /// Cancelled.
     Cancelled,
@@ -283,13 +283,13 @@ pub enum StopReason {
     Error,
     /// The turn used up its model calls.
     MaxTurns,
-    /// The last answer reached the most tokens that it may have: it is not whole.
+    /// The last answer reached its token limit: it is incomplete.
     MaxTokens,
-    /// The model refused to answer, or to go on.
+    /// The model refused to answer, or to continue.
     Refusal,
-    /// The provider's filter stopped the last answer: it is not whole.
+    /// The provider's filter stopped the last answer: it is incomplete.
     ContentFilter,
-    /// The provider stopped the last answer before it was whole, and gave no other reason.
+    /// The provider stopped the last answer early without another reason: it is incomplete.
     Incomplete,
 }
 
@@ -326,10 +326,10 @@ pub enum ContentBlock {
     /// Text.
     #[schemars(title = "TextBlock")]
     Text,
-    /// An image in what a person said. It is whole: no delta follows.
+    /// An image in a person's message. It is complete: no delta follows.
     #[schemars(title = "ImageBlock")]
     Image {
-        /// Where its bytes are.
+        /// The image's bytes or address.
         #[schemars(with = "ImageSource")]
         source: Image,
     },
@@ -357,24 +357,24 @@ pub enum ContentBlock {
     /// A person is asked.
     #[schemars(title = "ApprovalRequestBlock")]
     ApprovalRequest(RequestBlock),
-    /// What was decided; the decisions follow in a delta.
+    /// The decisions on a request; they follow in a delta.
     #[schemars(title = "ApprovalResultBlock")]
     ApprovalResult {
         /// The interruption.
         approval_key: String,
     },
-    /// Nobody decided in time.
+    /// The deadline expired.
     #[schemars(title = "ApprovalTimeoutBlock")]
     ApprovalTimeout {
         /// The interruption.
         approval_key: String,
-        /// The roles that are asked now instead; absent if what waited is rejected.
+        /// The roles it escalates to; absent if the pending actions are rejected.
         #[serde(skip_serializing_if = "Vec::is_empty")]
         escalated_to: Vec<String>,
     },
 }
 
-/// What is added to a block.
+/// An addition to a block.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Delta {
@@ -407,7 +407,7 @@ pub enum Delta {
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(untagged)]
 pub enum RequestBlock {
-    /// Of actions: it is whole.
+    /// Of actions: complete.
     #[schemars(title = "ActionRequestBlock")]
     Actions(ApprovalRequest),
     /// Of questions, which follow in a delta.
@@ -418,7 +418,7 @@ pub enum RequestBlock {
         /// When it times out (RFC 3339); absent if never.
         #[serde(skip_serializing_if = "Option::is_none")]
         expires_at: Option<String>,
-        /// What names the questions for ever, as the `digest` of an action does a request about a call.
+        /// The permanent identity of the questions, like the `digest` of an action.
         #[serde(skip_serializing_if = "Option::is_none")]
         digest: Option<Arc<str>>,
     },
@@ -429,9 +429,9 @@ pub enum RequestBlock {
 pub struct QuestionDelta {
     /// One call of `ask_user_question`.
     pub action_requests: Vec<QuestionAction>,
-    /// One for each.
+    /// One for each action.
     pub review_configs: Vec<QuestionReview>,
-    /// Seconds to answer; 0 waits for ever.
+    /// Seconds to answer; 0 for no limit.
     pub timeout_seconds: u32,
 }
 
@@ -442,15 +442,16 @@ pub struct QuestionAction {
     pub name: Arc<str>,
     /// `{questions: […]}`.
     pub args: Args,
-    /// The agent that asks, where it works for another one's call; absent for the session's own.
+    /// The agent that asks, if it is nested; absent for the session's own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent: Option<Arc<str>>,
-    /// The calls of other agents that led to it, from the session's own agent down; absent for that one's own questions.
+    /// The calls that led to it through nested agents, from the session's own agent down; absent for that agent's own
+    /// questions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub path: Vec<PathStep>,
 }
 
-/// What is said beside a question. Only answers, or one reject, are taken.
+/// The review options of a question. Only answers, or one reject, are accepted.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct QuestionReview {
     /// `ask_user_question`.
@@ -478,7 +479,7 @@ enum QuestionKind {
     Question,
 }
 
-/// What waits under a key, whole, wherever it is not streamed.
+/// A pending request, complete, wherever it is not streamed.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Request {
@@ -518,7 +519,7 @@ impl Request {
         }
     }
 
-    /// The calls that wait for a decision; none if it is questions that wait for answers.
+    /// The calls that wait for a decision; none if it consists of questions.
     #[must_use]
     pub fn actions(&self) -> &[RequestedAction] {
         match self {
@@ -528,7 +529,7 @@ impl Request {
     }
 }
 
-/// Questions that wait, whole.
+/// Pending questions, complete.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct QuestionRequest {
     /// `{session_id}_{n}`.
@@ -542,7 +543,7 @@ pub struct QuestionRequest {
     /// When it times out (RFC 3339); absent if never.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<String>,
-    /// What names the questions for ever, as the `digest` of an action does a request about a call.
+    /// The permanent identity of the questions, like the `digest` of an action.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub digest: Option<Arc<str>>,
 }
@@ -579,24 +580,24 @@ pub struct ApprovalRequest {
     /// What kind of answer it waits for.
     #[schemars(with = "ActionKind")]
     pub kind: Kind,
-    /// What waits, in the model's order.
+    /// The pending actions, in the model's order.
     pub actions: Vec<RequestedAction>,
     /// One for each action, in the same order.
     pub review_configs: Vec<ReviewConfig>,
     /// When it times out (RFC 3339); absent if never.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<String>,
-    /// The only person who may decide it, if it was handed to one since. Never in the block of the stream, which is from
-    /// when it was asked.
+    /// The only person who may decide it, if it was reassigned to one. Never in the block of the stream, which shows
+    /// the original request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub assignee: Option<Arc<str>>,
-    /// Who has approved it since, where more people must. Never in the block of the stream.
+    /// Who has approved it so far, where it has a quorum. Never in the block of the stream.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub approved_by: Vec<Arc<str>>,
-    /// What a node of a graph asks, where it is one that does: it is answered with `resume`.
+    /// The question of a graph's node, if it is one: it is answered with `resume`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interrupt: Option<GraphQuestion>,
-    /// The step of a graph's node whose outcome is unknown, where it is one and no call.
+    /// The graph's step whose outcome is unknown, if it is one and not a call.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub step: Option<GraphStep>,
 }
@@ -604,16 +605,16 @@ pub struct ApprovalRequest {
 /// A step of a node of a graph.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct GraphStep {
-    /// The node, with the nodes of the graphs it is in before it: `research/plan`.
+    /// The node's path through the graphs it is in: `research/plan`.
     pub node: Arc<str>,
     /// The step's name in its node.
     pub name: Arc<str>,
 }
 
-/// What a node of a graph asks.
+/// The question of a graph's node.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct GraphQuestion {
-    /// The node, with the nodes of the graphs it is in before it: `research/plan`.
+    /// The node's path through the graphs it is in: `research/plan`.
     pub node: Arc<str>,
     /// The question's name in its node.
     pub name: Arc<str>,
@@ -626,14 +627,14 @@ pub struct GraphQuestion {
     pub schema: Option<Arc<crate::journal::record::Schema>>,
 }
 
-/// A waiting call.
+/// A pending call.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct RequestedAction {
     /// The tool.
     pub name: Arc<str>,
     /// The arguments, exactly those that will run.
     pub args: Args,
-    /// The call's id in the model's words.
+    /// The call's id as the model wrote it.
     pub tool_use_id: Arc<str>,
     /// The call's id in the session.
     pub id: String,
@@ -641,25 +642,25 @@ pub struct RequestedAction {
     pub agent: Arc<str>,
     /// Lower-case hexadecimal SHA-256 of the canonical arguments.
     pub args_digest: String,
-    /// Lower-case hexadecimal SHA-256 of the whole request about this call, which it names for ever: session, call, agent,
-    /// tool, arguments, schema and what is shown.
+    /// Lower-case hexadecimal SHA-256 of the whole request about this call, its permanent identity: session, call,
+    /// agent, tool, arguments, schema and what is shown.
     pub digest: Arc<str>,
-    /// What the tool says it does.
+    /// The tool's own description.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<Arc<str>>,
-    /// The MCP server that the tool is of, under the name it has here; the description is that server's word.
+    /// The MCP server that provides the tool, under the name it has here; the description comes from that server.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server: Option<String>,
-    /// The arguments as a reviewer is to see them. It is made from `args` each time, never stored.
+    /// The arguments as a reviewer sees them. Derived from `args` each time, never stored.
     pub display: Shown,
-    /// What the model says the call is for, in one line, with the escapes of `display`. Nobody has checked it.
+    /// What the model says the call is for, in one line, with the escapes of `display`. Unverified.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent_says: Option<String>,
-    /// The calls of other agents that led to it, from the session's own agent down; empty for that one's own calls
-    ///.
+    /// The calls that led to it through nested agents, from the session's own agent down; empty for that agent's own
+    /// calls.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub path: Vec<PathStep>,
-    /// What the call would do, as it was when it was made: a diff of files, command lines.
+    /// A preview of the call's effect, made when the call was: a diff of files, command lines.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub preview: Option<ShownPreview>,
 }
@@ -669,11 +670,11 @@ pub struct RequestedAction {
 pub struct ReviewConfig {
     /// Always true.
     pub require_approval: bool,
-    /// Seconds until it is rejected for want of a decision; 0 waits for ever.
+    /// Seconds until it is rejected without a decision; 0 for no limit.
     pub timeout: u32,
     /// The tool.
     pub action_name: Arc<str>,
-    /// What may be decided.
+    /// The decisions that are allowed.
     pub allowed_decisions: Vec<DecisionType>,
     /// The role that decides; absent: the session's own subject.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -684,13 +685,13 @@ pub struct ReviewConfig {
     /// The roles of all levels, where there are several.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub levels: Option<Vec<String>>,
-    /// How many different people must approve it, where one is not enough.
+    /// How many different people must approve it, if more than one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub quorum: Option<u32>,
-    /// Whether who asked for it may not approve it.
+    /// Whether its requesters may not approve it.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub not_self: bool,
-    /// The roles it may be handed to.
+    /// The roles it may be reassigned to.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub reassign: Vec<String>,
     /// The JSON Schema that an edit must fit.

@@ -50,7 +50,7 @@ pub fn by_record<'a>(
     })
 }
 
-/// Where the stream stands after an append.
+/// The position of the stream after an append.
 #[must_use]
 pub fn after(entry: &Entry) -> Cursor {
     let mut cursor = entry.cursor.clone();
@@ -58,7 +58,7 @@ pub fn after(entry: &Entry) -> Cursor {
     cursor
 }
 
-/// Takes the cursor on over a record.
+/// Advances the cursor past a record.
 pub fn pass(cursor: &mut Cursor, record: &Record) {
     Out { cursor, sink: None }.record(record);
 }
@@ -66,9 +66,9 @@ pub fn pass(cursor: &mut Cursor, record: &Record) {
 /// Where a model's block is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// Whether it stands outside groups (spec Q5).
+    /// Whether it is displayed outside groups (spec Q5).
     pub content: bool,
-    /// Whether nothing stands in it: history leaves it out.
+    /// Whether it has no content: history leaves it out.
     pub empty: bool,
 }
 
@@ -86,13 +86,13 @@ pub fn place(block: &Block) -> Option<Place> {
     }
 }
 
-/// What a call of `share_thought` says; `None` if there is nothing to read.
+/// The text of a `share_thought` call; `None` if there is nothing to read.
 fn thought(call: &ToolUse) -> Option<String> {
     let said = call.args().ok()?.value().get("text")?.as_str()?.to_owned();
     (!said.trim().is_empty()).then_some(said)
 }
 
-/// What a block says as text, where it is shown as text.
+/// A block's text, where it is shown as text.
 #[must_use]
 pub fn text(block: &Block) -> Option<String> {
     match block {
@@ -119,7 +119,7 @@ pub fn block_parts(block: &Block) -> (ContentBlock, Delta) {
     }
 }
 
-/// Whether a block is shown while it is written: all but calls that are not shown as calls.
+/// Whether a block is shown while it is written: all except calls that are not shown as calls.
 #[must_use]
 pub fn is_streamed(block: &Block) -> bool {
     match block {
@@ -128,8 +128,8 @@ pub fn is_streamed(block: &Block) -> bool {
     }
 }
 
-/// The start of a block that a model writes, as it comes again to whoever begins to follow within it (spec W2). `cursor` is where
-/// the stream stands while the block is open.
+/// The start of a block that a model is writing, repeated for a client that begins to follow within it (spec W2).
+/// `cursor` is the position of the stream while the block is open.
 #[must_use]
 pub fn start_again(session_id: &Arc<str>, cursor: &Cursor, block: &Block) -> SessionEvent {
     let (message_id, content_block) = (message_id(cursor.open), block_parts(block).0);
@@ -137,14 +137,15 @@ pub fn start_again(session_id: &Arc<str>, cursor: &Cursor, block: &Block) -> Ses
     SessionEvent { event, session_id: session_id.clone(), seq: Some(cursor.began) }
 }
 
-/// More of the block that a model writes.
+/// More of the block that a model is writing.
 #[must_use]
 pub fn more(session_id: &Arc<str>, cursor: &Cursor, delta: Delta) -> SessionEvent {
     let event = Event::ContentBlockDelta { message_id: message_id(cursor.open), index: cursor.index, delta };
     SessionEvent { event, session_id: session_id.clone(), seq: None }
 }
 
-/// The events of an append that come after `after`. If that lies inside a block, the block's start comes again (spec W2).
+/// The events of an append that come after `after`. If that lies inside a block, the block's start is repeated (spec
+/// W2).
 #[must_use]
 pub fn expand_after(session_id: &Arc<str>, entry: &Entry, after: u64) -> Vec<SessionEvent> {
     let cursor = &entry.cursor;
@@ -153,7 +154,7 @@ pub fn expand_after(session_id: &Arc<str>, entry: &Entry, after: u64) -> Vec<Ses
     let (mut seq, mut due) = (cursor.seq, Vec::new());
     for event in expand(session_id, entry) {
         seq = event.seq.unwrap_or(seq);
-        // A delta stands or falls with the stop after it.
+        // A delta is included if the stop after it is.
         if event.seq.unwrap_or(seq + 1) > after {
             due.extend(start.take().filter(|start| start.seq.is_some_and(|seq| seq <= after)));
             due.push(event);
@@ -164,14 +165,14 @@ pub fn expand_after(session_id: &Arc<str>, entry: &Entry, after: u64) -> Vec<Ses
     due
 }
 
-/// Counts events, and makes them if somebody wants them: both by the same code, so they cannot disagree.
+/// Counts events, and makes them if they are wanted: the same code does both, so they cannot disagree.
 struct Out<'a> {
     cursor: &'a mut Cursor,
     sink: Option<(&'a Arc<str>, &'a mut Vec<SessionEvent>)>,
 }
 
-/// What people said to a request, as far as no block says it: to a question (spec Q2), or while no message is open since
-/// the turn has failed.
+/// The reply to a request, where no block carries it: to a question (spec Q2), or while no message is open since the
+/// turn has failed.
 #[derive(Clone, Copy, Default)]
 struct Reply<'a> {
     answers: Option<&'a Answers>,
@@ -212,7 +213,7 @@ impl Out<'_> {
         }
     }
 
-    /// What comes now is a message of the history, in a group or outside.
+    /// The next block is a message of the history, in a group or outside.
     fn stand(&mut self, content: bool) {
         self.group(!content);
         if let Some(group) = &mut self.cursor.group {
@@ -252,7 +253,7 @@ impl Out<'_> {
         self.cursor.began = self.cursor.seq;
     }
 
-    /// A model's block, of which the start may be out already.
+    /// A model's block, whose start may already be out.
     fn model_block(&mut self, block: &Block) {
         let Some(Place { empty, .. }) = place(block) else { return };
         if self.cursor.began == 0 {
@@ -327,7 +328,7 @@ impl Out<'_> {
         );
     }
 
-    /// A block of what comes from outside. While a turn has failed no message is open for it: it is shown when the turn is
+    /// A block of outside input. While a turn has failed no message is open for it: it is shown when the turn is
     /// retried ([`Unshown`]).
     fn input_block(&mut self, start: impl FnOnce(&str) -> ContentBlock, delta: Option<impl FnOnce() -> Delta>) {
         if self.cursor.open != 0 {
@@ -361,7 +362,7 @@ impl Out<'_> {
         match record {
             Record::UserMessage(message) => self.user_message(&message.content),
             Record::BlockShown(block) => self.model_block(block),
-            // What an agent says to another one is no part of the session's own conversation.
+            // Messages between agents are not part of the session's own conversation.
             Record::ModelResponded(answer) if answer.run != 0 => {}
             Record::ModelResponded(answer) => answer.blocks.iter().for_each(|block| self.model_block(block)),
             Record::BlockBegan(block) => self.model_begins(block),
@@ -468,7 +469,7 @@ impl Out<'_> {
         }
     }
 
-    /// A user's message is whole; the first of a turn opens the assistant's.
+    /// A user's message is complete at once; the first of a turn opens the assistant's.
     fn user_message(&mut self, content: &Content) {
         self.group(false);
         self.cursor.messages += 1;
@@ -496,7 +497,7 @@ impl Out<'_> {
         self.turn_begins();
     }
 
-    /// The assistant's message of a turn begins, unless the turn goes on.
+    /// The assistant's message of a turn begins, unless the turn continues.
     fn turn_begins(&mut self) {
         if self.cursor.open == 0 {
             self.status(Status::Running, &[], None);
@@ -509,7 +510,7 @@ impl Out<'_> {
     }
 }
 
-/// The beginning of a text, for reading.
+/// The beginning of a text, for display.
 fn beginning(text: &str) -> String {
     match text.char_indices().nth(limits::INPUT_CHARS) {
         Some((end, _)) => format!("{}…", &text[..end]),
@@ -532,7 +533,7 @@ pub fn update(note: &Note) -> ApprovalUpdate {
     }
 }
 
-/// What waits, whole.
+/// A request, complete.
 #[must_use]
 pub fn request(session_id: &str, asked: &Interrupted) -> Request {
     if asked.kind == Kind::Question {
@@ -548,7 +549,7 @@ pub fn request(session_id: &str, asked: &Interrupted) -> Request {
     }
 }
 
-/// What waits, whole, as it stands now: with whose it is, and who has approved it.
+/// A pending request, complete, in its current state: with its assignee, and its approvals so far.
 #[must_use]
 pub fn waiting(session_id: &str, open: &Open) -> Request {
     let mut request = request(session_id, &open.asked);

@@ -1,4 +1,4 @@
-//! The names that a body may use: a misspelt key is refused by name, not ignored.
+//! The member names that a body may use: a misspelt key is refused by name, not ignored.
 
 use serde::{
     Deserialize, Deserializer,
@@ -11,24 +11,24 @@ use crate::{
     refusal::{Code, Refusal},
 };
 
-/// The member that says what a frame is. It is read before the body is.
+/// The member with the type of a frame. It is read before the body.
 const TYPE: &str = "type";
 
-/// Checks that an object has no member but those of `T`.
+/// Checks that an object has no members other than those of `T`.
 ///
 /// # Errors
-/// `invalid_message`, naming the member and those that there are.
+/// `invalid_message`, naming the member and the known ones.
 pub(super) fn check<T: for<'de> Deserialize<'de>>(json: &Json, is_frame: bool) -> Result<(), Refusal> {
     let (Json::Object(members), Some(known)) = (json, of::<T>()) else { return Ok(()) };
     let is_known = |name: &str| known.contains(&name) || (is_frame && name == TYPE);
     let Some((name, _)) = members.iter().find(|(name, _)| !is_known(name)) else { return Ok(()) };
-    // A name is anything that a client may write.
+    // The name is untrusted input of any length.
     let name: String = name.chars().take(80).collect();
     let known = if known.is_empty() { "it has none".to_owned() } else { format!("known: {}", known.join(", ")) };
     Err(Refusal::new(Code::InvalidMessage, format!("{name}: is no key here; {known}")))
 }
 
-/// The members that a struct reads; `None` if it reads anything else, or whatever there is.
+/// The members that a struct reads; `None` if it reads anything else, or members of any name.
 fn of<T: for<'de> Deserialize<'de>>() -> Option<&'static [&'static str]> {
     let mut found = None;
     // Always an error: nothing is read.

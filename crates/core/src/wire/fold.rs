@@ -3,9 +3,9 @@
 //! A fold may begin at any entry that [begins anew](begins_anew), so a page of a long session costs no more
 //! than one of a short session (spec H6).
 //!
-//! The history is a fold of events, not of records: the API returns what a client that has seen every event knows, by
-//! construction. A page reads on only until everything it shows is settled; the resolution of a request that was
-//! decided much later comes from the store's index of interruptions.
+//! The history is a fold of events, not of records: by construction the API returns what a client that has seen every
+//! event knows. A page reads on only until everything it shows is settled; the resolution of a request that was decided
+//! much later comes from the store's index of interruptions.
 
 use std::{collections::HashMap, ops::Range, sync::Arc};
 
@@ -41,7 +41,7 @@ pub fn history<'a>(session_id: &str, entries: impl IntoIterator<Item = &'a Entry
     fold.messages(all)
 }
 
-/// Whether no message that began before this entry goes on in it, so that a fold can begin here.
+/// Whether no message that began before this entry continues in it, so that a fold can begin here.
 #[must_use]
 pub fn begins_anew(session_id: &Arc<str>, entry: &Entry) -> bool {
     entry.cursor.began == 0
@@ -58,28 +58,28 @@ pub fn begins_anew(session_id: &Arc<str>, entry: &Entry) -> bool {
             .unwrap_or(false)
 }
 
-/// Messages in the making.
+/// Messages under construction.
 pub struct Fold {
     session_id: Arc<str>,
     rows: Vec<Row>,
     groups: Vec<Group>,
     /// The open group, by its place in `groups`.
     group: Option<usize>,
-    /// What the block that is open adds to.
+    /// The target of the open block.
     writing: Writing,
     /// Whether a call that begins now joins the last message.
     calls_open: bool,
-    /// The row of each request that is not over, by its key.
+    /// The row of each pending request, by its key.
     waiting: HashMap<String, usize>,
     /// The last text of the turn that is open.
     last_text: Option<usize>,
-    /// The blocks of the answer that is being given, by their indexes, with their rows: it may still break off.
+    /// The blocks of the unfinished answer, by their indexes, with their rows: it may still be interrupted.
     answering: Vec<(u32, usize)>,
     /// The last text before those.
     text_before: Option<usize>,
     /// The index of the block that is open.
     index: u32,
-    /// Messages from this one on are wanted only for what they say of those before: their texts are not kept.
+    /// Messages from this one on are wanted only for their effect on earlier ones: their texts are not kept.
     lean_from: usize,
 }
 
@@ -87,31 +87,31 @@ struct Row {
     at: Place,
     message: HistoryMessage,
     group: Option<usize>,
-    /// Bytes of text in it, about.
+    /// Approximate bytes of its text.
     bytes: usize,
 }
 
 struct Group {
     summary: Option<Arc<str>>,
-    /// Whether messages before the fold's begin stand in it.
+    /// Whether it contains messages from before the fold's begin.
     continued: bool,
     rows: Option<Range<usize>>,
 }
 
-/// What a delta adds to.
+/// The target of a delta.
 enum Writing {
     Nothing,
-    /// A block that began before the fold, and whether there is something in it.
+    /// A block that began before the fold, and whether it has content.
     Before(bool),
     /// A block of the user's message in this row.
     User(usize),
-    /// A text or a thought, which is a row once there is something in it.
+    /// A text or a thought, which becomes a row once it has content.
     Words {
         at: Place,
         thinking: bool,
         text: String,
     },
-    /// The arguments of a call, which is in a row once it is complete.
+    /// The arguments of a call, which joins a row once it is complete.
     Call {
         at: Place,
         id: Arc<str>,
@@ -163,8 +163,8 @@ impl Fold {
         }
     }
 
-    /// From here on the fold only looks how what it has goes on: messages from `first` on, and those to come, lose
-    /// their texts.
+    /// From here on the fold only looks ahead for changes to earlier messages: messages from `first` on, and later
+    /// ones, lose their texts.
     pub fn look_ahead(&mut self, first: usize) {
         self.lean_from = first;
         for row in self.rows.iter_mut().skip(first) {
@@ -173,18 +173,18 @@ impl Fold {
         }
     }
 
-    /// How many bytes of text these messages have, about.
+    /// The approximate bytes of text of this message.
     #[must_use]
     pub fn bytes(&self, message: usize) -> usize {
         self.rows.get(message).map_or(0, |row| row.bytes)
     }
 
-    /// Takes the next append.
+    /// Applies the next append.
     pub fn entry(&mut self, entry: &Entry) {
         self.records(entry, |_| true);
     }
 
-    /// Takes, of an append that comes much later, how requests ended in it.
+    /// Applies only the resolutions of requests in an append that comes much later.
     pub fn resolutions(&mut self, entry: &Entry) {
         self.records(entry, |record| {
             matches!(
@@ -213,7 +213,7 @@ impl Fold {
                 Record::Resumed(resumed) => {
                     self.submitted(resumed.n, |block| block.submitted_resume = Some(resumed.value.clone()));
                 }
-                // The answer is there, or will never be.
+                // The answer is complete, or will never be.
                 Record::ModelResponded(answer) if answer.run == 0 => self.answering.clear(),
                 Record::TurnEnded(_) | Record::TurnFailed(_) => self.answering.clear(),
                 _ => {}
@@ -245,7 +245,7 @@ impl Fold {
         self.rows.partition_point(|row| row.at < place)
     }
 
-    /// Whether nothing that comes later changes these messages, but for the end of what waits in them.
+    /// Whether nothing later changes these messages, except the resolution of their pending requests.
     #[must_use]
     pub fn is_settled(&self, range: &Range<usize>) -> bool {
         let before = self.text_before.filter(|_| !self.answering.is_empty());
@@ -253,15 +253,16 @@ impl Fold {
         let may_be_replaced = self.answering.iter().any(|(_, row)| range.contains(row));
         let may_be_joined = self.calls_open && range.contains(&(self.rows.len().saturating_sub(1)));
         let may_be_last = self.group.and_then(|at| self.groups.get(at)?.rows.clone()).is_some_and(|rows| {
-            // The first says what the newest is for, and the last may turn out not to be.
+            // The first message carries the newest summary, and the last may turn out not to be the last.
             range.contains(&rows.start) || range.contains(&rows.end.saturating_sub(1))
         });
-        // What waits may be handed to another role, until it ends: soon after, for its turn does not go on before.
+        // A pending request may be handed over to another role until it ends: soon after, for its turn does not
+        // continue before.
         let may_be_handed_on = self.waiting.values().any(|at| range.contains(at) && self.is_approval(*at));
         !(may_be_final || may_be_replaced || may_be_joined || may_be_last || may_be_handed_on)
     }
 
-    /// The numbers of the requests in these messages that are not over, as far as the fold has come.
+    /// The numbers of the requests in these messages that are still pending, as far as the fold has come.
     #[must_use]
     pub fn waiting(&self, range: &Range<usize>) -> Vec<u32> {
         let keys = self.waiting.iter().filter(|(_, at)| range.contains(at));
@@ -399,8 +400,8 @@ impl Fold {
                 ))
             }
             ContentBlock::ApprovalRequest(request) => self.request(at, request),
-            // Decisions are taken from their record: of a turn that has failed the block comes with its retry.
-            // Only people's messages have images.
+            // Decisions are taken from their record: for a failed turn the block comes with its retry. Only people's
+            // messages have images.
             ContentBlock::ApprovalResult { .. } | ContentBlock::ApprovalTimeout { .. } | ContentBlock::Image { .. } => {
                 Writing::Nothing
             }
@@ -408,7 +409,7 @@ impl Fold {
         self.calls_open = false;
     }
 
-    /// A block of what a person says. A text, which is empty yet, is kept also where its words will not be.
+    /// A block of a person's message. A text, still empty, is kept even where its content will not be.
     fn said(&mut self, row: usize, block: HistoryBlock, bytes: usize) {
         let kept = row < self.lean_from || bytes == 0;
         if let Some(row) = self.rows.get_mut(row).filter(|_| kept) {
@@ -548,7 +549,7 @@ impl Fold {
         }
     }
 
-    /// The block that is complete now is of the answer that is being given.
+    /// The block just completed belongs to the unfinished answer.
     fn answers(&mut self, row: usize) {
         if self.answering.is_empty() {
             self.text_before = self.last_text;
@@ -556,7 +557,7 @@ impl Fold {
         self.answering.push((self.index, row));
     }
 
-    /// These blocks are of an answer that broke off.
+    /// These blocks belong to an interrupted answer.
     fn replaced(&mut self, indexes: &[u32]) {
         for (index, row) in &self.answering {
             if indexes.contains(index)
@@ -566,7 +567,7 @@ impl Fold {
             }
         }
         self.answering.clear();
-        // Calls that begin now are of another answer, and none of those texts is the last one.
+        // Calls that begin now belong to another answer, and none of those texts is the last one.
         self.calls_open = false;
         self.last_text = self.text_before;
     }
@@ -583,7 +584,7 @@ impl Fold {
         }
     }
 
-    /// What was said to a request. It is resolved by now, but its message is still known by its key.
+    /// The reply to a request. It is resolved by now, but its message is still found by its key.
     fn submitted(&mut self, n: u32, put: impl FnOnce(&mut HistoryApproval)) {
         let key = approval_key(&self.session_id, n);
         let at = self.rows.iter().rposition(|row| key_of(&row.message) == Some(key.as_str()));

@@ -1,4 +1,4 @@
-//! The messages of the history (spec H). How events become them is in [`super::fold`].
+//! The messages of the history (spec H). [`super::fold`] makes them from events.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::{
 /// One message of the history.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct HistoryMessage {
-    /// Who speaks.
+    /// The author's role.
     pub role: HistoryRole,
     /// The blocks.
     pub content: Vec<HistoryBlock>,
@@ -38,17 +38,17 @@ pub struct HistoryMessage {
     /// For a result: how the call ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<CallStatus>,
-    /// Where it stands.
+    /// Where it is displayed.
     pub display_type: DisplayType,
     /// On the first and the last message of a group: the newest `tool_content_message` of its calls.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub summary: Option<Arc<str>>,
-    /// It is of an answer of the model that broke off: what the model says instead follows. Absent means no.
+    /// It belongs to an interrupted answer of the model: the new answer follows. Absent means no.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub replaced: bool,
 }
 
-/// Where a history message stands.
+/// Where a history message is displayed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum DisplayType {
@@ -62,7 +62,7 @@ pub enum DisplayType {
     GroupEnd,
 }
 
-/// Who speaks in a history message.
+/// The author's role in a history message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum HistoryRole {
@@ -89,7 +89,7 @@ pub struct HistoryCall {
     pub id: Arc<str>,
     /// The tool.
     pub name: Arc<str>,
-    /// The arguments the model gave; absent if they are no JSON object.
+    /// The arguments the model gave; absent if they are not a JSON object.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub args: Option<Args>,
     /// What the call is for, in one line.
@@ -109,14 +109,14 @@ pub enum HistoryBlock {
         /// The last text of a turn.
         #[serde(skip_serializing_if = "Option::is_none")]
         is_final: Option<bool>,
-        /// On the last text of a turn whose answer is not whole: why. It is not final then.
+        /// On the last text of a turn whose answer is incomplete: the reason. Such a text is not final.
         #[serde(skip_serializing_if = "Option::is_none")]
         stop_reason: Option<StopReason>,
     },
-    /// An image in what a person said.
+    /// An image in a person's message.
     #[schemars(title = "HistoryImage")]
     Image {
-        /// Where its bytes are.
+        /// The image's bytes or address.
         #[schemars(with = "ImageSource")]
         source: Image,
     },
@@ -126,7 +126,7 @@ pub enum HistoryBlock {
         /// The text.
         thinking: String,
     },
-    /// An approval or questions, waiting or resolved.
+    /// An approval or questions, pending or resolved.
     #[schemars(title = "HistoryStep")]
     ApprovalRequest(Box<HistoryRequest>),
 }
@@ -151,7 +151,7 @@ pub struct HistoryQuestions {
     pub is_resolved: bool,
     /// One call of `ask_user_question`.
     pub action_requests: Vec<HistoryQuestionAction>,
-    /// What was answered.
+    /// The answers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub submitted_answers: Option<Answers>,
     /// The reject that declined them.
@@ -160,13 +160,13 @@ pub struct HistoryQuestions {
     /// How it ended, if not by answers: `decided` is declined.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resolution: Option<Resolution>,
-    /// Its key, while it waits.
+    /// Its key, while it is pending.
     #[serde(rename = "approval_key", skip_serializing_if = "Option::is_none")]
     pub approval_key: Option<String>,
-    /// When it times out (RFC 3339), while it waits.
+    /// When it times out (RFC 3339), while it is pending.
     #[serde(rename = "expires_at", skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<String>,
-    /// What names it for ever, while it waits.
+    /// Its permanent identity, while it is pending.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub digest: Option<Arc<str>>,
 }
@@ -200,23 +200,23 @@ pub struct HistoryApproval {
     pub action_requests: Vec<RequestedAction>,
     /// How they could be decided.
     pub review_configs: Vec<ReviewConfig>,
-    /// What was decided, one for each call.
+    /// The decisions, one for each call.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub submitted_decisions: Option<Vec<Decision>>,
-    /// What a node of a graph asked, where it is one that did.
+    /// The question of a graph's node, if it is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interrupt: Option<GraphQuestion>,
-    /// What it was answered.
+    /// The answer to it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<serde_json::Value>")]
     pub submitted_resume: Option<Raw>,
-    /// How it ended, unless it waits.
+    /// How it ended; absent while it is pending.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resolution: Option<Resolution>,
     /// Its key.
     #[serde(rename = "approval_key")]
     pub approval_key: String,
-    /// When it times out (RFC 3339), while it waits.
+    /// When it times out (RFC 3339), while it is pending.
     #[serde(rename = "expires_at", skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<String>,
 }

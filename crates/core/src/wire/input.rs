@@ -1,4 +1,4 @@
-//! The content of a message from a client: read strictly, and made into what a session keeps.
+//! The content of a client's message: read strictly, and converted to what a session keeps.
 
 use std::{fmt, sync::Arc};
 
@@ -38,17 +38,17 @@ pub enum InputBlock {
     /// An image, for a model that takes images.
     #[schemars(title = "InputImage")]
     Image {
-        /// Where its bytes are.
+        /// The image's bytes or address.
         source: ImageSource,
     },
 }
 
 impl InputContent {
-    /// What a session keeps of it: its texts and images, none of them empty. `place` is the field that it came in.
+    /// The content that a session keeps: texts and images, none of them empty. `place` is the field that it came in.
     ///
     /// # Errors
-    /// `invalid_message` if there is nothing to say, an image is none, or there is more than a message may have; the text
-    /// names the block.
+    /// `invalid_message` if it is empty, an image is invalid, or it exceeds a message's limits; the error names the
+    /// block.
     pub fn into_content(self, place: &str) -> Result<Content, Refusal> {
         let content = match self {
             InputContent::Text(text) => Content::from(text),
@@ -79,7 +79,7 @@ fn part(block: InputBlock, place: &str, at: usize) -> Result<Part, Refusal> {
 }
 
 impl<'de> Deserialize<'de> for InputContent {
-    /// By hand, since serde's untagged enums say of a bad block only that nothing fits.
+    /// By hand, since serde's untagged enums report only that no variant matches.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<InputContent, D::Error> {
         struct Given;
         impl<'de> Visitor<'de> for Given {
@@ -101,8 +101,8 @@ impl<'de> Deserialize<'de> for InputContent {
     }
 }
 
-/// A block with all keys that one can have. Which of them it must have, its type says: so every error has its place, which
-/// is lost where serde looks at the type first.
+/// A block with all possible keys. Its type decides which are required, so every error has a location, which serde
+/// loses where it looks at the type first.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, expecting = "a content block, an object with a `type`")]
 struct GivenBlock {

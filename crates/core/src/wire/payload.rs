@@ -1,4 +1,4 @@
-//! Calls that wait for approval, as `tool_approval_required` has them (spec G3).
+//! Pending calls in the form of `tool_approval_required` (spec G3).
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -14,20 +14,20 @@ use crate::{
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(tag = "type", rename = "tool_approval_required")]
 pub struct ApprovalPayload {
-    /// What a person is told.
+    /// The message to people.
     pub message: String,
-    /// The calls that wait, in the model's order.
+    /// The pending calls, in the model's order.
     pub tool_calls: Vec<PayloadCall>,
 }
 
-/// A call that waits.
+/// A pending call.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct PayloadCall {
-    /// Its id in the model's words.
+    /// Its id as the model wrote it.
     pub id: String,
     /// The tool.
     pub name: String,
-    /// The arguments, with every digit as it is; `null` if they could not be read.
+    /// The arguments, with every digit preserved; `null` if they could not be read.
     #[schemars(with = "Value")]
     pub args: Raw,
 }
@@ -49,7 +49,7 @@ impl ApprovalPayload {
 }
 
 impl ApprovalRequest {
-    /// The request as `tool_approval_required` (spec G3), with its sentence in this language.
+    /// The request as `tool_approval_required` (spec G3), with its message in this language.
     #[must_use]
     pub fn payload(&self, locale: Locale) -> ApprovalPayload {
         let calls = self.actions.iter().map(|call| (&*call.tool_use_id, &*call.name, call.args.text()));

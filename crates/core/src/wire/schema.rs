@@ -1,9 +1,9 @@
-//! The JSON Schema of the wire protocol, from which clients' types are made.
+//! The JSON Schema of the wire protocol, from which clients' types are generated.
 //!
-//! The schema is made of the types: what goes out by how it is written, what comes in by how it is read, closed, since
-//! unknown keys are refused. Unions have named alternatives that stand alone, with the member that tells them apart,
-//! because generators of clients handle those and fail on intersections, boolean schemas and `default: null`. The test
-//! clients check everything they receive against a closed copy, so any test that meets an unpublished member fails.
+//! The schema is derived from the types: output by how it is written, input by how it is read, and closed, since
+//! unknown keys are refused. Unions have named, self-contained alternatives with a discriminating member, because
+//! client generators handle those and fail on intersections, boolean schemas and `default: null`. The test clients
+//! check everything they receive against a closed copy, so any test that meets an unpublished member fails.
 
 mod tidy;
 mod unions;
@@ -21,8 +21,8 @@ use super::{
 /// Where the definitions of [`wire_schema`] are.
 const DEFS: &str = "#/$defs/";
 
-/// The schema of every frame: `client` for what clients send, `session_event` and `connection_event` for
-/// what they get. It is checked in as `docs/wire.schema.json`, and a test fails when the two differ.
+/// The schema of every frame: `client` for what clients send, `session_event` and `connection_event` for what they
+/// receive. It is checked in as `docs/wire.schema.json`, and a test fails when the two differ.
 #[must_use]
 pub fn wire_schema() -> Value {
     let mut schemas = Schemas::new(DEFS);
@@ -43,7 +43,7 @@ pub fn wire_schema() -> Value {
     document
 }
 
-/// The same document, in which no object has members that it does not name: what an answer must fit of which nothing is
+/// The same document, in which no object has members that it does not name: a response that fits it has nothing
 /// undocumented. Clients use the open one, since members may be added.
 #[must_use]
 pub fn closed(document: &Value) -> Value {
@@ -78,7 +78,7 @@ impl JsonSchema for AnyObject {
     }
 }
 
-/// The schema of answers as people send them: question text → the answer, or several where several may be chosen.
+/// The schema of answers as people send them: question text → the answer, or several for a multiple choice.
 #[derive(Debug)]
 pub struct GivenAnswers;
 
@@ -101,14 +101,14 @@ impl JsonSchema for GivenAnswers {
 
 /// Schemas of a document's types and the definitions that they share.
 ///
-/// What comes from outside is described as it is read, what goes out as it is written: there a field that may be left out is
-/// not required and never `null`. A type that is not the same in both has two definitions, the one for reading with the ending
-/// `Input`. Unions are made of named alternatives that stand for themselves, since generators of clients get along with those.
+/// Input is described as it is read, output as it is written: there an optional field is not required and never `null`.
+/// A type that differs between the two has two definitions, the one for reading with the suffix `Input`. Unions are
+/// made of named, self-contained alternatives, which client generators can handle.
 #[derive(Debug)]
 pub struct Schemas {
     read: SchemaGenerator,
     written: SchemaGenerator,
-    /// The beginning of every reference, such as `#/$defs/`.
+    /// The prefix of every reference, such as `#/$defs/`.
     place: &'static str,
 }
 
@@ -116,7 +116,7 @@ const READ: &str = "#/read/";
 const WRITTEN: &str = "#/written/";
 
 impl Schemas {
-    /// None yet. References will begin with `place`, such as `#/$defs/`.
+    /// Empty. References will begin with `place`, such as `#/$defs/`.
     #[must_use]
     pub fn new(place: &'static str) -> Schemas {
         let settings = |path: &str| {
@@ -133,24 +133,24 @@ impl Schemas {
         }
     }
 
-    /// The schema of what is read as a `T`.
+    /// The schema for reading a `T`.
     pub fn input<T: JsonSchema>(&mut self) -> Value {
         self.read.subschema_for::<T>().to_value()
     }
 
-    /// The schema of what a `T` is written as.
+    /// The schema for writing a `T`.
     pub fn output<T: JsonSchema>(&mut self) -> Value {
         self.written.subschema_for::<T>().to_value()
     }
 
-    /// Makes the schemas in `document` refer to the definitions, and gives those.
+    /// Makes the schemas in `document` refer to the definitions, and returns those.
     pub fn finish(mut self, document: &mut Value) -> Map<String, Value> {
         let mut read = self.read.take_definitions(true);
         let mut written = self.written.take_definitions(true);
         for definition in read.values_mut().chain(written.values_mut()).chain([&mut *document]) {
             tidy::tidy(definition);
         }
-        // A key that is not known is refused, wherever it stands.
+        // An unknown key is refused at every level.
         read.values_mut().for_each(close);
         let twice = in_two_ways(&read, &written);
         let input = |name: &str| if twice.contains(name) { format!("{name}Input") } else { name.to_owned() };
@@ -177,7 +177,7 @@ impl Schemas {
     }
 }
 
-/// The names of definitions that are one thing when read and another when written, by themselves or by what they refer to.
+/// The names of definitions that differ between reading and writing, by themselves or by what they refer to.
 fn in_two_ways(read: &Map<String, Value>, written: &Map<String, Value>) -> BTreeSet<String> {
     let as_written = |definition: &Value| {
         let mut definition = definition.clone();

@@ -1,4 +1,4 @@
-//! Spec R8: what is told, and that any change of it shows.
+//! Spec R8: what is recorded, and that any change of it shows.
 
 use countersign_core::{
     audit::{self, Anchor, AuditRecord, Fault, Verifier},
@@ -57,7 +57,7 @@ fn r8_every_request_and_every_end_of_one_is_told_and_nothing_else_of_people() {
         let bodies = log.iter().map(|record| serde_json::from_str::<Value>(record.body.get()).expect("JSON"));
         bodies.filter(|body| body["event"] == event).count()
     };
-    // The past of a fork was told where it happened.
+    // The past of a fork was recorded in the original.
     let own = fork::own(&world.journal);
     let happened = |is: fn(&Record) -> bool| records(own).filter(|record| is(record)).count();
     assert_eq!(told("requested"), happened(|r| matches!(r, Record::Interrupted(_))));
@@ -80,7 +80,7 @@ fn r8_any_change_of_the_log_is_named() {
         let body = log[i].body.get().replacen("\"event\":\"", "\"event\":\"x", 1);
         changed[i].body = RawValue::from_string(body.clone()).expect("JSON");
         assert_eq!(verify(&changed, None).expect_err("changed").n, n);
-        // Whoever makes the hash fit has changed what the next one follows.
+        // Fixing the hash changes what the next record must follow.
         changed[i].hash = audit::hash(&changed[i].prev, n, &body).to_string();
         let fault = verify(&changed, Some(end.clone())).expect_err("changed with its hash");
         assert_eq!(fault.n, if i + 1 < log.len() { n + 1 } else { n }, "{fault}");
@@ -99,7 +99,7 @@ fn r8_any_change_of_the_log_is_named() {
         doubled.insert(i, log[i].clone());
         assert!(verify(&doubled, None).is_err());
     }
-    // Laid out differently it is the same log.
+    // With another layout it is the same log.
     let line = serde_json::to_string(&log[0]).expect("write");
     let spread: Value = serde_json::from_str(&line.replace("1.10", "1.5")).expect("read");
     let again: AuditRecord =
@@ -141,7 +141,7 @@ fn r8_an_anchor_reads_back() {
     }
 }
 
-/// Many large calls asked about at once are more values than one text from outside may have.
+/// Many large calls asked about at once have more values than one text from outside may have.
 #[test]
 fn r8_a_body_larger_than_any_input_is_no_change() {
     let body = format!("[{}0]", "0,".repeat(countersign_core::limits::JSON_VALUES));

@@ -18,10 +18,10 @@ use crate::{
 };
 
 const DAY: Millis = 24 * 60 * 60 * 1000;
-/// The longest that anybody has in the random sessions.
+/// The longest deadline in the random sessions.
 const LONGEST: Millis = 600_000;
 
-/// One record of a day later, which changes nothing.
+/// One record from a day later, which changes nothing.
 fn from_the_future(world: &mut World) {
     let rule = RuleId { n: u32::MAX, action: 0 };
     world.commit(Draft::new(&world.state, world.now + DAY).revoke(rule, None));
@@ -53,7 +53,7 @@ fn r6_deadlines_and_reminders_of_a_stepped_clock_are_the_clocks() {
         times.iter().all(|at| *at >= world.state.updated_at),
         "and no record is older than one before it: {times:?}"
     );
-    // What was asked before the step is not over a day too early either.
+    // What was asked before the step does not expire a day too early either.
     let mut world = waiting(&[("pay", plain())]);
     from_the_future(&mut world);
     assert!(Draft::new(&world.state, world.now + 299_000).time_out(1, &Tools::FIRST).is_none());
@@ -63,7 +63,8 @@ fn r6_deadlines_and_reminders_of_a_stepped_clock_are_the_clocks() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
-    /// Whatever happens in a session that has a record from the future, nobody is given longer than they have by the clock.
+    /// Whatever happens in a session that has a record from the future, nobody gets more time than they have by the
+    /// clock.
     #[test]
     fn r6_one_record_from_the_future_delays_no_deadline(before in ops(), after in ops()) {
         let mut world = World::new();

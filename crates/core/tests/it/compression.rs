@@ -1,4 +1,4 @@
-//! Compression (spec G5): what becomes of a conversation that is too large for its agent's budget.
+//! Compression (spec G5): what happens to a conversation that exceeds its agent's budget.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -42,7 +42,7 @@ fn budget(tokens: u64, keep: u32) -> Budgeted {
     Budgeted(Some(Budget { tokens, keep, overhead: 0 }))
 }
 
-/// A session that is driven by hand.
+/// A session that the tests drive step by step.
 struct Session {
     state: Arc<State>,
     journal: Vec<Arc<Entry>>,
@@ -82,7 +82,7 @@ impl Session {
         self.commit(transition);
     }
 
-    /// The model answers with a text and calls, which run at once unless they must be asked about.
+    /// The model answers with a text and calls, which run at once unless they need approval.
     fn answer(&mut self, text: &str, calls: &[(&str, Verdict)], usage: Usage) {
         let mut blocks = vec![Block::Text(text.into())];
         blocks.extend(calls.iter().map(|(id, _)| Block::ToolUse(ToolUse::new(*id, "look", "{}"))));
@@ -148,7 +148,7 @@ impl Session {
     }
 }
 
-/// Messages in words: `u …`, `a … call ID`, `r ID …`.
+/// Messages as text: `u …`, `a … call ID`, `r ID …`.
 fn words(messages: &[Message]) -> Vec<String> {
     let word = |message: &Message| match message {
         Message::User(text) => format!("u {text}"),
@@ -165,8 +165,8 @@ fn words(messages: &[Message]) -> Vec<String> {
     messages.iter().map(word).collect()
 }
 
-/// Spec G5: the summary takes the place of whole turns, once; what comes after the cut is unchanged; its own summary
-/// goes into the next one.
+/// Spec G5: the summary replaces whole turns, once; what comes after the cut is unchanged; the summary goes into the
+/// next one.
 #[test]
 fn g5_a_summary_takes_the_place_of_whole_turns_and_the_rest_is_unchanged() {
     let mut session = Session::new(Locale::En, budget(110, 2));
@@ -180,7 +180,7 @@ fn g5_a_summary_takes_the_place_of_whole_turns_and_the_rest_is_unchanged() {
             unreachable!("a turn that has ended asks for nothing");
         }
         if n == 2 {
-            // The third turn finds more than may be.
+            // The third turn exceeds the budget.
             session.say("question 3");
             assert_eq!(graph::position(&session.state), Node::Compression);
             let before = session.words();
@@ -214,8 +214,7 @@ fn g5_a_summary_takes_the_place_of_whole_turns_and_the_rest_is_unchanged() {
     assert_eq!(session.words(), [&format!("u [{note}]\nTwice."), "u question 3", "a answer 3", "u question 4"]);
 }
 
-/// Spec G5: what is of no use as a summary is not put in the place of anything; the turns are dropped, and an older
-/// summary stays.
+/// Spec G5: an unusable summary replaces nothing; the turns are dropped, and an older summary stays.
 #[test]
 fn g5_without_a_summary_of_use_whole_turns_are_dropped_and_an_older_summary_stays() {
     let long = "word ".repeat(500);
@@ -257,7 +256,7 @@ fn g5_where_nothing_may_be_cut_nothing_is_recorded_and_never_twice_for_one_call(
     assert!(session.draft().make_room(&session.catalog).is_none());
 }
 
-/// Spec G5: while anything is open, nothing is compressed; nor is it asked for while a person decides.
+/// Spec G5: while anything is open, nothing is compressed; nor is it asked for while a request is pending.
 #[test]
 fn g5_while_something_waits_nothing_is_compressed() {
     let mut session = Session::new(Locale::En, budget(1000, 1));
@@ -284,7 +283,7 @@ fn g5_while_something_waits_nothing_is_compressed() {
     assert_eq!(results[3..], ["r b found", "u no"]);
 }
 
-/// Spec G5: a session from a time with another budget, or none, is compressed before its next call.
+/// Spec G5: a session from before the current budget is compressed before its next call.
 #[test]
 fn g5_the_first_call_under_a_new_budget_is_compressed_too() {
     let mut session = Session::new(Locale::Vi, Budgeted(None));
@@ -293,7 +292,7 @@ fn g5_the_first_call_under_a_new_budget_is_compressed_too() {
     }
     session.say("câu hỏi 6");
     assert_eq!(graph::position(&session.state), Node::Agent);
-    // The server is started again with a budget.
+    // The server restarts with a budget.
     session.catalog = budget(20, 1);
     let transition = session.draft().make_room(&session.catalog).expect("too large");
     session.commit(transition);
@@ -303,7 +302,8 @@ fn g5_the_first_call_under_a_new_budget_is_compressed_too() {
     assert_eq!(session.words(), [&format!("u [{note}]\nĐã tìm."), "u câu hỏi 6"]);
 }
 
-/// Spec G5: a cancel ends the turn in the middle of it; the next turn asks for room anew. What is queued meanwhile is kept.
+/// Spec G5: a cancel ends the turn in the middle of it; the next turn asks for room again. Messages queued meanwhile
+/// are kept.
 #[test]
 fn g5_a_cancel_ends_it_and_a_queued_message_is_kept() {
     let mut session = Session::new(Locale::En, budget(10, 1));
@@ -318,16 +318,16 @@ fn g5_a_cancel_ends_it_and_a_queued_message_is_kept() {
     assert_eq!(session.count(|record| matches!(record, Record::MakeRoom(_))), 1, "it was asked for already");
     let transition = session.draft().cancel(None, None, None, &session.catalog).expect("cancel");
     session.commit(transition);
-    // The queued message has begun a turn of its own, which is too large too.
+    // The queued message has begun a turn of its own, which is too large as well.
     assert_eq!((session.state.turns, session.state.status), (3, Status::Running));
     assert_eq!(graph::position(&session.state), Node::Compression);
     session.compress(None);
     assert_eq!(session.words(), ["u one more"]);
-    // What was being made for the cancelled turn comes too late.
+    // The summary for the cancelled turn comes too late.
     assert!(session.draft().compressed(cut.compressed(&room, None)).is_none());
 }
 
-/// Spec G5: without the provider's count the instructions and tools count beside the texts.
+/// Spec G5: without the provider's count the instructions and tools count in addition to the texts.
 #[test]
 fn g5_the_count_is_the_providers_where_it_gives_one() {
     let mut session = Session::new(Locale::En, Budgeted(None));
@@ -371,8 +371,8 @@ fn uncompressed(journal: &[Arc<Entry>]) -> Vec<Message> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
-    /// Spec G5: whatever happens, a fold from the newest compression is the fold from the start; what stands after the
-    /// cut is what stands there without it; events, history and what waits know nothing of it.
+    /// Spec G5: whatever happens, a fold from the newest compression equals the fold from the start; what follows the
+    /// cut is the same as without it; events, history and pending requests are unaffected.
     #[test]
     fn g5_any_session_is_the_same_wherever_its_conversation_is_read_from(ops in ops()) {
         let mut world = World::new();
@@ -380,7 +380,7 @@ proptest! {
             let (before, had) = (world.state.clone(), world.journal.len());
             let _ = world.apply(op);
             if matches!(op, Op::Fork(..)) {
-                // What is new there was there before.
+                // Everything new in a fork was in the original.
                 continue;
             }
             let session = "s".into();
@@ -406,7 +406,7 @@ proptest! {
         prop_assert!(summaries <= 1);
         let kept = &read[summaries..];
         prop_assert_eq!(kept, &whole[whole.len() - kept.len()..], "what is left is the end of all of it");
-        // History is told from events; without the records of compression it is the same.
+        // History is folded from events; without the records of compression it is the same.
         let room = |record: &Record| matches!(record, Record::MakeRoom(_) | Record::Compressed(_));
         let plain: Vec<Entry> = world.journal.iter().map(|entry| without(entry, room)).collect();
         let json = |entries: &mut dyn Iterator<Item = &Entry>| {
@@ -419,7 +419,7 @@ proptest! {
     }
 }
 
-/// The random sessions are worth something: most kinds of compression come up, also several in one session.
+/// Guards the generator: most kinds of compression occur, also several in one session.
 #[test]
 fn g5_the_random_sessions_are_compressed_in_every_way() {
     use proptest::{strategy::ValueTree, test_runner::TestRunner};
@@ -427,11 +427,11 @@ fn g5_the_random_sessions_are_compressed_in_every_way() {
     let mut seen: HashMap<&str, u32> = HashMap::new();
     for _ in 0..400 {
         let mut ops: Vec<_> = ops().new_tree(&mut runner).expect("tree").current();
-        // Forks begin anew too often for sessions that are compressed several times.
+        // Forks start over too often for sessions that are compressed several times.
         ops.retain(|op| !matches!(op, Op::Fork(..)));
         let mut world = World::new();
         let mut times = 0;
-        // Long ones.
+        // Repeated, for long sessions.
         let ops: Vec<_> = ops.iter().cycle().take(4 * ops.len()).collect();
         for op in ops {
             let _ = world.apply(op);

@@ -1,4 +1,4 @@
-//! Spec W5: what a decision may be, what is filled in, and that a refusal changes nothing.
+//! Spec W5: which decisions are valid, what is filled in, and that a refusal changes nothing.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ use crate::{
     world::{Tools, World},
 };
 
-/// A session in which these calls wait: tool and how it is asked.
+/// A session in which these calls are pending: tool and how people are asked.
 pub fn waiting(calls: &[(&str, Ask)]) -> World {
     let mut world = World::new();
     let input = MessageInput { content: "go".into(), ..MessageInput::default() };
@@ -63,7 +63,7 @@ pub fn decide(world: &mut World, n: u32, decisions: Vec<Decision>, by: Principal
     decide_under(world, n, decisions, by, Vec::new())
 }
 
-/// The same, with what the policy says of edited calls.
+/// The same, with the policy's verdicts on edited calls.
 pub fn decide_under(
     world: &mut World,
     n: u32,
@@ -74,7 +74,7 @@ pub fn decide_under(
     say(world, DecideInput { verdicts, ..reply(n, decisions.into(), by) })
 }
 
-/// What somebody says to an interruption, and nothing beside it.
+/// A bare reply to an interruption.
 pub fn reply(n: u32, reply: Reply, by: Principal) -> DecideInput {
     DecideInput {
         digest: None,
@@ -94,7 +94,7 @@ pub fn say(world: &mut World, input: DecideInput) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// The decision is refused with this code and a message with this part, and what waits is as it was.
+/// The decision is refused with this code and a message with this part, and the pending request is unchanged.
 fn refused(calls: &[(&str, Ask)], decisions: Vec<Decision>, code: Code, part: &str) -> Refusal {
     let mut world = waiting(calls);
     let before = world.state.clone();
@@ -204,13 +204,13 @@ fn digests(world: &World) -> Vec<String> {
     actions.map(|action| action.digest.to_string()).collect()
 }
 
-/// Whoever checks a digest makes it from the list in `docs/protocol.md`, with the keys in order and nothing between them.
+/// Verifiers compute a digest from the list in `docs/protocol.md`, with the keys in order and nothing between them.
 #[test]
 fn r11_a_digest_is_that_of_the_documented_members_in_canonical_json() {
     let world = waiting(&[("pay", plain())]);
     let digest_of = |asked: &Interrupted, expected: &serde_json::Value| {
-        // Keys are ASCII here, so their order is that of canonical JSON. A `Value` keeps it by itself only
-        // where no other crate of the program asks for `preserve_order`.
+        // Keys are ASCII here, so their order is that of canonical JSON. A `Value` keeps it by itself only where no
+        // other crate of the program enables `preserve_order`.
         let mut expected = expected.clone();
         expected.sort_all_objects();
         let expected = Digest::of(expected.to_string().as_bytes()).to_string();
@@ -250,7 +250,7 @@ fn r11_a_digest_is_that_of_the_documented_members_in_canonical_json() {
     digest_of(&asked, &expected);
 }
 
-/// What is asked about again is another request, though nothing of the call has changed.
+/// What is asked about again is another request, although the call has not changed.
 #[test]
 fn r11_each_request_has_a_digest_of_its_own() {
     let levels = Ask { levels: vec!["user".into(), "admin".into()], ..plain() };
@@ -289,7 +289,7 @@ fn r11_a_decision_that_names_another_request_is_stale() {
     let old = decide(&mut world, 2, vec![of(&shown[0]), of(&shown[1])], Principal::trusted()).expect_err("stale");
     assert_eq!(old.code, Code::StaleAction);
     let shown = digests(&world);
-    // It is of one action, so it is not filled in for others.
+    // It belongs to one action, so it is not filled in for others.
     decide(&mut world, 2, vec![of(&shown[0])], Principal::trusted()).expect("decided");
 }
 
@@ -517,7 +517,7 @@ fn w9_a_message_queued_while_the_model_answers_waits_for_the_next_results_or_the
     assert_eq!((world.state.queued.len(), world.state.turns), (0, 2), "the turn ended, so it begins the next");
 }
 
-/// A comment in the words of a queued message, by the same person, is another message: both are said.
+/// A comment with the text of a queued message, by the same person, is another message: both are kept.
 #[test]
 fn w9_a_comment_of_a_queued_messages_words_does_not_take_its_place() {
     let mut world = waiting(&[("pay", plain())]);
@@ -581,7 +581,7 @@ fn r10_the_state_that_a_cycle_loads_and_saves_does_not_grow_with_the_session() {
     assert!(late <= early + 40, "only the numbers in it get longer: {early} bytes, then {late}");
 }
 
-/// Spec S10: the model is told what really ran, and nothing of the kind about a call that never began.
+/// Spec S10: the model reads what really ran, and nothing of the kind about a call that never began.
 #[test]
 fn s10_only_an_edited_call_that_began_is_told_as_what_ran() {
     let edit = || vec![Decision::edit("pay", args(r#"{"n":77}"#))];
@@ -611,7 +611,7 @@ fn s10_only_an_edited_call_that_began_is_told_as_what_ran() {
     assert_eq!(told(&stopped), "Cancelled before it ran");
 }
 
-/// Spec H5, Q6: an edit can bring in neither the reserved argument nor a call that talks to the user.
+/// Spec H5, Q6: an edit can introduce neither the reserved argument nor a call that talks to the user.
 #[test]
 fn w5_an_edit_cannot_bring_in_what_only_the_model_may_say() {
     let reserved = Decision::edit("pay", args(r#"{"n":2,"tool_content_message":"sneaked"}"#));

@@ -1,5 +1,5 @@
-//! Drawings of graphs: what is written in the two languages, for any names. That Mermaid and Graphviz read it as it is
-//! meant is tried with themselves in `web/console/test/languages.test.ts`, on the files that are checked in from here.
+//! Drawings of graphs: what is written in the two languages, for any names. `web/console/test/languages.test.ts` checks
+//! that Mermaid and Graphviz read it as intended, on the files that are checked in from here.
 
 use std::collections::HashSet;
 
@@ -9,7 +9,7 @@ use countersign_core::{
 };
 use proptest::prelude::*;
 
-/// Two levels of sub-graphs, with names from everywhere.
+/// Two levels of sub-graphs, with unusual names.
 fn nested() -> Drawing {
     let mut inner = Drawing::default();
     inner
@@ -39,7 +39,7 @@ fn nested() -> Drawing {
     drawing
 }
 
-/// Names and labels that would be something else than names in Mermaid or DOT.
+/// Names and labels that would be syntax in Mermaid or DOT.
 fn hostile() -> Drawing {
     let words = [
         "end",
@@ -125,7 +125,7 @@ fn hostile() -> Drawing {
     drawing
 }
 
-/// Compares with what is checked in; `UPDATE_GOLDEN=1 cargo test` writes it anew.
+/// Compares with the checked-in file; `UPDATE_GOLDEN=1 cargo test` rewrites it.
 fn golden(name: &str, drawing: &Drawing) {
     let json = serde_json::to_string_pretty(drawing).unwrap() + "\n";
     for (end, text) in [("json", json), ("mmd", drawing.to_mermaid()), ("dot", drawing.to_dot())] {
@@ -202,7 +202,7 @@ fn g7_graphs_with_the_same_names_are_put_into_one() {
     assert_eq!(drawing.nodes[3].parent.as_deref(), Some("b"));
 }
 
-/// Texts out of what both languages make something of, and out of anything.
+/// Texts with characters that are special in both languages, and with any others.
 fn texts() -> impl Strategy<Value = String> {
     let pieces = prop::sample::select(vec![
         "\"", "\\", "\n", "]", "[", ")", "|", "-->", "end", "#", ";", ":", "%%", "{", "}", "<", ">", "&", "`", "a",
@@ -223,7 +223,7 @@ fn drawings() -> impl Strategy<Value = Drawing> {
         .prop_map(|(nodes, edges, current)| Drawing { nodes, edges, current })
 }
 
-/// The text without what stands in quotes; DOT has escapes there, Mermaid has none.
+/// The text without its quoted parts; DOT has escapes there, Mermaid has none.
 fn outside(text: &str, escapes: bool) -> String {
     let (mut out, mut quoted, mut chars) = (String::new(), false, text.chars());
     while let Some(c) = chars.next() {
@@ -238,7 +238,7 @@ fn outside(text: &str, escapes: bool) -> String {
     out
 }
 
-/// The same drawing with nothing remarkable written on it.
+/// The same drawing with plain names and labels.
 fn plain(drawing: &Drawing) -> Drawing {
     let word = |label: &String| if label.trim().is_empty() { String::new() } else { "word".to_owned() };
     let mut plain = drawing.clone();
@@ -248,7 +248,7 @@ fn plain(drawing: &Drawing) -> Drawing {
 }
 
 proptest! {
-    /// What is not in quotes does not depend on a label, and of an id only letters and digits are there.
+    /// What is not in quotes does not depend on a label, and contains only letters and digits of an id.
     #[test]
     fn g7_no_name_and_no_label_becomes_syntax(drawing in drawings()) {
         let plain = plain(&drawing);
@@ -260,7 +260,7 @@ proptest! {
             prop_assert_eq!(&outside, &self::outside(&plain, escapes));
             let syntax = |c: char| c.is_ascii_alphanumeric() || " \n_->.|[](){}=,;:".contains(c);
             prop_assert!(outside.chars().all(syntax), "{}", text);
-            // As many lines as things: a label adds none.
+            // As many lines as items: a label adds none.
             let ids: HashSet<_> = drawing.nodes.iter().map(|n| &n.id)
                 .chain(drawing.edges.iter().flat_map(|e| [&e.from, &e.to]))
                 .chain(drawing.current.iter().map(|at| &at.node)).collect();

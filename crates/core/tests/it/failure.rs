@@ -1,4 +1,4 @@
-//! Turns that have failed: they stand as they stood, and go on from there (spec W2, S22).
+//! Turns that have failed: they keep their state, and continue from there (spec W2, S22).
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -21,7 +21,7 @@ use crate::{
     world::{Op, World, ops},
 };
 
-/// An agent that may make so many model calls.
+/// An agent with this limit of model calls.
 struct Calls(u32);
 
 impl Catalog for Calls {
@@ -47,7 +47,7 @@ fn retried(world: &mut World) {
     world.commit(retried.expect("it has failed"));
 }
 
-/// What followers are told from an entry on.
+/// What followers see from an entry on.
 fn told(world: &World, from: usize) -> Vec<String> {
     world.journal[from..]
         .iter()
@@ -69,14 +69,14 @@ fn told(world: &World, from: usize) -> Vec<String> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
-    /// Wherever a turn fails, nothing of it is lost and nothing is carried out; it goes on as if it had not failed.
+    /// Wherever a turn fails, nothing of it is lost and nothing is executed; it continues as if it had not failed.
     #[test]
     fn s22_a_turn_that_failed_stands_where_it_stood(ops in ops()) {
         let mut world = World::new();
         for op in &ops {
             let _ = world.apply(op);
             let before = world.state.clone();
-            // What the model was saying is gone.
+            // The unfinished output is gone.
             let says = !before.shown.is_empty() || before.begun.is_some();
             if !before.status.is_active() || before.held || !before.queued.is_empty() || says {
                 continue;
@@ -150,7 +150,7 @@ fn r4_what_runs_when_the_turn_fails_comes_to_its_end_and_is_shown_when_it_goes_o
     assert!(told(&world, from).is_empty());
     retried(&mut world);
     assert_eq!(told(&world, from), ["running ", "message_start", "tool_result"]);
-    // After a crash nobody knows what became of one that ran.
+    // After a crash the outcome of one that ran is unknown.
     let mut world = waiting(&[("pay", plain())]);
     world.apply(&Op::Decide(0, vec![0], false, 4, 0)).expect("decided");
     world.apply(&Op::Start(1)).expect("started");
@@ -183,7 +183,7 @@ fn w9_a_new_message_or_a_cancel_gives_a_failed_turn_up() {
         assert!(world.state.open.is_empty());
         assert_eq!(world.apply(&Op::Retry(0)).expect_err("given up").code, Code::NothingToRetry);
     }
-    // Also where nothing of it is left but the retry.
+    // Also where only the retry is left.
     let failed = || {
         let mut world = World::new();
         world.apply(&Op::Message(None)).expect("a turn");
@@ -228,7 +228,7 @@ fn s24_more_calls_are_counted_from_the_retry_and_do_not_add_up() {
         world.apply(&Op::Retry(2)).expect("retried");
     }
     assert!(world.state.calls_left(0, &Calls(3)) > 0);
-    // The agent's limit is lower by now than what the turn has used up.
+    // The agent's limit is lower by now than what the turn has used.
     assert_eq!(world.state.allowed_calls, 3, "two more than the one that it has made");
     let left = State { turn_calls: 3, ..world.state.as_ref().clone() };
     assert!(left.calls_left(0, &Calls(2)) == 0);
@@ -242,7 +242,7 @@ fn w9_a_queued_message_waits_for_the_retry_where_something_of_the_turn_is_left()
     assert_eq!((world.state.status, world.state.queued.len(), world.state.turns), (Status::Failed, 1, 1));
     retried(&mut world);
     assert_eq!((world.state.queued.len(), world.state.pending_keys()), (1, vec!["s_1".into()]));
-    // Else it begins the next turn.
+    // Otherwise it begins the next turn.
     let mut world = World::new();
     world.apply(&Op::Message(None)).expect("a turn");
     world.apply(&Op::Message(Some(OnPending::Queue))).expect("queued");
@@ -250,7 +250,7 @@ fn w9_a_queued_message_waits_for_the_retry_where_something_of_the_turn_is_left()
     assert_eq!((world.state.status, world.state.queued.len(), world.state.turns), (Status::Running, 0, 2));
 }
 
-/// What a text says was shown, or is pending, is what the state says.
+/// What a record shows, or lists as pending, must match the state.
 #[test]
 fn s21_a_failure_or_a_retry_that_says_something_else_does_not_follow() {
     let mut world = waiting(&[("pay", plain())]);

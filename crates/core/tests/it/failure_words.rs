@@ -1,4 +1,4 @@
-//! What people say to a turn that has failed, and what becomes of its model calls (spec W2, W9, S24).
+//! What people say to a turn that has failed, and how its model calls are counted (spec W2, W9, S24).
 
 use countersign_core::{
     approval::{decision::Decision, principal::Principal},
@@ -23,7 +23,7 @@ use crate::{
     world::World,
 };
 
-/// An agent that may make so many model calls; its turn ends with the first result, if `ends`.
+/// An agent with this limit of model calls; its turn ends with the first result, if `ends`.
 struct Helper {
     max_turns: u32,
     ends: bool,
@@ -116,7 +116,7 @@ fn queues(world: &mut World, helper: &Helper) {
     world.commit(queued);
 }
 
-/// Whatever the call leads to, it leads there as if the turn had not failed in between.
+/// Whatever the call leads to, it does so as if the turn had not failed in between.
 #[test]
 fn w5_a_comment_on_a_failed_turn_is_part_of_that_turn_and_begins_none() {
     for (helper, status) in [(ENDS, Status::Completed), (ONE, Status::Failed)] {
@@ -165,7 +165,7 @@ fn w9_a_message_that_gives_a_failed_turn_up_comes_after_those_that_were_queued()
     assert_eq!((world.state.turns, world.state.queued.len()), (2, 0));
 }
 
-/// Who asks to wait does not give up what is pending.
+/// A message that asks to be queued does not give up what is pending.
 #[test]
 fn w9_a_message_to_be_queued_gives_no_failed_turn_up() {
     let mut world = calls(&NINE, true, Display::default());
@@ -250,7 +250,7 @@ fn h1_a_call_of_an_answer_that_broke_off_and_the_next_answers_call_are_two_messa
     assert_eq!(calls, [0, 1, 1]);
 }
 
-/// Nothing vanishes without its result, whatever a text says.
+/// Nothing vanishes without its result, whatever a record claims.
 #[test]
 fn s21_a_message_does_not_follow_on_a_failed_turn_that_has_something_left() {
     let mut world = calls(&NINE, true, Display::default());

@@ -1,4 +1,4 @@
-//! Spec G6: checkpoints are where a session stood whole, and a fork of any of them keeps the laws.
+//! Spec G6: checkpoints are where a session was consistent, and a fork of any of them keeps the laws.
 
 use std::sync::Arc;
 
@@ -41,7 +41,8 @@ fn forked(world: &World, pos: u64, edit: u8, run: bool) -> (State, Arc<State>, V
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
-    /// After every append nothing is half there, but for an answer that is being shown: only then the place is no checkpoint.
+    /// After every append nothing is incomplete, except an answer that is being shown: only then there is no
+    /// checkpoint.
     #[test]
     fn g6_every_append_leaves_the_session_whole(ops in ops()) {
         let world = random(&ops);
@@ -59,7 +60,7 @@ proptest! {
         }
     }
 
-    /// A walk that was written down anywhere finds what one from the first append finds.
+    /// A walk resumed from any saved position finds the same as one from the first append.
     #[test]
     fn g6_a_walk_that_goes_on_on_the_way_finds_the_same_checkpoints(ops in ops()) {
         let world = random(&ops);
@@ -74,8 +75,8 @@ proptest! {
         prop_assert_eq!(written, whole);
     }
 
-    /// A fork of any checkpoint of any session asks again whatever waited or was approved, and begins nothing by
-    /// itself that a person had to allow. It never changes what it was made of.
+    /// A fork of any checkpoint of any session asks again about everything pending or approved, and begins nothing by
+    /// itself that a person had to allow. It never changes the original.
     #[test]
     fn g6_answers_given_before_a_fork_are_never_reused_after_it(ops in ops(), edit in 0..10_u8, run in any::<bool>()) {
         let world = random(&ops);
@@ -86,7 +87,7 @@ proptest! {
             prop_assert!(state.open.iter().all(|open| open.asked.n > past.interruptions && open.votes.is_empty()));
             for call in &state.calls {
                 prop_assert!(!matches!(call.phase, Phase::Started(_)));
-                // An agent that has begun goes on; what it calls is asked about anew.
+                // An agent that has begun continues; its calls are asked about again.
                 let begun = call.attempts > 0 || call.phase == Phase::Delegated;
                 prop_assert!(call.approved_by.is_empty() || call.phase == Phase::Finished || begun);
                 let today = records(&entries).find_map(|record| match record {
@@ -98,7 +99,7 @@ proptest! {
                     prop_assert_eq!(today.map(|one| &one.verdict), Some(&Verdict::Allow), "as it is today");
                 }
                 match today.map(|one| &one.verdict) {
-                    // Its result comes when the turn is retried, as the question what became of it does.
+                    // Its result comes when the turn is retried, as does the question about its outcome.
                     Some(Verdict::Deny(_)) if state.status == Status::Failed => {
                         prop_assert!(matches!(call.phase, Phase::Settled(..) | Phase::Finished | Phase::Lost))
                     }
@@ -150,7 +151,7 @@ proptest! {
         }
     }
 
-    /// What was left standing goes on when it is told to, or when somebody says something.
+    /// A held fork continues on `run`, or with a message or decision.
     #[test]
     fn g6_a_fork_that_stands_goes_on_when_it_is_told_to(ops in ops(), edit in 0..10_u8) {
         let world = random(&ops);

@@ -1,4 +1,4 @@
-//! What the history says of requests that were handed on.
+//! Requests in the history that were handed over.
 
 use std::sync::Arc;
 
@@ -15,7 +15,8 @@ use countersign_core::{
 
 use crate::decisions::{decide, plain, waiting};
 
-/// Spec W2, P1: the history says whose a request is by now, as it waits and after it, however the fold came there.
+/// Spec W2, P1: the history names the current reviewer of a request, while it is pending and afterwards, wherever the
+/// fold began.
 #[test]
 fn w2_what_was_handed_on_is_the_new_roles_in_the_history_too() {
     let ask = || Ask { levels: vec!["admin".into()], reassign: vec!["legal".into()], ..plain() };
@@ -45,7 +46,7 @@ fn w2_what_was_handed_on_is_the_new_roles_in_the_history_too() {
     }
     let handed = [vec![role("legal"), role("legal")], vec![None]];
     assert_eq!(roles(&world.journal), handed);
-    // A page that was read before is not the last word on it.
+    // A page that was read before may be out of date.
     let mut fold = Fold::new("s", &Cursor::default());
     world.journal[..before].iter().for_each(|entry| fold.entry(entry));
     let asking = roles(&world.journal[..before]).len();

@@ -1,4 +1,4 @@
-//! Images in what people say: what a session makes of them, and what it does not.
+//! Images in people's messages: how a session handles them.
 
 use std::sync::Arc;
 
@@ -81,7 +81,7 @@ fn x_an_image_that_no_model_would_look_at_is_refused_before_anything_is_stored()
     refused(TakesImages::None, says(Content::from("look").with(elsewhere())));
     let inline = refused(TakesImages::Inline, says(Content::from(here()).with(elsewhere())));
     assert!(inline.contains("takes only images that are in the message"), "{inline}");
-    // What is queued is for the same model.
+    // A queued message is for the same model.
     refused(TakesImages::None, MessageInput { on_pending: Some(OnPending::Queue), ..says(here()) });
 
     let taken = |takes, input| Draft::new(&state, 1).message(input, &Takes(takes)).expect("taken");
@@ -120,7 +120,7 @@ fn w2_an_image_is_one_block_in_the_stream_and_in_history_and_goes_to_the_model_w
     let said = Content::from("before").with("and").with(here()).with("after").with(elsewhere());
     let made = Draft::new(&state, 1).message(says(said), &Takes(TakesImages::All)).expect("taken").commit();
     entries.extend(made.entries);
-    // As a store gives them back.
+    // As a store returns them.
     let text: Vec<String> = entries.iter().map(|entry| serde_json::to_string(&**entry).expect("json")).collect();
     let entries: Vec<Entry> =
         (1..).zip(&text).map(|(pos, text)| Entry { pos, ..serde_json::from_str(text).expect("entry") }).collect();

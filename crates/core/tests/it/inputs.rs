@@ -1,4 +1,4 @@
-//! Calls that ask in the middle (spec S13).
+//! Calls that ask before they end (spec S13).
 
 use countersign_core::journal::{
     record::{Record, records},
@@ -10,7 +10,7 @@ use crate::{
     world::{Op, World},
 };
 
-/// A call that has asked two questions, of which each ends after a minute.
+/// A call that has asked two questions, each with a deadline of one minute.
 fn asking() -> World {
     let mut world = World::new();
     for op in [Op::Message(None), Op::Answer(vec![(0, 0)]), Op::Start(1), Op::Asks(0, 1, false)] {
@@ -27,13 +27,13 @@ fn s13_a_call_whose_question_nobody_answers_ends_once_and_asks_nothing_more() {
     check(&world);
     let results = records(&world.journal).filter(|record| matches!(record, Record::CallFinished(_)));
     assert_eq!((results.count(), world.state.open.len()), (1, 0));
-    // The other question is over at that moment, and not only at the end of its own time.
+    // The other question ends at that moment, and not only at its own deadline.
     let timed_out = records(&world.journal).filter(|record| matches!(record, Record::TimedOut { .. }));
     let withdrawn = records(&world.journal).filter(|record| matches!(record, Record::Withdrawn { n: 2, .. }));
     assert_eq!((timed_out.count(), withdrawn.count()), (1, 1));
 }
 
-/// Where nothing else is asked for, `null` is an answer too, also after the state was stored and read.
+/// Without a schema `null` is an answer too, also after the state was stored and read.
 #[test]
 fn s13_null_is_an_answer_like_any_other() {
     let mut world = asking();
@@ -45,11 +45,11 @@ fn s13_null_is_an_answer_like_any_other() {
     assert_eq!(world.state.calls[0].phase, Phase::Permitted, "it has all its answers");
 }
 
-/// A nested agent whose call was not decided in time goes on, and the session says so, though its own calls wait.
+/// A nested agent whose call timed out continues, and the session says so, although its own calls are pending.
 #[test]
 fn w7_a_session_whose_nested_agent_goes_on_does_not_say_that_it_waits() {
     let mut world = World::new();
-    // A helper that works, beside a call that others are asked about when nobody has decided after 100 s.
+    // A nested agent at work, beside a call that escalates after 100 s without a decision.
     for op in [Op::Message(None), Op::Answer(vec![(0, 8), (9, 0)]), Op::Start(1), Op::Answer(vec![(2, 0)])] {
         world.apply(&op).expect("fits");
         check(&world);

@@ -1,4 +1,5 @@
-//! A conversation that is kept and extended: at any moment it is the one that is folded anew, whoever still holds what it was before.
+//! A conversation that is kept and extended always equals one folded from the start, even while readers hold an earlier
+//! version.
 
 use std::{
     collections::HashMap,
@@ -15,7 +16,7 @@ use proptest::prelude::*;
 
 use crate::world::{Op, World, ops};
 
-/// All that a reader can tell apart.
+/// Everything that a reader can distinguish.
 fn read(conversation: &Conversation) -> String {
     let cut = |keep| format!("{:?} {}", conversation.cut(keep).messages(), conversation.cut(keep).text(10_000));
     let cuts: Vec<String> = (1..3).map(cut).collect();
@@ -28,7 +29,7 @@ struct Kept {
     own: Conversation,
     /// How many records are in it.
     until: usize,
-    /// Of agents that work for calls, with the position at which they began, and until where they are folded.
+    /// For nested agents: the position at which they began, and how far they are folded.
     nested: HashMap<u32, (u64, usize, Conversation)>,
 }
 
@@ -52,7 +53,7 @@ impl Kept {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
-    /// Spec G5, W9: calls, decisions, edits, compressions, failed turns that go on, agents within agents; a fork begins anew.
+    /// Spec G5, W9: calls, decisions, edits, compressions, retried turns, nested agents; a fork starts over.
     #[test]
     fn g5_a_kept_conversation_is_at_any_moment_the_one_folded_anew(ops in ops()) {
         let (mut world, mut kept) = (World::new(), Kept::default());
@@ -79,7 +80,7 @@ proptest! {
         }
     }
 
-    /// Spec G5: images that no model is shown any more may be forgotten at any time, and no model can tell.
+    /// Spec G5: images that no model sees any more may be dropped at any time, and no model can tell.
     #[test]
     fn g5_which_images_are_forgotten_no_model_can_tell(
         said in proptest::collection::vec(proptest::collection::vec(0..4_u8, 1..12), 1..8)
@@ -100,7 +101,7 @@ proptest! {
     }
 }
 
-/// An image of so many bytes.
+/// An image of this many bytes.
 fn image(bytes: usize) -> Image {
     let mut gif = b"GIF89a\x01\0\x01\0\0\0\0".to_vec();
     gif.resize(bytes, 0);
@@ -108,7 +109,7 @@ fn image(bytes: usize) -> Image {
 }
 
 static SMALL: LazyLock<Image> = LazyLock::new(|| image(20));
-/// A few of these are as much as any model is shown.
+/// A few of these reach the limit for any model.
 static LARGE: LazyLock<Image> = LazyLock::new(|| image(limits::SHOWN_IMAGES_BYTES / 10));
 
 /// A message of texts, small images, large ones, and addresses of images.
@@ -125,7 +126,7 @@ fn pictured(parts: &[u8]) -> UserMessage {
     UserMessage { content, by: None, roles: Vec::new(), agent: None, request_id: None, queued: 0 }
 }
 
-/// What a conversation takes in memory is about the size of its texts.
+/// The counted size of a conversation is about the size of its texts.
 #[test]
 fn r9_the_size_of_a_conversation_is_that_of_its_texts() {
     let mut conversation = Conversation::new();

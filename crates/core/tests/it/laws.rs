@@ -1,4 +1,4 @@
-//! The laws, tried on random sessions.
+//! The laws, tested on random sessions.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -42,7 +42,7 @@ fn stored(entry: &Entry) -> Entry {
     Entry { pos: entry.pos, ..serde_json::from_str(&text).unwrap_or_else(|e| panic!("{e}: {text}")) }
 }
 
-/// Saved and restored between any two inputs, a session is the same.
+/// Saved and restored between any two inputs, a session is unchanged.
 fn the_state_is_the_fold_of_the_stored_journal(world: &World) {
     let read: Vec<Arc<Entry>> = world.journal.iter().map(|e| Arc::new(stored(e))).collect();
     assert_eq!(fold(&read), *world.state);
@@ -117,7 +117,8 @@ fn the_events_are_well_formed(world: &World) {
     }
 }
 
-/// Spec W2: whoever comes back after any `seq` gets what came since; within a block, its start again with its old `seq`.
+/// Spec W2: a client that reconnects after any `seq` gets what followed; within a block, its start again with its old
+/// `seq`.
 fn from_every_seq_the_rest_is_the_same(world: &World) {
     let session = Arc::from("s");
     let json = |event: &SessionEvent| serde_json::to_value(event).expect("event");
@@ -147,10 +148,10 @@ fn a_piece_of_the_history_is_a_piece_of_the_whole(world: &World) {
         world.journal[i..].iter().for_each(|entry| fold.entry(entry));
         let from = full.find(Place(first.pos, 0));
         let all = 0..fold.len();
-        // Decisions on what was asked before are no messages of this piece.
+        // Decisions on earlier requests are not messages of this piece.
         assert_eq!(json(&fold.messages(all)), json(&whole[from..]), "from {}", first.pos);
     }
-    // A page goes on with the entry in which its first message begins, wherever that stands in it.
+    // A page continues with the entry in which its first message begins, wherever in the entry that is.
     for (message, expected) in whole.iter().enumerate() {
         let place = full.place(message).expect("a place");
         let entries = world.journal.iter().skip_while(|entry| entry.pos < place.0);
@@ -220,10 +221,10 @@ fn nothing_runs_unless_allowed_and_nothing_twice(world: &World) {
     }
 }
 
-/// Spec P1, R1: what was asked about began after enough different people had approved it as it ran, at each level, and
-/// none of them asked for it where that is forbidden. Told from the records alone.
+/// Spec P1, R1: a call that needed approval began after enough different people had approved it as it ran, at each
+/// level, and no requester among them where that is forbidden. Derived from the records alone.
 fn what_ran_was_approved_by_everybody_it_needed(world: &World) {
-    /// Who approved a call as it is now: the level, and the name.
+    /// Who approved the current form of a call: the level, and the name.
     type Approvals = Vec<(u32, Option<Arc<str>>)>;
     let mut asked: HashMap<u32, Arc<Interrupted>> = HashMap::new();
     let mut asks: HashMap<u32, Ask> = HashMap::new();
@@ -278,7 +279,7 @@ fn what_ran_was_approved_by_everybody_it_needed(world: &World) {
                     approvals.entry(action.call).or_default().retain(|one| !given(one));
                 }
             }
-            // Nothing that was said before counts.
+            // Earlier approvals do not count.
             Record::Forked(_) => {
                 asks.clear();
                 approvals.clear();
@@ -308,8 +309,8 @@ fn what_ran_was_approved_by_everybody_it_needed(world: &World) {
     }
 }
 
-/// Spec S13, S25: what begins after a person was asked about it is what that person has seen: its tool says the same of
-/// itself, and is for the same agent.
+/// Spec S13, S25: a call that begins after a person was asked is what that person has seen: its tool has the same
+/// description, schema and target.
 fn what_began_was_what_was_shown(world: &World) {
     let mut shown: HashMap<u32, (Arc<str>, Option<Arc<str>>)> = HashMap::new();
     for (record, tools) in world
@@ -330,7 +331,7 @@ fn what_began_was_what_was_shown(world: &World) {
             Record::Interrupted(asked) if matches!(asked.kind, Kind::Approval | Kind::InDoubt) => {
                 shown.extend(asked.actions.iter().map(|one| (one.call, (one.name.clone(), one.description.clone()))));
             }
-            // Made into a call of another tool: nobody was shown that one, and the policy has judged it as it is.
+            // Edited into a call of another tool: nobody was shown that one, and the policy has judged it.
             Record::Decided(decided) => {
                 for (call, (tool, _)) in shown.clone() {
                     let of_call = |asked: &Interrupted| asked.actions.iter().position(|action| action.call == call);
@@ -402,7 +403,7 @@ fn pausing_is_the_absence_of_effects(world: &World) {
                 world.state.calls.iter().map(|c| (c.call, c.run, &c.phase)).collect::<Vec<_>>()
             )
         }
-        // What had begun comes to its end.
+        // What had begun runs to its end.
         Status::Failed => assert_eq!(effects, graph::Effects::default()),
         _ => assert!(idle),
     }
@@ -466,7 +467,7 @@ proptest! {
             if refused {
                 prop_assert_eq!(&before, &world.state, "a refusal changes nothing");
             }
-            // A fork has only what was given in its past.
+            // A fork has only the permits of its past.
             for (call, _, args) in world.given.get(given..).unwrap_or_default() {
                 prop_assert_eq!(world.allowed.get(call), Some(args), "call {} ran with arguments nobody allowed", call);
             }
@@ -481,7 +482,7 @@ proptest! {
     }
 }
 
-/// The random sequences are worth something: together they reach every kind of record.
+/// Guards the generator: together the random sequences reach every kind of record.
 #[test]
 fn the_random_sessions_reach_every_kind_of_record() {
     use proptest::{strategy::ValueTree, test_runner::TestRunner};

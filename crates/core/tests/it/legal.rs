@@ -4,7 +4,7 @@ use countersign_core::journal::{record::Entry, state::State};
 
 use crate::world::{Op, World};
 
-/// Why the last append of this journal cannot be as `change` makes it.
+/// The error when `change` alters the last append of this journal.
 fn wrong(world: &World, change: impl FnOnce(&mut Entry)) -> String {
     let (last, before) = world.journal.split_last().expect("a journal");
     let mut state = State::new("s".into());

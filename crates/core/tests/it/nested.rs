@@ -1,4 +1,4 @@
-//! What people see of the questions of agents that work for another agent's call.
+//! How people see the questions of nested agents.
 
 use countersign_core::{journal::record::Interrupted, wire::expand::request};
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! Spec P1, R4: whose word counts when several people, or other people, must approve.
+//! Spec P1, R4: whose decision counts when several people, or other people, must approve.
 
 use countersign_core::{
     approval::{decision::Decision, principal::Principal},
@@ -37,7 +37,7 @@ fn p1_an_edit_is_asked_about_as_the_policy_says_and_never_less_than_before() {
     decide_under(&mut world, 1, edit(), person("ann", &[]), ask(&raised)).expect("edited");
     let second = world.state.waiting(2).expect("the admin is asked").asked.actions[0].clone();
     assert_eq!((second.reviewer_said(), second.level, second.args.text()), (Some("admin"), 1, r#"{"n":9}"#));
-    // Other people: all over again.
+    // Other people: approval starts over.
     let mut world = waiting(&[("pay", levels(&["admin"]))]);
     decide_under(&mut world, 1, edit(), person("bob", &["admin"]), ask(&Ask { quorum: 2, ..levels(&["admin"]) }))
         .expect("edited");
@@ -71,7 +71,7 @@ fn p1_a_change_at_a_later_level_goes_back_to_the_first() {
 
 #[test]
 fn p1_each_level_needs_somebody_else_and_not_self_somebody_who_did_not_ask() {
-    // The session is ann's.
+    // Ann owns the session.
     let mut world = waiting(&[("pay", levels(&["user", "admin"]))]);
     let ann = || person("ann", &["user", "admin"]);
     decide(&mut world, 1, vec![Decision::approve()], ann()).expect("her own");
@@ -179,7 +179,7 @@ fn p1_what_was_escalated_goes_back_to_the_owner_only_where_the_policy_names_the_
     }
 }
 
-/// Spec R4: a crash changes nothing about who decides: what one role approved is that role's to explain.
+/// Spec R4: a crash does not change who decides: the role that approved a call reports its outcome.
 #[test]
 fn r4_a_call_in_doubt_is_asked_of_the_role_that_approved_it_also_after_an_edit() {
     let mut world = waiting(&[("pay", levels(&["admin"]))]);
@@ -211,7 +211,7 @@ fn r9_no_deadline_lets_a_turn_go_on_that_ends_processes() {
     assert!(!world.state.held && world.state.restarts == 0);
 }
 
-/// Of what was written in the block nothing is known after a crash.
+/// The content of the begun block is unknown after a crash.
 #[test]
 fn w2_a_turn_that_is_held_ends_the_block_that_its_model_had_begun() {
     for known in [Some(Block::Text("so far".into())), Some(Block::Thinking("another".into())), None] {
@@ -231,7 +231,7 @@ fn w2_a_turn_that_is_held_ends_the_block_that_its_model_had_begun() {
     }
 }
 
-/// Spec P4: that something runs a second time is allowed by those who had to allow the first.
+/// Spec P4: running again needs the approval of everybody who had to allow the first run.
 #[test]
 fn p4_a_call_in_doubt_runs_again_only_if_all_allow_it_who_had_to_allow_it() {
     let (ann, bob, eve) = (|| person("ann", &[]), || person("bob", &["admin"]), || person("eve", &["admin"]));
@@ -250,7 +250,7 @@ fn p4_a_call_in_doubt_runs_again_only_if_all_allow_it_who_had_to_allow_it() {
         assert_eq!((doubt.asked.actions[0].reviewer_said(), doubt.quorum()), (Some("admin"), 2), "{roles:?}");
         let refused = decide(&mut world, n, vec![Decision::respond("it ran")], ann()).expect_err("not the owner's");
         assert_eq!(refused.code, Code::Forbidden);
-        // Nor is it ended by saying something else.
+        // Nor does a new message end it.
         let content = "It did not run, pay again".into();
         let on_pending = Some(OnPending::Reject);
         let input = MessageInput { content, by: ann().subject, on_pending, ..MessageInput::default() };
@@ -277,13 +277,13 @@ fn p1_where_who_asks_may_not_approve_who_changes_it_asks() {
     assert!(own.message.contains("you have changed it"), "{own}");
     decide(&mut world, 2, vec![Decision::approve()], person("eve", &["admin"])).expect("eve");
     assert_eq!(phases(&world), [Phase::Permitted]);
-    // At the user's own level the user's edit is the user's word.
+    // At the owner's own level the owner's edit is the approval.
     let mut world = waiting(&[("pay", Ask { not_self: true, ..levels(&["user", "admin"]) })]);
     decide(&mut world, 1, vec![Decision::edit("pay", args(r#"{"n":9}"#))], person("ann", &[])).expect("edited");
     assert_eq!(world.state.waiting(2).expect("the admin").asked.actions[0].reviewer_said(), Some("admin"));
 }
 
-/// Of two that ask, neither brings in people whom the other would not have asked.
+/// Of two verdicts that ask, neither introduces people whom the other would not have asked.
 #[test]
 fn p1_nobody_is_asked_instead_whom_only_the_weaker_rule_names() {
     let escalating = |ask: Ask, to: &[&str]| Ask { escalate: to.iter().map(|r| (*r).into()).collect(), ..ask };

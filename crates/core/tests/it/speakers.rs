@@ -1,4 +1,4 @@
-//! Spec P4: whoever has spoken in a turn has asked for every later call of it.
+//! Spec P4: everybody who has spoken in a turn is a requester of every later call of it.
 
 use countersign_core::{
     approval::decision::Decision,
@@ -22,7 +22,7 @@ use crate::{
     world::{Op, Tools, World},
 };
 
-/// Somebody else than who asked must approve.
+/// Someone other than the requester must approve.
 fn four_eyes() -> Ask {
     let mut allowed = DecisionType::DEFAULT.to_vec();
     allowed.push(DecisionType::Respond);
@@ -112,7 +112,7 @@ fn p4_whoever_has_told_the_model_something_may_not_approve_what_it_does_next() {
 
 #[test]
 fn p4_a_plain_no_a_yes_and_words_that_came_later_ask_for_nothing() {
-    // Yes and no without words.
+    // Plain approvals and rejections.
     for plainly in [Decision::approve(), Decision::reject(None)] {
         let mut world = waiting(&[("pay", four_eyes())]);
         decide(&mut world, 1, vec![plainly], bob()).expect("decided");
@@ -126,7 +126,7 @@ fn p4_a_plain_no_a_yes_and_words_that_came_later_ask_for_nothing() {
     decide(&mut world, 2, vec![Decision::approve()], bob()).expect("one of two");
     decide(&mut world, 2, vec![Decision::approve()], eve()).expect("two of two");
     assert_eq!(phases(&world), [Phase::Finished, Phase::Permitted]);
-    // Where who asks may approve, so may he.
+    // Where requesters may approve, so may he.
     let mut world = waiting(&[("pay", levels(&["admin"]))]);
     decide(&mut world, 1, vec![Decision::reject(Some("pay 9".into()))], bob()).expect("rejected");
     answer(&mut world, &[("pay", levels(&["admin"]))]);
@@ -135,7 +135,7 @@ fn p4_a_plain_no_a_yes_and_words_that_came_later_ask_for_nothing() {
 
 #[test]
 fn p4_a_standing_rule_speaks_for_its_maker_and_does_not_approve_what_they_have_asked_for() {
-    // What bob's rule tells the model, bob does.
+    // The message of bob's rule to the model counts as his.
     let mut world = waiting(&[("look", plain())]);
     decide(&mut world, 1, vec![Decision::reject(None)], person("ann", &[])).expect("rejected");
     let says = Gate { said_by: Some("bob".into()), ..Gate::of(Verdict::Deny("pay 9 instead".into())) };

@@ -1,9 +1,9 @@
 //! How much work a schema can cause, before it is compiled.
 //!
-//! A small schema can take for ever: two `$ref`s to the same place, thirty times over, are a thousand million
-//! checks of one value. So the work is estimated beforehand: for a value nested `n` levels deep, how many
-//! subschemas are applied along one path into it? That number grows with `n` only if the schema is
-//! recursive. The deepest `n` with an acceptable number becomes the limit for arguments.
+//! A small schema can take for ever: two `$ref`s to the same place, thirty times over, are a thousand million checks of
+//! one value. So the work is estimated beforehand: for a value nested `n` levels deep, how many subschemas are applied
+//! along one path into it? That number grows with `n` only if the schema is recursive. The deepest `n` with an
+//! acceptable number becomes the limit for arguments.
 
 use std::collections::HashMap;
 
@@ -11,9 +11,9 @@ use serde_json::{Map, Value};
 
 use crate::limits;
 
-/// Most subschemas applied along one path into the arguments.
+/// The maximum number of subschemas applied along one path into the arguments.
 const MOST: u64 = 20_000;
-/// A recursive schema must at least allow arguments nested as deeply as this.
+/// A recursive schema must allow arguments nested at least this deeply.
 const LEAST_DEPTH: usize = 6;
 
 /// Longest chain of subschemas that lead to each other, a bound on the stack.
@@ -35,16 +35,16 @@ const INSIDE: [&str; 7] = [
     "unevaluatedItems",
     "unevaluatedProperties",
 ];
-/// Keywords that would need a view of more than one place to be followed.
+/// Keywords that cannot be followed from one place alone.
 const REFUSED: [&str; 6] = ["$anchor", "$dynamicAnchor", "$dynamicRef", "$recursiveAnchor", "$recursiveRef", "id"];
 
 /// The deepest nesting of arguments that the schema can be checked against in acceptable time.
 ///
 /// # Errors
-/// References that go elsewhere or in circles, or too much work even for shallow arguments.
+/// References that leave the schema or are circular, or too much work even for shallow arguments.
 pub(super) fn deepest_instance(schema: &Value) -> Result<usize, String> {
     let walk = || Walk { root: schema, known: HashMap::new(), open: 0 };
-    // It never shrinks with the depth: what holds for the deepest arguments holds for all, as for most schemas.
+    // The cost never shrinks with the depth: what holds for the deepest arguments holds for all, as for most schemas.
     if walk().cost(schema, limits::JSON_DEPTH).is_ok_and(|cost| cost <= MOST) {
         return Ok(limits::JSON_DEPTH);
     }
@@ -63,9 +63,9 @@ pub(super) fn deepest_instance(schema: &Value) -> Result<usize, String> {
 
 struct Walk<'s> {
     root: &'s Value,
-    /// By the subschema's place in memory and the depth; `None` while it is being worked out.
+    /// By the subschema's address and the depth; `None` while it is being computed.
     known: HashMap<(usize, usize), Option<u64>>,
-    /// How many are being worked out.
+    /// How many are being computed.
     open: usize,
 }
 
@@ -113,7 +113,7 @@ impl<'s> Walk<'s> {
             same = same.saturating_add(self.cost(subschema, depth)?);
         }
         if keywords.contains_key("unevaluatedProperties") || keywords.contains_key("unevaluatedItems") {
-            // What the others evaluated is found out by evaluating them again.
+            // To find out what the others evaluated, they are evaluated again.
             same = same.saturating_mul(2);
         }
         if depth == 0 {

@@ -1,4 +1,4 @@
-//! What a schema promises to catch, and what a hostile schema cannot do.
+//! What a schema check must catch, and what a hostile schema cannot do.
 
 use std::time::{Duration, Instant};
 
@@ -315,7 +315,7 @@ fn s13_what_is_wrong_with_one_of_several_alternatives_is_said_at_its_place() {
     assert_eq!(wrong, ["/content/n", "/content/size"]);
     assert_eq!(pointers(json!({ "action": "accept", "content": {} })), ["/content"]);
     assert!(schema.check_value(&json!({ "action": "decline", "why": 1 }))[0].message.contains("why"));
-    // Nothing tells which one was meant.
+    // Nothing shows which one was meant.
     for unclear in [json!({}), json!({ "action": "maybe" }), json!("accept")] {
         assert!(pointers(unclear).iter().all(String::is_empty));
     }

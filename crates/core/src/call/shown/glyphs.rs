@@ -1,6 +1,6 @@
-//! Which characters are shown as they are, each looked at by itself (UAX 44 categories, UTS 39 data).
+//! Which characters are shown unchanged, each judged by itself (UAX 44 categories, UTS 39 data).
 //!
-//! It is a list of what is allowed: a character that no rule here names is written as an escape.
+//! This is an allowlist: a character that no rule here names is escaped.
 
 use unicode_general_category::{GeneralCategory as Category, get_general_category};
 use unicode_normalization::{IsNormalized, is_nfc_quick};
@@ -11,12 +11,12 @@ use std::sync::OnceLock;
 
 use super::WarningKind;
 
-/// What is known of a character by itself.
+/// The properties of one character.
 #[derive(Clone, Copy)]
 pub(super) struct Glyph {
-    /// Why it is never shown as it is, wherever it stands; `None` if it may be. Line feeds and tabs are the caller's.
+    /// Why it is always escaped; `None` if it may be shown. Line feeds and tabs are the caller's.
     pub(super) hidden: Option<WarningKind>,
-    /// Its writing.
+    /// Its script.
     pub(super) script: Script,
     facts: u8,
 }
@@ -30,7 +30,7 @@ const ASCII: u8 = 32;
 const LATIN: u8 = 64;
 
 impl Glyph {
-    /// Letters, digits and the marks on them: what words are made of.
+    /// Letters, digits and their marks: what words are made of.
     pub(super) fn is_word(self) -> bool {
         self.facts & WORD != 0
     }
@@ -42,7 +42,7 @@ impl Glyph {
     pub(super) fn is_mark(self) -> bool {
         self.facts & MARK != 0
     }
-    /// A mark that takes no room of its own.
+    /// A mark that takes no space of its own.
     pub(super) fn is_stacked(self) -> bool {
         self.facts & STACKED != 0
     }
@@ -50,11 +50,11 @@ impl Glyph {
     pub(super) fn joins(self) -> bool {
         self.facts & JOINS != 0
     }
-    /// Whether it is drawn like ASCII, as the table of UTS 39 has it.
+    /// Whether it is drawn like ASCII, according to UTS 39.
     pub(super) fn looks_ascii(self) -> bool {
         self.facts & ASCII != 0
     }
-    /// Whether it is a letter that is drawn like one Latin letter or digit, with or without marks on it.
+    /// Whether it is a letter that is drawn like one Latin letter or digit, with or without marks.
     pub(super) fn looks_latin(self) -> bool {
         self.facts & LATIN != 0
     }
@@ -74,8 +74,8 @@ impl Glyph {
     }
 }
 
-/// What is known of a character. Looking it up in all the tables takes a microsecond, so it is kept, a block of 256
-/// at a time.
+/// The properties of a character. Looking them up in all the tables takes a microsecond, so they are cached, a block of
+/// 256 at a time.
 pub(super) fn glyph(c: char) -> Glyph {
     const BLOCKS: usize = 0x200;
     static KNOWN: [OnceLock<Box<[Glyph]>>; BLOCKS] = [const { OnceLock::new() }; BLOCKS];
@@ -122,9 +122,9 @@ fn hidden(c: char) -> Option<WarningKind> {
         | 0xFFF0..=0xFFFC
         | 0x1D159
         | 0xE0000..=0xE0FFF => return Some(WarningKind::Invisible),
-        // Other encodings of ordinary letters, drawn like those: radicals, ligatures, presentation forms, the
-        // jamo that Hangul is not written with today, letters for formulas; the capital eth and the African
-        // D, which are drawn like the Vietnamese Đ; the micro sign; numbers with their full stop.
+        // Other encodings of ordinary letters, drawn like those: radicals, ligatures, presentation forms, jamo that are
+        // obsolete in Hangul, mathematical letters; the capital eth and the African D, which are drawn like the
+        // Vietnamese Đ; the micro sign; numbers with their full stop.
         0xB5
         | 0xD0
         | 0x189
@@ -160,8 +160,8 @@ fn hidden(c: char) -> Option<WarningKind> {
     }
 }
 
-/// The letters of Chinese, Japanese and Korean that are drawn like no other writing's; only so that ordinary text
-/// is fast.
+/// The letters of Chinese, Japanese and Korean that look like those of no other script; only a fast path for ordinary
+/// text.
 pub(super) fn is_plain_cjk(c: char) -> bool {
     match u32::from(c) {
         // They look like T, Y, \ and /.
@@ -182,14 +182,14 @@ fn cjk_script(c: char) -> Script {
     }
 }
 
-/// Letters that are another writing of other letters (`ſ`, `ǆ`, `ℓ`, `Ⅳ`), but for those in full width, which
-/// are judged by their word, and the Armenian `և`, which is in every text.
+/// Compatibility forms of other letters (`ſ`, `ǆ`, `ℓ`, `Ⅳ`), except those in full width, which are judged by their
+/// word, and the Armenian `և`, which is in every text.
 fn is_compatibility(c: char) -> bool {
     let ordinary = matches!(u32::from(c), 0x587 | 0xFF10..=0xFF5A);
     !ordinary && unicode_normalization::is_nfkc_quick([c].into_iter()) == IsNormalized::No
 }
 
-/// The writings that people use (UAX 31, tables 5 and 7), and what belongs to all of them.
+/// The scripts in modern use (UAX 31, tables 5 and 7), and characters common to all of them.
 fn is_in_use(script: Script) -> bool {
     use Script as S;
     script.is_recommended()
@@ -288,7 +288,7 @@ fn looks_latin(c: char) -> bool {
     }
 }
 
-/// Letters that are written from the right to the left (the ranges that UAX 9 gives to them).
+/// Right-to-left letters (the ranges that UAX 9 assigns to them).
 pub(super) fn is_right_to_left(c: char) -> bool {
     matches!(u32::from(c),
         0x590..=0x8FF | 0xFB1D..=0xFDFF | 0xFE70..=0xFEFF | 0x10800..=0x10FFF | 0x1E800..=0x1EFFF)

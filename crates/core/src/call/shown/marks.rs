@@ -1,17 +1,17 @@
-//! Combining marks: which stay on the letter before them, and which are written as escapes.
+//! Combining marks: which stay on the letter before them, and which are escaped.
 //!
-//! What is shown is its own NFC, so nothing that is drawn the same is left in two spellings.
+//! The shown text is its own NFC, so two spellings that are drawn the same cannot both appear.
 
 use unicode_normalization::UnicodeNormalization as _;
 use unicode_script::UnicodeScript as _;
 
 use super::{WarningKind, glyphs::glyph};
 
-/// More marks than this on one letter run into the lines around it.
+/// More marks than this on one letter overlap the lines around it.
 const MARKS: usize = 3;
 
-/// Marks what is to be escaped of a text that is not all ASCII, after all other rules: a mark on an escape would be
-/// drawn on its last letter.
+/// Decides what to escape in a text that is not all ASCII, after all other rules: a mark on an escape would be drawn on
+/// its last letter.
 pub(super) fn mark(chars: &[char], why: &mut [Option<WarningKind>]) {
     let mut start = 0;
     while start < chars.len() {
@@ -42,8 +42,8 @@ fn letter(chars: &[char], why: &mut [Option<WarningKind>]) {
     }
 }
 
-/// Whether a mark on a letter is drawn like nothing else: a stroke through a letter is another letter, a dot
-/// falls together with that of the `i`, and a mark of another writing stands where its own would.
+/// Whether a mark on a letter looks unambiguous: a stroke through a letter makes another letter, a dot merges with that
+/// of the `i`, and a mark of another script replaces its own.
 fn fits(base: char, mark: char) -> bool {
     if matches!(u32::from(mark), 0x334..=0x338 | 0x20D0..=0x20F0) || base.is_ascii_digit() {
         return false;

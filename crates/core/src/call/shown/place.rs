@@ -1,8 +1,8 @@
-//! Where in the arguments the writer is: a JSON pointer (RFC 6901) with the escapes of the form.
+//! The writer's position in the arguments: a JSON pointer (RFC 6901) with the escapes of the form.
 
 use super::line;
 
-/// Longest pointer in a warning, in bytes; a longer one names the place around it.
+/// Longest pointer in a warning, in bytes; a longer one names an enclosing place.
 const POINTER_BYTES: usize = 1000;
 
 /// One step into a container.
@@ -12,14 +12,14 @@ pub(super) enum Step<'a> {
     Item(usize),
 }
 
-/// The steps to a place. The pointer's text is made when it is asked for, and each step's part of it once: a long name
-/// may be the place of very many warnings.
+/// The steps to a place. The pointer's text is built on demand, and each step's part of it once: a long name may be the
+/// place of very many warnings.
 #[derive(Default)]
 pub(super) struct Place<'a> {
     steps: Vec<Step<'a>>,
     /// The pointer to the first steps, those in `ends`.
     pointer: String,
-    /// For each of these steps, how long the pointer is with it.
+    /// The length of the pointer through each of these steps.
     ends: Vec<End>,
 }
 
@@ -43,7 +43,7 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// The pointer to this place, or to the one around it that is near enough.
+    /// The pointer to this place, or to the closest enclosing one that fits.
     pub(super) fn pointer(&mut self) -> &str {
         while let Some(step) = self.steps.get(self.ends.len()) {
             let mut end = self.end();
@@ -67,7 +67,7 @@ impl<'a> Place<'a> {
     }
 }
 
-/// A step as a part of a pointer; `None`: it is too long for one.
+/// A step as a part of a pointer; `None` if it is too long for one.
 fn part(step: Step<'_>) -> Option<String> {
     match step {
         Step::Member(name) if name.len() > POINTER_BYTES => None,

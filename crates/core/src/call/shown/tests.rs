@@ -30,7 +30,7 @@ fn quoted(text: &str) -> String {
 /// Reads the form back, by the rules of `docs/protocol.md` alone.
 struct Reader<'a> {
     rest: &'a str,
-    /// The indentation of the line, but for the lines that a text goes on in.
+    /// The indentation of the line, except for continued lines of a text.
     indentation: usize,
 }
 
@@ -126,7 +126,7 @@ impl Reader<'_> {
     }
 }
 
-/// All that must hold of any form.
+/// Everything that must hold of any form.
 fn check(args: &Args) -> Shown {
     let shown = Shown::of(args);
     assert_eq!(Reader::read(&shown.text).canonical(), args.text(), "it reads back: {}", shown.text);
@@ -134,7 +134,7 @@ fn check(args: &Args) -> Shown {
         assert!(c == '\n' || glyph(c).hidden.is_none(), "{c:?} in {}", shown.text);
     }
     assert_eq!(shown.text.nfc().collect::<String>(), shown.text, "it is its own NFC");
-    // The table of UTS 39 drops what is drawn as nothing. It takes its time.
+    // The table of UTS 39 drops characters that are drawn as nothing. It is slow.
     let vanishes = |c: char| !c.is_ascii() && !glyph(c).is_mark() && skeleton(&c.to_string()).next().is_none();
     assert!(shown.text.chars().take(10_000).all(|c| !vanishes(c)), "nothing vanishes");
     assert!(!shown.text.contains("         ") || shown.text.contains('\n'), "no long run of spaces in a line");
@@ -146,7 +146,7 @@ fn check(args: &Args) -> Shown {
 }
 
 fn any_text() -> impl Strategy<Value = String> {
-    // Characters that are easily taken for each other stand close together.
+    // Characters that are easily confused are adjacent.
     const CLOSE: &[char] = &[
         'a',
         'а',
@@ -260,7 +260,7 @@ proptest! {
     #[test]
     fn x_two_different_argument_texts_never_render_the_same(args in any_args()) {
         // What reads back in one way only is shown by no other arguments, and the model of a screen (NFC, characters
-        // that are drawn as nothing) has nothing to change in it.
+        // that are drawn as nothing) finds nothing to change in it.
         check(&args);
     }
 
@@ -430,7 +430,7 @@ fn x_the_layout_is_by_members_and_lines() {
     assert_eq!(text(r#"{"a":"b"}"#), r#"{"a": "b"}"#);
     let long = format!(r#"{{"a":[{}]}}"#, vec!["12345678"; 40].join(","));
     assert_eq!(text(&long).lines().count(), 3, "numbers stay on one line");
-    // What runs from the right to the left is alone on its line, or its neighbours would change places.
+    // Right-to-left text is alone on its line, or its neighbours would change places.
     assert_eq!(text(r#"{"a":["אבג","דהו"]}"#), "{\n  \"a\": [\n    \"אבג\",\n    \"דהו\"\n  ]\n}");
     assert_eq!(text(r#"{"אבג":5}"#), "{\n  \"אבג\":\n    5\n}");
 }
@@ -517,7 +517,7 @@ fn x_long_odd_names_cost_no_more_than_short_ones() {
     let object = format!("{{{}}},", (0..50).map(|i| format!("\"{i}\":\"{}\"", odd(1))).collect::<Vec<_>>().join(","));
     for unit in ["\"\u{200b}\",", "{\"a\":\"\u{200b}\"},", "[[\"\u{200b}\"],1],", &object] {
         let short = timed("a", unit);
-        // One that stands in pointers, and one that is too long for them.
+        // One that fits in pointers, and one that is too long for them.
         for name in [odd(100), odd(330)] {
             let long = timed(&name, unit);
             assert!(long < 10 * short + std::time::Duration::from_millis(20), "{long:?}, not {short:?}, for {unit}");

@@ -1,7 +1,7 @@
-//! Letters and signs that are drawn like others (UTS 39), judged by the word and the text they stand in.
+//! Letters and signs that are drawn like others (UTS 39), judged by their word and text.
 //!
-//! A whole text in Cyrillic or Greek is full of letters that are drawn like Latin ones; what could deceive is a
-//! word that mixes them, or one that reads as Latin from end to end.
+//! A whole text in Cyrillic or Greek is full of letters that are drawn like Latin ones; what could deceive is a word
+//! that mixes them, or one that reads as Latin from end to end.
 
 use std::ops::Range;
 
@@ -12,7 +12,7 @@ use super::{
     glyphs::{glyph, is_plain_cjk},
 };
 
-/// Marks what is to be escaped of a text that is not all ASCII.
+/// Decides what to escape in a text that is not all ASCII.
 pub(super) fn mark(chars: &[char], why: &mut [Option<WarningKind>]) {
     if chars.iter().all(|c| is_harmless(*c)) {
         return;
@@ -29,7 +29,7 @@ pub(super) fn mark(chars: &[char], why: &mut [Option<WarningKind>]) {
     }
 }
 
-/// Whether no rule here is about it: most text in Latin letters is done with that.
+/// Whether no rule here concerns it: a fast path for most text in Latin letters.
 fn is_harmless(c: char) -> bool {
     let glyph = glyph(c);
     c.is_ascii()
@@ -54,14 +54,14 @@ fn words(chars: &[char]) -> Vec<Range<usize>> {
     words
 }
 
-/// What is known of a text as a whole.
+/// The properties of a text as a whole.
 struct Text<'a> {
     chars: &'a [char],
-    /// Writings with a word that cannot be taken for Latin.
+    /// Scripts with a word that cannot be taken for Latin.
     scripts: Vec<Script>,
-    /// For each word: the writing it is in beyond doubt.
+    /// For each word: its script, if unambiguous.
     certain: Vec<Option<Script>>,
-    /// For each word: the writing of the sentence it stands in, if that is Cyrillic or Greek; empty if there is none.
+    /// For each word: the script of its sentence, if that is Cyrillic or Greek; empty if there is none.
     sentences: Vec<Option<Script>>,
 }
 
@@ -89,8 +89,7 @@ impl<'a> Text<'a> {
 
     fn judge(&self, at: usize, words: &[Range<usize>], why: &mut [Option<WarningKind>]) {
         let word = &self.chars[words[at].clone()];
-        // Latin letters that could be the Cyrillic or Greek ones of a sentence: those are left as they are there, so
-        // these are not.
+        // Latin letters that could be the Cyrillic or Greek ones of a sentence: those are kept there, so these are not.
         if self.native(at, words).is_some_and(|script| could_be(word, script)) {
             return self.escape(words[at].clone(), why, |_| true);
         }
@@ -103,7 +102,7 @@ impl<'a> Text<'a> {
                 Some(script @ (Script::Cyrillic | Script::Greek)) => {
                     self.native(at, words) == Some(script) && is_ordinary(word, script)
                 }
-                // Nobody takes these for Latin in the middle of a text of their own.
+                // Nobody takes these for Latin in the middle of a text in their own script.
                 Some(script) if !is_european(script) => {
                     letters().all(|c| !c.is_ascii())
                         && self.scripts.iter().any(|own| letters().all(|c| belongs(c, *own)))
@@ -116,7 +115,7 @@ impl<'a> Text<'a> {
         } else if mixes(letters()) {
             // Beside letters of that kind, a Latin one could be another of them.
             let european = letters().any(|c| is_european(glyph(c).script) && !is_latin(c) && !belongs_to_all(c));
-            // Chinese and Japanese have no spaces around what is written in Latin letters or in full width.
+            // Chinese and Japanese have no spaces around Latin or full-width text.
             let mut start = words[at].start;
             for run in word.split_inclusive(|c| is_plain_cjk(*c)) {
                 let ascii = run.iter().any(char::is_ascii_alphanumeric);
@@ -138,8 +137,8 @@ impl<'a> Text<'a> {
         }
     }
 
-    /// A word is in a sentence of the writing that a word next to it is in beyond doubt, with one space between them;
-    /// further words that could be in either writing may stand between.
+    /// A word belongs to the sentence of an adjacent word with an unambiguous script, with one space between them;
+    /// further words that could be in either script may come between.
     fn sentences(&self, words: &[Range<usize>]) -> Vec<Option<Script>> {
         let told = |word: usize, before: Option<Script>| match self.certain[word] {
             Some(script) => Some(script).filter(|script| has_sentences(*script)),
@@ -171,7 +170,7 @@ impl<'a> Text<'a> {
         }
     }
 
-    /// The writing of the sentence a word stands in, if it is set off there as words are.
+    /// The script of a word's sentence, if the word is set off as words are.
     fn native(&self, at: usize, words: &[Range<usize>]) -> Option<Script> {
         let script = (*self.sentences.get(at)?)?;
         let word = &words[at];
@@ -186,7 +185,7 @@ impl<'a> Text<'a> {
         set_off.then_some(script)
     }
 
-    /// Whether a sign that is drawn like ASCII is ordinary here: everywhere, or in the writings of this text.
+    /// Whether a sign that is drawn like ASCII is ordinary here: everywhere, or in the scripts of this text.
     fn is_at_home(&self, c: char) -> bool {
         let everywhere = matches!(
             c,
@@ -225,12 +224,12 @@ impl<'a> Text<'a> {
     }
 }
 
-/// Whether a letter that is not ASCII is drawn like a Latin letter or digit: one of ASCII, if it is Latin itself.
+/// Whether a letter that is not ASCII is drawn like a Latin letter or digit: like an ASCII one, if it is Latin itself.
 fn reads_as_latin(c: char) -> bool {
     glyph(c).looks_latin() && (!is_latin(c) || glyph(c).looks_ascii())
 }
 
-/// Whether Latin letters or digits stand with others, or letters of two writings that are never written together.
+/// Whether Latin letters or digits are mixed with others, or letters of two scripts that are never written together.
 fn mixes(letters: impl Iterator<Item = char>) -> bool {
     let mut scripts: Option<ScriptExtension> = None;
     let mut last = Script::Common;
@@ -257,8 +256,8 @@ fn mixes(letters: impl Iterator<Item = char>) -> bool {
     east_asian && scripts.is_some()
 }
 
-/// The writing that a word is in and cannot be mistaken: it has a letter that is not drawn like a Latin one, and
-/// no letter of another writing.
+/// The unambiguous script of a word: it has a letter that is not drawn like a Latin one, and no letter of another
+/// script.
 fn certain_script(word: &[char]) -> Option<Script> {
     let own =
         |c: &char| !c.is_ascii() && !matches!(glyph(*c).script, Script::Common | Script::Inherited | Script::Latin);
@@ -269,7 +268,7 @@ fn certain_script(word: &[char]) -> Option<Script> {
 
 const CLOSES: [char; 6] = ['.', ',', '!', '?', ';', ':'];
 
-/// Writings with so many letters of Latin shape that whole words have no other.
+/// Scripts with so many letters of Latin shape that whole words have no other.
 fn has_sentences(script: Script) -> bool {
     matches!(script, Script::Cyrillic | Script::Greek)
 }
@@ -298,7 +297,7 @@ fn is_full_width(c: char) -> bool {
     matches!(u32::from(c), 0xFF01..=0xFF5E)
 }
 
-/// Writings that share their shapes with Latin, so that a word of them can be meant to be read as Latin.
+/// Scripts that share their shapes with Latin, so that a word in them can be meant to be read as Latin.
 fn is_european(script: Script) -> bool {
     matches!(
         script,
@@ -319,7 +318,7 @@ fn is_european(script: Script) -> bool {
     )
 }
 
-/// Latin letters that the table has as drawn like ASCII, and that are ordinary beside letters with marks.
+/// Latin letters that the table lists as drawn like ASCII, and that are ordinary beside letters with marks.
 fn is_latin_of_its_own(c: char) -> bool {
     matches!(c, 'ı' | 'þ' | 'ƒ' | 'ɣ' | 'ʋ' | 'ɩ')
 }
@@ -327,8 +326,8 @@ fn is_latin_of_its_own(c: char) -> bool {
 /// Letters, each with the Latin one that is drawn like it.
 type Pairs = &'static [(char, char)];
 
-/// Letters of a writing's everyday words with the Latin ones that are drawn like them: small ones, then the
-/// capitals that may begin a word.
+/// Letters of a script's everyday words with the Latin ones that are drawn like them: small ones, then the capitals
+/// that may begin a word.
 fn pairs(script: Script) -> (Pairs, Pairs) {
     match script {
         Script::Cyrillic => (
@@ -372,14 +371,14 @@ fn is_ordinary(word: &[char], script: Script) -> bool {
     spelled(word, |first, c| has(small, c) || first && has(capital, c), 'і', 'б')
 }
 
-/// Whether a Latin word is drawn like one that is.
+/// Whether a Latin word is drawn like such a word.
 fn could_be(word: &[char], script: Script) -> bool {
     let (small, capital) = pairs(script);
     let has = |pairs: Pairs, c: char| pairs.iter().any(|(_, latin)| *latin == c);
     spelled(word, |first, c| has(small, c) || first && has(capital, c), 'i', '6')
 }
 
-/// A lone `б` is no word, as a lone `6` is a number.
+/// A lone `б` is not a word, just as a lone `6` is a number.
 fn spelled(word: &[char], is_letter: impl Fn(bool, char) -> bool, alone: char, digit: char) -> bool {
     word == [alone] || word.iter().enumerate().all(|(i, c)| is_letter(i == 0, *c)) && word.iter().any(|c| *c != digit)
 }

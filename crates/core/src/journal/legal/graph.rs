@@ -1,4 +1,4 @@
-//! Whether a record of a graph's run can come next: no to what no transition of the core makes.
+//! Whether a record of a graph's run can come next; refuses what no transition of the core makes.
 
 use super::super::{
     record::{Interrupted, Kind, Record},
@@ -33,7 +33,7 @@ pub(super) fn fits(state: &State, record: &Record) -> Option<bool> {
         Record::StepStarted { task: number, step } => task(*number).is_some_and(|task| {
             task.phase == TaskPhase::Ready && task.steps.get(step).is_none_or(|known| *known == Step::Started)
         }),
-        // One that is idempotent is not recorded when it begins.
+        // An idempotent step is not recorded when it begins.
         Record::StepDone { task: number, step, .. } => task(*number).is_some_and(|task| {
             task.phase == TaskPhase::Ready && task.steps.get(step).is_none_or(|known| *known == Step::Started)
         }),
@@ -69,7 +69,7 @@ fn tasks_done(run: &GraphRun, done: &TasksDone) -> bool {
         }
 }
 
-/// Whether what is shown is what a call has asked.
+/// Whether an interruption shows what a call asked.
 fn call_asks(state: &State, asked: &Interrupted) -> bool {
     let (Some(at), [action]) = (&asked.at, &*asked.actions) else { return false };
     let call = state.calls.iter().find(|call| call.call == action.call && call.phase == Phase::Asking);
@@ -89,7 +89,7 @@ fn call_asks(state: &State, asked: &Interrupted) -> bool {
         })
 }
 
-/// Whether what is shown is what is asked.
+/// Whether an interruption shows what is asked.
 fn asks(state: &State, asked: &Interrupted) -> bool {
     let (Some(at), [action]) = (&asked.at, &*asked.actions) else { return false };
     asked.n == state.interruptions + 1

@@ -1,19 +1,20 @@
-//! Schemas as generators of clients take them.
+//! Schemas in the form that client generators accept.
 
 use serde_json::{Map, Value, json};
 
-/// Where a keyword holds one schema.
+/// Keywords that hold one schema.
 const ONE: [&str; 4] = ["items", "additionalProperties", "contains", "not"];
-/// Where it holds a list of them.
+/// Keywords that hold a list of schemas.
 const LIST: [&str; 4] = ["anyOf", "oneOf", "allOf", "prefixItems"];
-/// Where it holds them by name.
+/// Keywords that hold schemas by name.
 const NAMED: [&str; 5] = ["properties", "$defs", "schemas", "patternProperties", "definitions"];
 
-/// No `true` for "anything", no `default: null`, an optional member is left out, never `null`, and some texts are an `enum`.
+/// No `true` for "anything", no `default: null`; an optional member is left out, never `null`, and unions of single
+/// texts are an `enum`.
 pub(super) fn tidy(document: &mut Value) {
     each_schema(document, &mut |schema| {
         texts(schema);
-        // `minimum` says it; as a format nothing but Rust knows it.
+        // `minimum` covers it; as a format only Rust knows it.
         if schema.get("format").and_then(Value::as_str).is_some_and(|format| format.starts_with("uint")) {
             schema.remove("format");
         }
@@ -39,7 +40,7 @@ pub(super) fn tidy(document: &mut Value) {
     });
 }
 
-/// Makes a union of single texts an `enum`, and says in its description what each means.
+/// Makes a union of single texts an `enum`, with the meaning of each in its description.
 fn texts(schema: &mut Map<String, Value>) {
     let Some(alternatives) = schema.get("oneOf").and_then(Value::as_array) else { return };
     let Some(values) = alternatives.iter().map(|one| one["const"].as_str()).collect::<Option<Vec<&str>>>() else {
@@ -63,7 +64,7 @@ fn some(schema: &mut Value) {
     }
 }
 
-/// The same without `null`, if that is one of several.
+/// The same without `null`, if that is one of several types.
 fn not_null(schema: &mut Map<String, Value>) {
     if let Some(Value::Array(types)) = schema.get_mut("type")
         && types.len() > 1
@@ -91,8 +92,8 @@ fn not_null(schema: &mut Map<String, Value>) {
     }
 }
 
-/// Calls `change` with each schema of a document, which may be a schema itself, inner ones first. What is no schema but a
-/// member by such a name is seen too: nothing but schemas has the keywords that are looked for.
+/// Calls `change` with each schema of a document, which may be a schema itself, inner ones first. A member that merely
+/// has the name of a keyword is visited too: only schemas have the keywords that are looked for.
 pub(super) fn each_schema(value: &mut Value, change: &mut impl FnMut(&mut Map<String, Value>)) {
     match value {
         Value::Object(object) => {

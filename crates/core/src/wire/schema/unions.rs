@@ -1,18 +1,19 @@
-//! Unions whose alternatives stand for themselves: each has a name and all its members, and where one member tells them apart
-//! the union says which.
+//! Unions with self-contained alternatives: each has a name and all its members, and a union with a discriminating
+//! member names it.
 
 use serde_json::{Map, Value, json};
 
 type Definitions = Map<String, Value>;
 type Schema = Map<String, Value>;
 
-/// The members that tell alternatives apart.
+/// The members that discriminate between alternatives.
 const TAGS: [&str; 4] = ["type", "kind", "update", "scope"];
 
-/// Makes every union of the definitions one of whole alternatives.
+/// Rewrites every union of the definitions as one of self-contained alternatives.
 pub(super) fn plain(definitions: &Definitions, place: &'static str) -> Definitions {
     let mut unions = Unions { all: definitions.clone(), given: definitions, place };
-    // In an order that no feature of serde_json changes: the first of two with one title has it for its name.
+    // In an order that no feature of serde_json changes: the first of two alternatives with the same title gets it as
+    // its name.
     let mut names: Vec<&String> = definitions.keys().collect();
     names.sort();
     for name in names {
@@ -25,9 +26,9 @@ pub(super) fn plain(definitions: &Definitions, place: &'static str) -> Definitio
 }
 
 struct Unions<'a> {
-    /// The definitions as they are by now.
+    /// The definitions so far.
     all: Definitions,
-    /// As they were at first.
+    /// The original definitions.
     given: &'a Definitions,
     place: &'static str,
 }
@@ -63,7 +64,7 @@ impl Unions<'_> {
                     whole.push(self.named(name, &title, alternative));
                 }
                 _ => {
-                    // The title was for where the alternative has members of its own.
+                    // The title was for an alternative with members of its own.
                     alternative.remove("title");
                     whole.push(Value::Object(alternative));
                 }
@@ -83,20 +84,20 @@ impl Unions<'_> {
         definitions.get(schema.get("$ref")?.as_str()?.strip_prefix(self.place)?)?.as_object()
     }
 
-    /// Defines an alternative under its title, or under that of its union too if the title is another's.
+    /// Defines an alternative under its title, or also under its union's name if the title is taken.
     fn named(&mut self, union: &str, title: &str, mut alternative: Schema) -> Value {
         let mut name = title.to_owned();
         if self.all.get(&name).is_some_and(|known| known.as_object() != Some(&alternative)) {
             name = format!("{union}{title}");
-            // Generators name what they make by the title, and leave out the second of one name.
+            // Generators name types by the title, and leave out the second one of a name.
             alternative.insert("title".to_owned(), name.clone().into());
         }
         self.all.insert(name.clone(), Value::Object(alternative));
         json!({ "$ref": format!("{}{name}", self.place) })
     }
 
-    /// The member that tells the alternatives apart, if each is a definition in which it is one of a few values and no two have
-    /// one in common; and which value means which.
+    /// The discriminating member, if each alternative is a definition in which it has one of a few values and no two
+    /// share one; and which value means which.
     fn tag(&self, alternatives: &[Value]) -> Option<(&'static str, Map<String, Value>)> {
         TAGS.into_iter().find_map(|tag| {
             let mut mapping = Map::new();
@@ -132,7 +133,7 @@ impl Unions<'_> {
     }
 }
 
-/// Both of them: the members of both, and for the rest what the first says.
+/// Merges two schemas: the members of both, and the rest from the first.
 fn joined(mut first: Schema, second: Schema) -> Schema {
     for (keyword, value) in second {
         match (keyword.as_str(), first.get_mut(&keyword), value) {

@@ -1,4 +1,4 @@
-//! Random sessions that go on as forks of themselves.
+//! Random sessions that continue as forks of themselves.
 
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ impl World {
         state
     }
 
-    /// What makes a fork of a state.
+    /// The input that makes a fork of a state.
     pub fn fork_input(state: &State, edit: u8, run: bool) -> ForkInput {
         let judged = |call: &Call| Judged {
             preview: None,
@@ -74,7 +74,7 @@ impl World {
         let all = self.checkpoints();
         let pos = all[at % all.len()];
         let state = self.state_at(pos);
-        // As its maker gives it one; the time of its records does not tell it from others, since that may stand still.
+        // Unique, as a fork's maker would choose it; the times of records are not, since they may stop.
         let birth = format!("fork at {}", self.now).into();
         let input = ForkInput { birth, ..World::fork_input(&state, edit, run) };
         let transition = Draft::new(&state, self.now).fork(input, &self.tools)?;
@@ -89,7 +89,8 @@ impl World {
                 .filter(|record| matches!(record, Record::CallStarted { call: c, .. } if *c == call));
             u32::try_from(starts.count()).expect("few")
         };
-        // What has begun is in doubt, and a person may say that it runs again; what a person has only allowed is not.
+        // What has begun is in doubt, and a person may allow that it runs again; what a person has only approved is
+        // not.
         self.allowed =
             allowed.into_iter().filter(|(call, _)| by_policy.contains_key(call) || begun(*call) > 0).collect();
         self.again = again.into_iter().filter(|(_, times)| *times == u32::MAX).collect();
@@ -105,7 +106,7 @@ impl World {
                 |record| matches!(record, Record::CallStarted { call: c, attempt: a } if (c, a) == (call, attempt)),
             )
         });
-        // Those of a fork's own future are not of this one.
+        // Permits from an earlier fork's own future do not belong to this one.
         let mut seen = std::collections::HashSet::new();
         self.given.retain(|(call, attempt, _)| seen.insert((*call, *attempt)));
         self.running.clear();

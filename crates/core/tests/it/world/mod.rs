@@ -1,4 +1,4 @@
-//! A session that random things happen to, with an outside view of what ran and what was decided.
+//! A session under random operations, with an outside view of what ran and what was decided.
 
 mod forks;
 mod models;
@@ -45,22 +45,22 @@ pub struct World {
     pub running: Vec<Permit>,
     /// Every permit ever given: call, attempt, arguments.
     pub given: Vec<(u32, u32, String)>,
-    /// The arguments somebody approved last, or a verdict let through, by call.
+    /// The arguments last approved by a person, or allowed by a verdict, by call.
     pub allowed: HashMap<u32, String>,
     /// Calls that a person allowed to run again after a crash, or that are idempotent.
     pub again: HashMap<u32, u32>,
-    /// What the policy let through without anybody, by call.
+    /// What the policy allowed without a person, by call.
     pub by_policy: HashMap<u32, String>,
     /// What was allowed, by whom, and what may run again, after each record.
     past: Vec<Allowed>,
-    /// The tools as they are, and as they were when each record was made.
+    /// The tools now, and as of each record.
     pub tools: Tools,
     pub seen: Vec<Tools>,
-    /// Calls that have asked something and stand by for the answers.
+    /// Calls that have asked something and wait live for the answers.
     parked: HashSet<u32>,
     /// The calls of the answer that is being committed: number and arguments.
     pending_answer: Vec<(u32, String)>,
-    /// What has named a request about a call: never another (spec R11).
+    /// The digests of requests about calls: none is used twice (spec R11).
     digests: HashSet<Arc<str>>,
 }
 
@@ -122,15 +122,15 @@ impl World {
             self.parked.remove(&permit.call());
             self.running.push(permit);
         }
-        // What ran for an ended turn is not wanted any more, also if a queued message began the next at once.
-        // What runs when a turn fails comes to its end.
+        // Work of an ended turn is no longer wanted, even if a queued message began the next at once. What runs when a
+        // turn fails runs to its end.
         if !self.state.status.is_open() || self.state.turns != turns {
             self.running.clear();
             self.parked.clear();
         }
     }
 
-    /// What is said of calls before they begin: those whose answers nobody waits for, and those of tools that have changed.
+    /// Refuses calls before they begin: those whose answers nobody waits for, and those of tools that have changed.
     fn stopped(&self) -> Option<Transition> {
         let effects = graph::next(&self.state);
         let gone = |call: &Call| call.is_live() && !self.parked.contains(&call.call);
@@ -151,7 +151,7 @@ impl World {
                 let transition = self.draft().message(input, &self.tools)?;
                 self.commit(transition);
             }
-            // What is to be made shorter is, before the model is asked.
+            // Compression comes before the model call.
             Op::Answer(calls) if graph::next(&self.state).compress => self.compress(calls.len()),
             Op::ShowBlock(what) if graph::next(&self.state).compress => self.compress(usize::from(*what)),
             Op::Answer(calls) if graph::next(&self.state).call_model => self.answer(0, calls),
@@ -275,7 +275,7 @@ impl World {
                 }
             }
             Op::Resume(i, value) if !self.state.open.is_empty() => {
-                // What takes such an answer, if there is any.
+                // Pending requests that take such an answer, if any.
                 let asks: Vec<&Open> = self.state.open.iter().filter(|open| open.asked.kind == Kind::Input).collect();
                 let open = asks.get(*i % asks.len().max(1)).copied().unwrap_or(&self.state.open[0]);
                 let value = match value {
@@ -297,7 +297,7 @@ impl World {
                 let transition = resolve::decide(&self.state, self.now, input, &self.tools)?;
                 self.commit(transition);
             }
-            // Something fails in the middle, whatever is under way.
+            // A failure in the middle of whatever is under way.
             Op::Fail if self.state.status.is_active() && self.now % 3 == 0 => {
                 let transition = self.draft().fail("budget", "spent".into(), self.written(), &self.tools);
                 self.commit(transition);
@@ -315,7 +315,7 @@ impl World {
         Ok(())
     }
 
-    /// What was begun before a crash is looked at when the turn goes on.
+    /// What was started before a crash is recovered when the turn continues.
     fn retry(&mut self, more_calls: u32) -> Result<(), Refusal> {
         let retried = self.draft().retry(Retried { more_calls, ..Retried::default() }, &self.tools)?;
         self.commit(retried);

@@ -1,4 +1,4 @@
-//! What models say in random sessions, and what they read.
+//! What models write and read in random sessions.
 
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ impl World {
         conversation
     }
 
-    /// The conversation of an agent that works for a call, as its model reads it.
+    /// The conversation of a nested agent, as its model reads it.
     pub fn nested_conversation(&self, run: u32) -> Conversation {
         let nested = self.state.nested(run).expect("it goes on");
         let mut conversation = Conversation::nested(self.state.locale, nested);
@@ -42,7 +42,7 @@ impl World {
         conversation
     }
 
-    /// By a summary, a summary that is of no use, or none.
+    /// With a summary, an unusable summary, or none.
     pub(super) fn compress(&mut self, how: usize) {
         let room = self.state.window.due.expect("room is wanted");
         let cut = self.conversation().cut(room.keep);
@@ -54,7 +54,7 @@ impl World {
         self.commit(transition);
     }
 
-    /// What is known of the block that has begun: what was written of it, or nothing after a crash.
+    /// What is known of the block that has begun: its content so far, or nothing after a crash.
     pub(super) fn written(&self) -> Option<Block> {
         Some(self.state.begun.clone().filter(|_| self.now % 2 == 0)?.with("{\"so\":"))
     }
@@ -73,7 +73,7 @@ impl World {
         if self.state.begun.as_ref().is_some_and(|begun| !begun.begins_as(&block)) || what == 11 {
             draft = draft.replaced(self.written());
         }
-        // A call that is complete is one of the answer: here those stand in it alone.
+        // A complete call belongs to an answer: here calls appear only there.
         let begins = what >= 5 || matches!(block, Block::ToolUse(_));
         draft = if begins { draft.block_began(&block) } else { draft.block_shown(block) };
         self.commit(draft.finish());

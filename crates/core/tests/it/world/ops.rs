@@ -1,4 +1,4 @@
-//! What can happen to a random session.
+//! The operations on a random session.
 
 use countersign_core::journal::draft::OnPending;
 use proptest::prelude::*;
@@ -12,24 +12,24 @@ pub enum Op {
     ShowBlock(u8),
     Start(usize),
     Finish(usize, bool),
-    /// Which interruption, what, with a comment or not, who, and what the policy says of edited calls.
+    /// Which interruption, what, with a comment or not, by whom, and the policy's verdict on edited calls.
     Decide(usize, Vec<u8>, bool, u8, u8),
     Reply(usize, u8, bool),
     Note(usize, u8, u8),
     Revoke(usize),
     Later(u32),
-    /// What runs asks people: which, how many questions, and whether it stands by for the answers.
+    /// A running call asks people: which, how many questions, and whether it waits live for the answers.
     Asks(usize, u8, bool),
-    /// What waits is given this value.
+    /// A pending question gets this value.
     Resume(usize, u8),
-    /// The tools become others.
+    /// The tools change.
     Change(u8),
     Cancel,
     Fail,
     Crash,
-    /// The turn that has failed goes on.
+    /// The failed turn is retried.
     Retry(u32),
-    /// The world goes on with a fork: from which checkpoint, changed how, and whether it goes on by itself.
+    /// The world continues as a fork: from which checkpoint, changed how, and whether it continues by itself.
     Fork(usize, u8, bool),
 }
 

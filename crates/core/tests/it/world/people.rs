@@ -11,7 +11,7 @@ use countersign_core::{
     journal::{input::InputQuestion, record::Schema, run::Raw},
 };
 
-/// The people: the session's own, two who hold its roles, one who holds none, and the library's own caller.
+/// The people: the owner, two with the session's roles, one without a role, and the caller of the library.
 pub(super) fn person(n: u8) -> Principal {
     let named = |name: &str, roles: &[&str]| Principal {
         subject: Some(name.into()),
@@ -27,7 +27,7 @@ pub(super) fn person(n: u8) -> Principal {
     }
 }
 
-/// Ways of asking that need more than one person, or another one.
+/// Ways of asking that need several people, or others than the owner.
 pub(super) fn strict(n: u8) -> Ask {
     let reviewers = |names: &[&str]| names.iter().map(|name| (*name).into()).collect::<Vec<_>>();
     match n {
@@ -43,7 +43,7 @@ pub(super) fn strict(n: u8) -> Ask {
     }
 }
 
-/// What the policy may say of an edited call.
+/// The policy's possible verdicts on an edited call.
 pub(super) fn edited(n: u8) -> Verdict {
     match n {
         0..3 => Verdict::Allow,
@@ -53,7 +53,7 @@ pub(super) fn edited(n: u8) -> Verdict {
     }
 }
 
-/// Decisions by number: some fit, some do not.
+/// Decisions by number: some are valid, some are not.
 pub(super) fn decision(n: u8) -> Decision {
     match n {
         0 => Decision::approve(),
@@ -66,7 +66,7 @@ pub(super) fn decision(n: u8) -> Decision {
     }
 }
 
-/// What a call asks: for a number or for anything, with an answer of its own or without one.
+/// A call's question: for a number or for anything, with or without a default answer.
 pub(super) fn question(n: u8, what: u8) -> InputQuestion {
     let schema = r#"{"type":"integer"}"#.to_owned();
     let raw = serde_json::value::RawValue::from_string(schema).expect("schema");

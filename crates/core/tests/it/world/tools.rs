@@ -1,4 +1,4 @@
-//! The agents and tools of random sessions: as they were at first, and as they have become.
+//! The agents and tools of random sessions: original and changed.
 
 use std::sync::Arc;
 
@@ -14,17 +14,17 @@ use countersign_core::{
     },
 };
 
-/// Two agents; `pay` and `wire` have a schema, `safe` is idempotent, the others are shown in ways of their own. The number
-/// says what they have become: its first bit, that they say something else of themselves; its second, that what is for another
-/// agent is for somebody else.
+/// Two agents; `pay` and `wire` have a schema, `safe` is idempotent, the others are displayed in various ways. The
+/// number encodes changes: its first bit, that their descriptions differ; its second, that calls for another agent
+/// target a different one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tools(pub u8);
 
 impl Tools {
-    /// As they are at first.
+    /// The original tools.
     pub const FIRST: Tools = Tools(0);
 
-    /// The other agent that calls of a tool are for.
+    /// The agent that a tool's calls target, if any.
     pub fn target(self, tool: &str) -> Option<Target> {
         let name = |first: &str, then: &str| if self.0 & 2 == 0 { first.into() } else { then.into() };
         match tool {

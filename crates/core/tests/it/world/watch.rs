@@ -64,7 +64,7 @@ impl World {
                     if let Record::Interrupted(asked) = record
                         && asked.n == *n
                     {
-                        // A question that answers itself rejects nothing.
+                        // A question with a default answer rejects nothing.
                         if asked.at.as_ref().is_none_or(|at| at.default.is_none()) {
                             asked.actions.iter().for_each(|a| drop(self.allowed.remove(&a.call)));
                         }
@@ -81,7 +81,7 @@ impl World {
                 let begun = self.given.iter().any(|(given, ..)| given == call);
                 match self.again.get_mut(call).filter(|times| **times != u32::MAX && begun) {
                     Some(times) => *times -= 1,
-                    // What was said of it was said of something else.
+                    // Its approval was for something else.
                     None if !begun => drop(self.allowed.remove(call)),
                     None => {}
                 }
@@ -93,7 +93,7 @@ impl World {
                         .any(|record| matches!(record, Record::CallStarted { call, .. } if *call == one.call));
                     match (&one.verdict, self.by_policy.remove(&one.call)) {
                         (Verdict::Deny(_) | Verdict::Refuse(_), _) => drop(self.allowed.remove(&one.call)),
-                        // A person says what becomes of it, as it is.
+                        // A person decides about the call as it is.
                         (_, by_policy) if begun => self.by_policy.extend(by_policy.map(|args| (one.call, args))),
                         (Verdict::Allow, Some(args)) => {
                             self.by_policy.insert(one.call, changed.unwrap_or(args));
