@@ -72,7 +72,7 @@ fn c_the_schema_has_every_key_with_what_it_is_for() {
     assert_eq!(schema.pointer(&format!("{ask}/max_turns/default")), Some(&json!(20)));
     assert_eq!(schema.pointer(&format!("{ask}/on_cut/enum")), Some(&json!(["end", "fail", "continue"])));
     let about = schema.pointer(&format!("{ask}/on_cut/description")).and_then(Value::as_str).expect("a description");
-    assert!(about.contains("an answer is not whole: ") && !about.contains("]("), "{about}");
+    assert!(about.contains("an answer is incomplete: ") && !about.contains("]("), "{about}");
     let about = "/properties/tools/additionalProperties/properties/approval/description";
     let about = schema.pointer(about).and_then(Value::as_str).expect("a description");
     assert!(about.contains("or a table. The policy can"), "{about}");
