@@ -4,13 +4,14 @@
 //! when they are not in memory. Nodes with pending questions stay in memory for a while, so that an answer finds them
 //! where they stopped; a dropped one starts over when it is answered.
 
+mod begin;
 mod ending;
 mod fold;
 mod warm;
 
 use std::{
     collections::{BTreeMap, HashMap},
-    sync::{Arc, Weak},
+    sync::Arc,
 };
 
 use countersign_core::{
@@ -18,23 +19,19 @@ use countersign_core::{
         draft::{Draft, Transition},
         failure::Turn,
         graph as loops,
-        run::{FrameBegan, FrameState, GraphRun, NewTask, Raw, Round, Task, TaskFailed, TasksDone, Then},
+        run::{FrameState, GraphRun, NewTask, Raw, Round, Task, TaskFailed, TasksDone, Then},
         running::NewQuestion,
         state::{Call, Phase, State},
     },
     limits,
-    refusal::{Code, Refusal},
+    refusal::Refusal,
 };
 use futures::future::BoxFuture;
-use tokio::task::JoinSet;
-use tracing::Instrument as _;
 
 use super::{
     Inner,
     live::{Live, LiveRef, LiveState},
     now,
-    outcomes::Done,
-    spans,
 };
 use ending::Ending;
 pub(super) use warm::Warm;
@@ -44,7 +41,7 @@ use crate::{
         Gone, NodeError, NodeOptions,
         agent_loop::AgentState,
         compiled::{Ahead, AnyGraph, Kind},
-        task::{self, AnyState, AnyUpdate, Journal, Make, Memory, Parked, Stretch},
+        task::{AnyState, AnyUpdate, Journal, Make, Memory, Parked, Stretch},
     },
     store::Durability,
 };
@@ -122,18 +119,6 @@ fn fatal(code: &'static str, message: String) -> NodeError {
     NodeError::coded(code, message)
 }
 
-impl Inner {
-    /// The states of a run, from memory or from the journal.
-    async fn heat(&self, live: &Live, state: &State, hot: Option<Hot>) -> Result<Result<Hot, NodeError>, Refusal> {
-        let Some(run) = &state.run else { return Err(Refusal::new(Code::Internal, "no graph runs here")) };
-        let known = hot.or_else(|| self.warm.take(&live.session_id));
-        if let Some(hot) = known.filter(|hot| hot.edited == run.edited && hot.fits(run)) {
-            return Ok(Ok(hot));
-        }
-        self.fold_states(&live.session_id, run, state.pos).await
-    }
-}
-
 fn node_gone(node: &str) -> NodeError {
     let what = format!(
         "the run stands at the node {node:?}, which its graph has not any more: its program has changed. Bring the node back, \
@@ -193,144 +178,6 @@ enum Op {
 }
 
 impl Inner {
-    /// Starts what is to run now. A single task is returned, to be polled in place.
-    pub(super) async fn begin_tasks(
-        self: &Arc<Self>,
-        live: &LiveRef,
-        guard: &mut LiveState,
-        hot: &mut Option<Hot>,
-        at_work: &mut AtWork,
-        running: &mut JoinSet<Done>,
-        part: &mut spans::Part,
-    ) -> Result<Option<futures::future::BoxFuture<'static, Done>>, Refusal> {
-        loop {
-            let state = guard.state()?;
-            let Some(run) =
-                state.run.clone().filter(|run| !run.frames.is_empty() && state.status.is_active() && !state.held)
-            else {
-                return Ok(None);
-            };
-            if hot.as_ref().is_none_or(|hot| !hot.fits(&run)) {
-                match self.heat(live, &state, hot.take()).await? {
-                    Ok(new) => *hot = Some(new),
-                    Err(error) => {
-                        let make = |state: &State| {
-                            Ok(Draft::new(state, now()).fail(error.code, error.message, None, &self.agents))
-                        };
-                        self.transact(live, guard, Durability::Buffered, make).await?;
-                        return Ok(None);
-                    }
-                }
-            }
-            let Some(hot) = hot.as_mut() else { return Ok(None) };
-            let (mut failed, mut frames, mut alone) = (Vec::new(), Vec::new(), None);
-            let mut room = limits::PARALLEL_TASKS.saturating_sub(at_work.tasks.len());
-            let single = at_work.tasks.is_empty() && run.ready().nth(1).is_none();
-            for task in run.ready() {
-                if let Some(working) = at_work.tasks.get(&task.task) {
-                    // It may be answered while it runs.
-                    working.memory.told(task);
-                    continue;
-                }
-                if room == 0 {
-                    continue;
-                }
-                let at = if run.agent_loop {
-                    self.agents
-                        .agent_loop_of(&state.agent)
-                        .map(|graph| (graph, Arc::new(AgentState::of(&state)) as AnyState))
-                } else {
-                    hot.frames.get(&task.frame).map(|frame| (frame.graph.clone(), frame.state.clone()))
-                };
-                let Some((graph, of)) = at else {
-                    failed.push((task.task, node_gone(&task.node)));
-                    continue;
-                };
-                let Some((node, kind, options)) = look(&*graph, &task.node) else {
-                    failed.push((task.task, node_gone(&task.node)));
-                    continue;
-                };
-                match kind {
-                    Kind::Run => {}
-                    Kind::Builtin => continue,
-                    Kind::Graph(inner) => {
-                        match enter(&run, task, &*graph, &node, &of, &inner) {
-                            Ok((raw, state)) => frames.push((task.clone(), inner, raw, state)),
-                            Err(error) => failed.push((task.task, error)),
-                        }
-                        continue;
-                    }
-                }
-                if options.parallel.is_some_and(|most| at_work.count(task.frame, &node) >= most) {
-                    continue;
-                }
-                room -= 1;
-                let parked = hot.parked.remove(&task.task);
-                let memory = match &parked {
-                    Some(parked) => parked.memory.clone(),
-                    None => {
-                        let migrate = graph.migrate().cloned();
-                        let (inner, session) = (Arc::downgrade(self), live.session_id.clone());
-                        let inner: Weak<dyn Journal> = inner;
-                        Arc::new(Memory::new(inner, session, state.turn(), task, node.clone(), migrate))
-                    }
-                };
-                memory.told(task);
-                at_work.begin(task.task, options.parallel.map(|_| (task.frame, node.clone())), &memory);
-                let (number, item) = (task.task, task.input.clone());
-                let again = memory.clone();
-                let begin = move || graph.begin(&node, &of, item.as_ref(), again.clone());
-                let work = async move {
-                    let stretch = task::run(begin, parked, memory, &options).await;
-                    if let Stretch::Over(Err(error)) = &stretch {
-                        spans::trace_node_failed(error.code);
-                    }
-                    Done::Task(Ended { task: number, stretch })
-                };
-                let work = work.instrument(part.node(&state, &run, task));
-                if single {
-                    alone = Some(futures::FutureExt::boxed(work));
-                } else {
-                    running.spawn(work);
-                }
-            }
-            if failed.is_empty() && frames.is_empty() {
-                return Ok(alone);
-            }
-            let mut number = run.frames_made;
-            let mut made = run.made;
-            let mut new = Vec::new();
-            let mut records = Vec::new();
-            for (task, graph, raw, state) in frames {
-                number += 1;
-                let round = round(graph.start(), &mut made);
-                records.push(FrameBegan {
-                    frame: number,
-                    task: task.task,
-                    node: Some(task.node.clone()),
-                    within: task.frame,
-                    graph: graph.name().clone(),
-                    state: Some(raw),
-                    round,
-                });
-                new.push((number, HotFrame { graph, state }));
-            }
-            let make = |state: &State| {
-                let mut draft = Draft::new(state, now());
-                records.into_iter().for_each(|began| draft.frame_began(began));
-                for (task, NodeError { code, message, .. }) in failed {
-                    draft.task_failed(TaskFailed { task, code: code.to_owned(), message });
-                }
-                Ok(draft.settled(&self.agents))
-            };
-            self.transact(live, guard, Durability::Buffered, make).await?;
-            hot.frames.extend(new);
-            if let Some(alone) = alone {
-                running.spawn(alone);
-            }
-        }
-    }
-
     /// Records the results of tasks, retrying until the store accepts them.
     pub(super) async fn tasks_ended(
         &self,
@@ -472,30 +319,6 @@ fn rounds_left(graph: &dyn AnyGraph, run: &GraphRun, frame: u32, ahead: &Ahead) 
         return Err(fatal("too_many_tasks", what));
     }
     Ok(())
-}
-
-/// The state that an inner graph begins with.
-fn enter(
-    run: &GraphRun,
-    task: &Task,
-    graph: &dyn AnyGraph,
-    node: &str,
-    state: &AnyState,
-    inner: &Arc<dyn AnyGraph>,
-) -> Result<(Raw, AnyState), NodeError> {
-    let mut depth = 1;
-    let mut frame = task.frame;
-    while let Some(outer) = run.frames.get(&frame).and_then(|frame| run.tasks.get(&frame.task)) {
-        (depth, frame) = (depth + 1, outer.frame);
-    }
-    if depth > limits::GRAPH_DEPTH {
-        return Err(fatal("too_deep", format!("graphs in graphs go {} deep at most", limits::GRAPH_DEPTH)));
-    }
-    let state = graph.enter(node, state).ok_or_else(|| node_gone(node))?;
-    let raw = inner
-        .write_state(&state)
-        .map_err(|error| NodeError::permanent(format!("the state of {:?}: {error}", inner.name())))?;
-    Ok((raw, state))
 }
 
 /// A round with new numbers for its tasks.

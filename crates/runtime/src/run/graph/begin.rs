@@ -1,0 +1,276 @@
+//! What begins of a graph's run: nodes, and the frames of the graphs within.
+
+use std::sync::{Arc, Weak};
+
+use countersign_core::{
+    journal::{
+        draft::Draft,
+        run::{FrameBegan, GraphRun, Raw, Task, TaskFailed},
+        state::State,
+    },
+    limits,
+    refusal::{Code, Refusal},
+};
+use futures::{FutureExt as _, future::BoxFuture};
+use tokio::task::JoinSet;
+use tracing::Instrument as _;
+
+use super::{
+    super::{
+        Inner,
+        live::{Live, LiveRef, LiveState},
+        now,
+        outcomes::Done,
+        spans,
+    },
+    AtWork, Ended, Hot, HotFrame, fatal, look, node_gone, round,
+};
+use crate::{
+    graph::{
+        NodeError, NodeOptions,
+        agent_loop::AgentState,
+        compiled::{AnyGraph, Kind},
+        task::{self, AnyState, Journal, Memory, Stretch},
+    },
+    store::Durability,
+};
+
+/// What is to begin.
+#[derive(Default)]
+struct Beginning {
+    nodes: Vec<BoxFuture<'static, Done>>,
+    /// Tasks whose node is a graph: the frame to begin, with its state.
+    frames: Vec<(Arc<Task>, Arc<dyn AnyGraph>, Raw, AnyState)>,
+    /// Tasks that cannot begin, by their number.
+    failed: Vec<(u32, NodeError)>,
+}
+
+impl Inner {
+    /// Starts what is to run now. A single task is returned, to be polled in place.
+    pub(in super::super) async fn begin_tasks(
+        self: &Arc<Self>,
+        live: &LiveRef,
+        guard: &mut LiveState,
+        hot: &mut Option<Hot>,
+        at_work: &mut AtWork,
+        running: &mut JoinSet<Done>,
+        part: &mut spans::Part,
+    ) -> Result<Option<BoxFuture<'static, Done>>, Refusal> {
+        let mut alone = None;
+        loop {
+            let state = guard.state()?;
+            let run = state.run.clone().filter(|run| !run.frames.is_empty() && state.status.is_active() && !state.held);
+            let Some(run) = run else { break };
+            let Some(hot) = self.heated(live, guard, &state, &run, hot).await? else { break };
+            let single = at_work.tasks.is_empty() && run.ready().nth(1).is_none();
+            let Beginning { mut nodes, frames, failed } = self.beginning(live, &state, &run, hot, at_work, part);
+            if single {
+                alone = nodes.pop();
+            }
+            nodes.into_iter().for_each(|node| drop(running.spawn(node)));
+            if failed.is_empty() && frames.is_empty() {
+                return Ok(alone);
+            }
+            self.frames_begin(live, guard, &run, hot, frames, failed).await?;
+            if let Some(alone) = alone.take() {
+                running.spawn(alone);
+            }
+        }
+        Ok(None)
+    }
+
+    /// The states of the run in memory; `None` if the turn has failed since they cannot be had.
+    async fn heated<'h>(
+        &self,
+        live: &LiveRef,
+        guard: &mut LiveState,
+        state: &State,
+        run: &GraphRun,
+        hot: &'h mut Option<Hot>,
+    ) -> Result<Option<&'h mut Hot>, Refusal> {
+        if hot.as_ref().is_none_or(|hot| !hot.fits(run)) {
+            match self.heat(live, state, hot.take()).await? {
+                Ok(new) => *hot = Some(new),
+                Err(error) => {
+                    let failed = |state: &State| {
+                        Ok(Draft::new(state, now()).fail(error.code, error.message, None, &self.agents))
+                    };
+                    self.transact(live, guard, Durability::Buffered, failed).await?;
+                }
+            }
+        }
+        Ok(hot.as_mut())
+    }
+
+    /// The states of a run, from memory or from the journal.
+    async fn heat(&self, live: &Live, state: &State, hot: Option<Hot>) -> Result<Result<Hot, NodeError>, Refusal> {
+        let Some(run) = &state.run else { return Err(Refusal::new(Code::Internal, "no graph runs here")) };
+        let known = hot.or_else(|| self.warm.take(&live.session_id));
+        if let Some(hot) = known.filter(|hot| hot.edited == run.edited && hot.fits(run)) {
+            return Ok(Ok(hot));
+        }
+        self.fold_states(&live.session_id, run, state.pos).await
+    }
+
+    /// What of a run can begin now.
+    fn beginning(
+        self: &Arc<Self>,
+        live: &LiveRef,
+        state: &Arc<State>,
+        run: &Arc<GraphRun>,
+        hot: &mut Hot,
+        at_work: &mut AtWork,
+        part: &mut spans::Part,
+    ) -> Beginning {
+        let mut beginning = Beginning::default();
+        let mut room = limits::PARALLEL_TASKS.saturating_sub(at_work.tasks.len());
+        for task in run.ready() {
+            if let Some(working) = at_work.tasks.get(&task.task) {
+                // It may have been answered while it runs.
+                working.memory.told(task);
+                continue;
+            }
+            if room == 0 {
+                continue;
+            }
+            let Some((graph, of, node, kind, options)) = self.node_of(state, run, hot, task) else {
+                beginning.failed.push((task.task, node_gone(&task.node)));
+                continue;
+            };
+            match kind {
+                Kind::Run => {}
+                Kind::Builtin => continue,
+                Kind::Graph(inner) => {
+                    match enter(run, task, &*graph, &node, &of, &inner) {
+                        Ok((raw, state)) => beginning.frames.push((task.clone(), inner, raw, state)),
+                        Err(error) => beginning.failed.push((task.task, error)),
+                    }
+                    continue;
+                }
+            }
+            if options.parallel.is_some_and(|most| at_work.count(task.frame, &node) >= most) {
+                continue;
+            }
+            room -= 1;
+            let span = part.node(state, run, task);
+            let work = self.node_work(live, state, task, (graph, of, node, options), hot, at_work);
+            beginning.nodes.push(work.instrument(span).boxed());
+        }
+        beginning
+    }
+
+    /// The node of a task, with its graph and the state that it is given; `None` if it is gone.
+    fn node_of(
+        &self,
+        state: &Arc<State>,
+        run: &GraphRun,
+        hot: &Hot,
+        task: &Task,
+    ) -> Option<(Arc<dyn AnyGraph>, AnyState, Arc<str>, Kind, NodeOptions)> {
+        let (graph, of) = if run.agent_loop {
+            let graph = self.agents.agent_loop_of(&state.agent)?;
+            (graph, Arc::new(AgentState::of(state)) as AnyState)
+        } else {
+            let frame = hot.frames.get(&task.frame)?;
+            (frame.graph.clone(), frame.state.clone())
+        };
+        let (node, kind, options) = look(&*graph, &task.node)?;
+        Some((graph, of, node, kind, options))
+    }
+
+    /// A node as something to be carried out.
+    fn node_work(
+        self: &Arc<Self>,
+        live: &LiveRef,
+        state: &State,
+        task: &Arc<Task>,
+        (graph, of, node, options): (Arc<dyn AnyGraph>, AnyState, Arc<str>, NodeOptions),
+        hot: &mut Hot,
+        at_work: &mut AtWork,
+    ) -> impl Future<Output = Done> + Send + use<> {
+        let parked = hot.parked.remove(&task.task);
+        let memory = match &parked {
+            Some(parked) => parked.memory.clone(),
+            None => {
+                let migrate = graph.migrate().cloned();
+                let journal: Weak<dyn Journal> = Arc::<Inner>::downgrade(self);
+                Arc::new(Memory::new(journal, live.session_id.clone(), state.turn(), task, node.clone(), migrate))
+            }
+        };
+        memory.told(task);
+        at_work.begin(task.task, options.parallel.map(|_| (task.frame, node.clone())), &memory);
+        let (number, item) = (task.task, task.input.clone());
+        let again = memory.clone();
+        let begin = move || graph.begin(&node, &of, item.as_ref(), again.clone());
+        async move {
+            let stretch = task::run(begin, parked, memory, &options).await;
+            if let Stretch::Over(Err(error)) = &stretch {
+                spans::trace_node_failed(error.code);
+            }
+            Done::Task(Ended { task: number, stretch })
+        }
+    }
+
+    /// Stores that frames begin, and that tasks cannot.
+    async fn frames_begin(
+        &self,
+        live: &LiveRef,
+        guard: &mut LiveState,
+        run: &GraphRun,
+        hot: &mut Hot,
+        frames: Vec<(Arc<Task>, Arc<dyn AnyGraph>, Raw, AnyState)>,
+        failed: Vec<(u32, NodeError)>,
+    ) -> Result<(), Refusal> {
+        let (mut number, mut made) = (run.frames_made, run.made);
+        let (mut new, mut records) = (Vec::new(), Vec::new());
+        for (task, graph, raw, state) in frames {
+            number += 1;
+            let round = round(graph.start(), &mut made);
+            records.push(FrameBegan {
+                frame: number,
+                task: task.task,
+                node: Some(task.node.clone()),
+                within: task.frame,
+                graph: graph.name().clone(),
+                state: Some(raw),
+                round,
+            });
+            new.push((number, HotFrame { graph, state }));
+        }
+        let make = |state: &State| {
+            let mut draft = Draft::new(state, now());
+            records.into_iter().for_each(|began| draft.frame_began(began));
+            for (task, NodeError { code, message, .. }) in failed {
+                draft.task_failed(TaskFailed { task, code: code.to_owned(), message });
+            }
+            Ok(draft.settled(&self.agents))
+        };
+        self.transact(live, guard, Durability::Buffered, make).await?;
+        hot.frames.extend(new);
+        Ok(())
+    }
+}
+
+/// The state that an inner graph begins with.
+fn enter(
+    run: &GraphRun,
+    task: &Task,
+    graph: &dyn AnyGraph,
+    node: &str,
+    state: &AnyState,
+    inner: &Arc<dyn AnyGraph>,
+) -> Result<(Raw, AnyState), NodeError> {
+    let mut depth = 1;
+    let mut frame = task.frame;
+    while let Some(outer) = run.frames.get(&frame).and_then(|frame| run.tasks.get(&frame.task)) {
+        (depth, frame) = (depth + 1, outer.frame);
+    }
+    if depth > limits::GRAPH_DEPTH {
+        return Err(fatal("too_deep", format!("graphs in graphs go {} deep at most", limits::GRAPH_DEPTH)));
+    }
+    let state = graph.enter(node, state).ok_or_else(|| node_gone(node))?;
+    let raw = inner
+        .write_state(&state)
+        .map_err(|error| NodeError::permanent(format!("the state of {:?}: {error}", inner.name())))?;
+    Ok((raw, state))
+}
