@@ -1,0 +1,81 @@
+//! Whether a record of a call can come next.
+
+use super::{
+    super::{
+        agents,
+        record::{CallFinished, CallStatus, Record},
+        state::{Call, Phase, State},
+    },
+    Illegal,
+};
+use crate::call::gate::Target;
+
+/// The open call of this number.
+pub(super) fn call(state: &State, number: u32) -> Result<&Call, Illegal> {
+    state.calls.iter().find(|call| call.call == number).ok_or(Illegal("it names a call that is not open"))
+}
+
+/// `false`: it cannot, or is no record of a call.
+pub(super) fn fits(state: &State, record: &Record) -> Result<bool, Illegal> {
+    let call = |number: u32| call(state, number);
+    Ok(match record {
+        Record::CallsGated(gates) => {
+            gates.len() == state.calls.iter().filter(|call| call.phase == Phase::Proposed).count()
+        }
+        Record::AgentBegan(began) => {
+            let call = call(began.call)?;
+            call.phase == Phase::Permitted
+                && call.target == Some(Target::Agent(began.agent.clone()))
+                && call.args.as_ref().is_some_and(|args| agents::input(args) == began.input)
+        }
+        // The application itself chose the agent.
+        Record::HandedOff(handed) if handed.call == 0 => true,
+        Record::HandedOff(handed) => {
+            let call = call(handed.call)?;
+            call.phase == Phase::Permitted && call.handoff() == Some(&handed.agent)
+        }
+        Record::CallStarted { call: number, attempt } => {
+            let call = call(*number)?;
+            *attempt == call.attempts + 1
+                && call.args.is_some()
+                && matches!(call.phase, Phase::Permitted | Phase::Started(_))
+        }
+        Record::CallFinished(finished) => finishes(state, call(finished.call)?, finished),
+        Record::CallOutdated { call: number, .. } => {
+            let call = call(*number)?;
+            call.phase == Phase::Permitted && (call.shown.is_some() || call.stood_in.is_some())
+        }
+        Record::InputRequired(required) => {
+            call(required.call)?.phase == Phase::Started(required.attempt) && !required.questions.is_empty()
+        }
+        Record::CallLost { call: number, .. } => {
+            let call = call(*number)?;
+            matches!(call.phase, Phase::Started(_)) || call.phase == Phase::Permitted && call.is_live()
+        }
+        Record::ApprovalSent { calls } => {
+            let finished = |number: &u32| state.calls.iter().any(|c| c.call == *number && c.phase == Phase::Finished);
+            state.status.is_active() && calls.iter().all(finished)
+        }
+        _ => false,
+    })
+}
+
+/// Whether a call can have this result now.
+fn finishes(state: &State, call: &Call, finished: &CallFinished) -> bool {
+    let ended = match &call.phase {
+        Phase::Finished => false,
+        Phase::Started(_) => true,
+        Phase::Delegated => {
+            finished.status == CallStatus::Error
+                || state.calls_of(call.call).all(|inner| inner.phase == Phase::Finished)
+        }
+        // It was handed off just before.
+        Phase::Permitted if call.handoff() == Some(state.agent_of(call.run)) => true,
+        Phase::Settled(status, _) => finished.status == *status,
+        // A call that never began can only be given up, when its turn ends.
+        Phase::Proposed | Phase::Gated | Phase::Waiting(_) | Phase::Asking | Phase::Permitted | Phase::Lost => {
+            finished.status == CallStatus::Error
+        }
+    };
+    ended && finished.id == call.id && finished.run == call.run
+}
