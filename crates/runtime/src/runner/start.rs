@@ -14,7 +14,7 @@ use countersign_core::{
     journal::{
         draft::{Catalog as _, Draft},
         failure::{self, Retried},
-        record::{Entry, Kind},
+        record::{Entry, Kind, Millis},
         state::{Open, State, Status},
     },
     locale::Text,
@@ -336,43 +336,16 @@ impl Session {
     }
 
     async fn go_on_from(&mut self, state: &mut RunState, follow: bool) -> Result<(), Stopped> {
-        let (runtime, at) = (self.runtime.clone(), now());
-        let agents = &runtime.inner.agents;
-        self.hold = self.take_hold().await;
-        let head = self.store.head(&self.session_id).await.map_err(RunStateError::from)?;
-        if let Some(head) = &head
-            && !state.is_at_end_of(&*self.store, head.pos).await?
-        {
-            // Another run has continued it, or it is of another session.
-            return Err(Stopped::Claimed);
-        }
-        if self.hold.is_none() {
-            return Err(Stopped::AtWork);
-        }
+        let at = now();
+        let is_stored = self.claim(state).await?;
         self.from = state.state().pos;
-        // A turn without model calls left is refused before anything is stored.
-        if state.state().status == Status::Failed
-            && let Err(refusal) = Draft::new(state.state(), at).retry(Retried::default(), agents)
-            && refusal.code == Code::BudgetSpent
-        {
-            return Err(Stopped::MaxTurns(agents.max_turns(&state.state().agent)));
-        }
-        // Nothing watched the deadlines while the state was kept.
-        let late = overdue(state.state(), at);
-        if let Some((call_id, expired_at)) = too_late(state, &late) {
-            return Err(Stopped::TooLate { call_id, expired_at, late });
-        }
-        if !state.staged.is_empty() && agents.have_sources() {
-            // Decisions are checked against the current tools.
-            let open = state.state().open.iter().flat_map(|open| &open.asked.actions);
-            let names: BTreeSet<Arc<str>> = open.map(|action| action.agent.clone()).collect();
-            agents.prepare(names.iter().map(|name| &**name)).await;
-        }
+        let late = self.check(state, at)?;
+        self.prepare_tools(state).await;
         let sets = self.sets(state.state(), &state.staged, &late)?;
         let answers = answers(state, &self.session_id);
         self.moves = matches!(state.state().status, Status::Running | Status::Failed)
             || !(late.is_empty() && sets.is_empty() && answers.is_empty() && state.inputs.is_empty());
-        if head.is_none() {
+        if !is_stored {
             match state.begins_in(&*self.store).await {
                 Err(RunStateError::Exists(_)) => return Err(Stopped::Claimed),
                 restored => restored?,
@@ -388,6 +361,62 @@ impl Session {
             NewDecision { approval_key, decisions, ..NewDecision::default() }
         });
         let replies = decided.chain(answers).collect();
+        let cancelled = self.settle(state, at, replies).await?;
+        if follow {
+            let now = self.runtime.loaded(&self.session_id).await?;
+            self.told = Told { until: now.cursor.seq, runs: now.status == Status::Running || cancelled, ..self.told };
+        }
+        self.tell_resolved(state).await?;
+        Ok(())
+    }
+
+    /// Claims the state for this run: `true` if its store has it.
+    async fn claim(&mut self, state: &mut RunState) -> Result<bool, Stopped> {
+        self.hold = self.take_hold().await;
+        let head = self.store.head(&self.session_id).await.map_err(RunStateError::from)?;
+        if let Some(head) = &head
+            && !state.is_at_end_of(&*self.store, head.pos).await?
+        {
+            // Another run has continued it, or it is of another session.
+            return Err(Stopped::Claimed);
+        }
+        if self.hold.is_none() {
+            return Err(Stopped::AtWork);
+        }
+        Ok(head.is_some())
+    }
+
+    /// The interruptions that are overdue, once nothing else speaks against continuing.
+    fn check(&self, state: &RunState, at: Millis) -> Result<Vec<u32>, Stopped> {
+        let agents = &self.runtime.inner.agents;
+        // A turn without model calls left is refused before anything is stored.
+        if state.state().status == Status::Failed
+            && let Err(refusal) = Draft::new(state.state(), at).retry(Retried::default(), agents)
+            && refusal.code == Code::BudgetSpent
+        {
+            return Err(Stopped::MaxTurns(agents.max_turns(&state.state().agent)));
+        }
+        // Nothing watched the deadlines while the state was kept.
+        let late = overdue(state.state(), at);
+        if let Some((call_id, expired_at)) = too_late(state, &late) {
+            return Err(Stopped::TooLate { call_id, expired_at, late });
+        }
+        Ok(late)
+    }
+
+    /// Decisions are checked against the current tools.
+    async fn prepare_tools(&self, state: &RunState) {
+        let agents = &self.runtime.inner.agents;
+        if !state.staged.is_empty() && agents.have_sources() {
+            let open = state.state().open.iter().flat_map(|open| &open.asked.actions);
+            let names: BTreeSet<Arc<str>> = open.map(|action| action.agent.clone()).collect();
+            agents.prepare(names.iter().map(|name| &**name)).await;
+        }
+    }
+
+    /// Stores the retry, decisions, answers and input, or nothing of it. `true`: it was cancelled before they were
+    /// taken.
+    async fn settle(&mut self, state: &RunState, at: Millis, replies: Vec<NewDecision>) -> Result<bool, Stopped> {
         let (pos, unstored) = (state.stored_pos(), state.unstored().to_vec());
         let stands = Stands { pos, unstored, at };
         let (by, id, inputs) = (&self.principal, &self.session_id, state.inputs.clone());
@@ -406,10 +435,10 @@ impl Session {
             Unsettled::Moved | Unsettled::Cancelled => Stopped::Claimed,
             Unsettled::Refused(refusal) => Stopped::Other(refusal.into()),
         })?;
-        if follow {
-            let now = self.runtime.loaded(&self.session_id).await?;
-            self.told = Told { until: now.cursor.seq, runs: now.status == Status::Running || cancelled, ..self.told };
-        }
+        Ok(cancelled)
+    }
+
+    async fn tell_resolved(&self, state: &RunState) -> Result<(), RunError> {
         if !self.runtime.inner.settings.hooks.is_empty() {
             let open: Vec<Interruption> = Interruption::all(state.state(), None);
             let now = self.runtime.loaded(&self.session_id).await?;
