@@ -198,7 +198,7 @@ impl Ask {
                 (true, false) if other.asks_for_all_of(self) => theirs.clone(),
                 _ => mine.iter().filter(|role| theirs.contains(role)).cloned().collect(),
             };
-            // The owner is one person, and the requester who may not approve.
+            // The owner is a single person, and under `not_self` the requester, who may not approve.
             roles.retain(|reviewer| !(reviewer.is_owner() && (quorum > 1 || not_self)));
             roles
         };

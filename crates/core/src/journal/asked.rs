@@ -130,8 +130,8 @@ pub struct Action {
     /// The JSON Schema an edit must fit: the tool's at the time of the request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schema: Option<Arc<Schema>>,
-    /// The source of a tool that is not local: a tool with the same description from elsewhere is another tool. Only
-    /// [`Action::server`] of it is shown.
+    /// The source of a tool that comes from elsewhere: a tool with the same description from another source is another
+    /// tool. Only [`Action::server`] of it is shown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<Arc<str>>,
     /// What the model says the call is for.

@@ -53,7 +53,7 @@ pub struct ToolFacts {
     pub description: Option<Arc<str>>,
     /// The schema of its arguments.
     pub schema: Option<Arc<Schema>>,
-    /// Its source, if it is not local: an MCP server, and its name there.
+    /// Its source, if it comes from elsewhere: an MCP server, and its name there.
     pub source: Option<Arc<str>>,
     /// Declared idempotent.
     pub idempotent: bool,

@@ -188,7 +188,7 @@ pub struct Open {
     /// The only person who may decide it, if it was reassigned to one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub assignee: Option<Arc<str>>,
-    /// How many reminders were sent.
+    /// How many of its reminders have come due; those missed while nothing ran count too, though they were sent as one.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub reminded: u32,
     /// How many comments it has.

@@ -124,11 +124,11 @@ pub enum Event {
         resolution: Resolution,
         /// Who resolved it, if a person did.
         by: Option<Arc<str>>,
-        /// The answers, if it was answered questions.
+        /// The answers, if questions were answered.
         #[serde(skip_serializing_if = "Option::is_none")]
         answers: Option<Answers>,
-        /// The reject, if it was declined questions. While the turn has failed: the decisions, since their block comes
-        /// with the retry.
+        /// The reject, if questions were declined. While the turn has failed: the decisions, since their block comes with
+        /// the retry.
         #[serde(skip_serializing_if = "Option::is_none")]
         decisions: Option<Vec<Decision>>,
         /// While the turn has failed: the answer to a graph, or to a tool's question.

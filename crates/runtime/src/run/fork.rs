@@ -81,7 +81,7 @@ impl Runtime {
         let original = self.read_state(by, session_id).await?;
         owned(by, &original)?;
         if !new.edit.calls.is_empty() {
-            // An edit here replaces a person's decision.
+            // Editing a call is otherwise done by a decision, so it takes the right to decide.
             by.check_may_decide()?;
         }
         if let Some(id) = &new.session_id {

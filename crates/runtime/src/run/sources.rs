@@ -1,4 +1,4 @@
-//! Remote sources of tools are reached before a session needs them (spec S13).
+//! Sources of tools, such as MCP servers, are reached before a session needs them (spec S13).
 
 use std::{sync::Arc, time::Duration};
 

@@ -1,7 +1,7 @@
 //! Records that are made on a state outside its store, and are stored when the run resumes.
 //!
-//! They are folded onto the store's journal , once its last entry was found to be the state's. A text with
-//! another history of the same length is `Claimed`, and its approvals have no effect.
+//! They are folded onto the store's journal (`onto` in `run/settle.rs`), once its last entry was found to be the
+//! state's. A text with another history of the same length is `Claimed`, and its approvals have no effect.
 
 use std::sync::Arc;
 

@@ -86,7 +86,8 @@ pub struct JwtOptions {
     pub kind_claim: Option<String>,
     /// Allowed clock skew, in seconds.
     pub leeway: u32,
-    /// How many seconds a standing rule stays in force after its maker was last seen with the role it needs.
+    /// How many seconds a standing approval stays in force after its maker was last seen with the role it needs; rules
+    /// that reject always apply.
     pub standing_for: u32,
 }
 

@@ -30,7 +30,7 @@ table! {
         instructions: String = text().or(String::new());
         /// Names under [`[tools]`](#toolsname), and [built-in tools](#built-in-tools).
         tools: Vec<String> = names(text().and(tool)).or(Vec::new());
-        /// Names under [`[mcp]`](#mcpname): the agent gets all the tools used of these servers.
+        /// Names under [`[mcp]`](#mcpname): the agent gets all tools of these servers that are used.
         mcp: Vec<String> = names(declared("MCP server", "names under `[mcp]`", |names| &names.mcp)).or(Vec::new());
         /// The agents it may hand the conversation to, by the tool `transfer_to_NAME`. The other agent answers from
         /// then on, until it hands off itself or a message names an agent.

@@ -19,7 +19,7 @@ use crate::auth::{JwtAlgorithm, JwtOptions, KeySource, Token, check_url, count_k
 
 /// Most clock skew that can be allowed, in seconds.
 const LEEWAY_MAX: u32 = 300;
-/// Longest time a standing rule may outlive the last sighting of its maker, in seconds.
+/// Longest time a standing approval may outlive the last sighting of its maker, in seconds.
 const STANDING_FOR_MAX: u32 = 366 * 24 * 60 * 60;
 /// Longest issuer or audience, in bytes.
 const ISSUER_BYTES: usize = 1024;

@@ -60,8 +60,8 @@ pub(super) struct ForkSession {
     /// What to change in the fork.
     #[serde(default)]
     edit: Option<Edit>,
-    /// Whether the new session continues by itself; otherwise it stays as it is until a pending approval request is
-    /// decided or a message is sent.
+    /// Whether the new session continues by itself; otherwise it stays as it is until a pending request is decided or
+    /// answered, or a message is sent.
     #[serde(default)]
     run: bool,
     /// Makes a repeated request safe.

@@ -1,4 +1,4 @@
-//! Standing rules: approvals for later calls, listed and revoked (spec S7).
+//! Standing rules: decisions for later calls too, listed and revoked (spec S7).
 
 use axum::{Json, extract::State};
 use countersign::run::{RuleQuery, RuleView};
