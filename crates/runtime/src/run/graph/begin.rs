@@ -39,10 +39,26 @@ use crate::{
 #[derive(Default)]
 struct Beginning {
     nodes: Vec<BoxFuture<'static, Done>>,
-    /// Tasks whose node is a graph: the frame to begin, with its state.
-    frames: Vec<(Arc<Task>, Arc<dyn AnyGraph>, Raw, AnyState)>,
+    frames: Vec<NewFrame>,
     /// Tasks that cannot begin, by their number.
     failed: Vec<(u32, NodeError)>,
+}
+
+/// The frame of a task whose node is a graph.
+struct NewFrame {
+    task: Arc<Task>,
+    graph: Arc<dyn AnyGraph>,
+    raw: Raw,
+    state: AnyState,
+}
+
+/// The node of a task.
+struct Node {
+    graph: Arc<dyn AnyGraph>,
+    /// The state that it is given.
+    of: AnyState,
+    name: Arc<str>,
+    options: NodeOptions,
 }
 
 impl Inner {
@@ -133,7 +149,7 @@ impl Inner {
             if room == 0 {
                 continue;
             }
-            let Some((graph, of, node, kind, options)) = self.node_of(state, run, hot, task) else {
+            let Some((node, kind)) = self.node_of(state, run, hot, task) else {
                 beginning.failed.push((task.task, node_gone(&task.node)));
                 continue;
             };
@@ -141,32 +157,28 @@ impl Inner {
                 Kind::Run => {}
                 Kind::Builtin => continue,
                 Kind::Graph(inner) => {
-                    match enter(run, task, &*graph, &node, &of, &inner) {
-                        Ok((raw, state)) => beginning.frames.push((task.clone(), inner, raw, state)),
+                    match enter(run, task, &node, &inner) {
+                        Ok((raw, state)) => {
+                            beginning.frames.push(NewFrame { task: task.clone(), graph: inner, raw, state });
+                        }
                         Err(error) => beginning.failed.push((task.task, error)),
                     }
                     continue;
                 }
             }
-            if options.parallel.is_some_and(|most| at_work.count(task.frame, &node) >= most) {
+            if node.options.parallel.is_some_and(|most| at_work.count(task.frame, &node.name) >= most) {
                 continue;
             }
             room -= 1;
             let span = part.node(state, run, task);
-            let work = self.node_work(live, state, task, (graph, of, node, options), hot, at_work);
+            let work = self.node_work(live, state, task, node, hot, at_work);
             beginning.nodes.push(work.instrument(span).boxed());
         }
         beginning
     }
 
-    /// The node of a task, with its graph and the state that it is given; `None` if it is gone.
-    fn node_of(
-        &self,
-        state: &Arc<State>,
-        run: &GraphRun,
-        hot: &Hot,
-        task: &Task,
-    ) -> Option<(Arc<dyn AnyGraph>, AnyState, Arc<str>, Kind, NodeOptions)> {
+    /// The node of a task; `None` if it is gone.
+    fn node_of(&self, state: &Arc<State>, run: &GraphRun, hot: &Hot, task: &Task) -> Option<(Node, Kind)> {
         let (graph, of) = if run.agent_loop {
             let graph = self.agents.agent_loop_of(&state.agent)?;
             (graph, Arc::new(AgentState::of(state)) as AnyState)
@@ -174,8 +186,8 @@ impl Inner {
             let frame = hot.frames.get(&task.frame)?;
             (frame.graph.clone(), frame.state.clone())
         };
-        let (node, kind, options) = look(&*graph, &task.node)?;
-        Some((graph, of, node, kind, options))
+        let (name, kind, options) = look(&*graph, &task.node)?;
+        Some((Node { graph, of, name, options }, kind))
     }
 
     /// A node as something to be carried out.
@@ -184,7 +196,7 @@ impl Inner {
         live: &LiveRef,
         state: &State,
         task: &Arc<Task>,
-        (graph, of, node, options): (Arc<dyn AnyGraph>, AnyState, Arc<str>, NodeOptions),
+        Node { graph, of, name, options }: Node,
         hot: &mut Hot,
         at_work: &mut AtWork,
     ) -> impl Future<Output = Done> + Send + use<> {
@@ -194,14 +206,14 @@ impl Inner {
             None => {
                 let migrate = graph.migrate().cloned();
                 let journal: Weak<dyn Journal> = Arc::<Inner>::downgrade(self);
-                Arc::new(Memory::new(journal, live.session_id.clone(), state.turn(), task, node.clone(), migrate))
+                Arc::new(Memory::new(journal, live.session_id.clone(), state.turn(), task, name.clone(), migrate))
             }
         };
         memory.told(task);
-        at_work.begin(task.task, options.parallel.map(|_| (task.frame, node.clone())), &memory);
+        at_work.begin(task.task, options.parallel.map(|_| (task.frame, name.clone())), &memory);
         let (number, item) = (task.task, task.input.clone());
         let again = memory.clone();
-        let begin = move || graph.begin(&node, &of, item.as_ref(), again.clone());
+        let begin = move || graph.begin(&name, &of, item.as_ref(), again.clone());
         async move {
             let stretch = task::run(begin, parked, memory, &options).await;
             if let Stretch::Over(Err(error)) = &stretch {
@@ -218,12 +230,12 @@ impl Inner {
         guard: &mut LiveState,
         run: &GraphRun,
         hot: &mut Hot,
-        frames: Vec<(Arc<Task>, Arc<dyn AnyGraph>, Raw, AnyState)>,
+        frames: Vec<NewFrame>,
         failed: Vec<(u32, NodeError)>,
     ) -> Result<(), Refusal> {
         let (mut number, mut made) = (run.frames_made, run.made);
         let (mut new, mut records) = (Vec::new(), Vec::new());
-        for (task, graph, raw, state) in frames {
+        for NewFrame { task, graph, raw, state } in frames {
             number += 1;
             let round = round(graph.start(), &mut made);
             records.push(FrameBegan {
@@ -252,14 +264,7 @@ impl Inner {
 }
 
 /// The state that an inner graph begins with.
-fn enter(
-    run: &GraphRun,
-    task: &Task,
-    graph: &dyn AnyGraph,
-    node: &str,
-    state: &AnyState,
-    inner: &Arc<dyn AnyGraph>,
-) -> Result<(Raw, AnyState), NodeError> {
+fn enter(run: &GraphRun, task: &Task, node: &Node, inner: &Arc<dyn AnyGraph>) -> Result<(Raw, AnyState), NodeError> {
     let mut depth = 1;
     let mut frame = task.frame;
     while let Some(outer) = run.frames.get(&frame).and_then(|frame| run.tasks.get(&frame.task)) {
@@ -268,7 +273,7 @@ fn enter(
     if depth > limits::GRAPH_DEPTH {
         return Err(fatal("too_deep", format!("graphs in graphs go {} deep at most", limits::GRAPH_DEPTH)));
     }
-    let state = graph.enter(node, state).ok_or_else(|| node_gone(node))?;
+    let state = node.graph.enter(&node.name, &node.of).ok_or_else(|| node_gone(&node.name))?;
     let raw = inner
         .write_state(&state)
         .map_err(|error| NodeError::permanent(format!("the state of {:?}: {error}", inner.name())))?;
