@@ -59,5 +59,7 @@ async fn r9_a_session_grows_as_far_as_the_file_says() {
     let last = server.post("/v1/sessions/s/messages", &json!({ "content": text })).await;
     assert_eq!(last.ok()["error"]["code"], "session_full", "{}", last.body);
     server.post("/v1/sessions/s/messages", &json!({ "content": "more" })).await.problem(409, "session_full");
+    // Nor does a retry make it grow: the next thing is a model call.
+    server.post("/v1/sessions/s/retry", &json!({})).await.problem(409, "session_full");
     server.post("/v1/sessions/other/messages", &json!({ "content": "hello" })).await.ok();
 }

@@ -201,8 +201,9 @@ impl Draft {
             .filter(|asked| active && !begins_again(asked))
             .collect();
         let withdrawn = self.state.open.iter().map(|open| open.asked.n).collect();
-        // A queued message begins a turn, too.
-        let held = !run && (active || message.is_some() || !self.state.queued.is_empty());
+        // A queued message begins a turn, too. A failed turn begins nothing: it waits for its retry.
+        let begins = !self.state.queued.is_empty() && self.state.status != Status::Failed;
+        let held = !run && (active || message.is_some() || begins);
         let at = self.state.pos;
         self.push(Record::Forked(Arc::new(Forked {
             from,
@@ -230,10 +231,10 @@ impl Draft {
         Ok(self.settle(catalog))
     }
 
-    /// Resumes a held fork. `None` if it is not one, or its turn has failed: that is retried.
+    /// Resumes a held fork. `None` if it is not one.
     #[must_use]
     pub fn go_on(mut self, catalog: &dyn Catalog) -> Option<Transition> {
-        if !self.state.held || self.state.status == Status::Failed {
+        if !self.state.held {
             return None;
         }
         self.release();

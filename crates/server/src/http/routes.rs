@@ -276,6 +276,7 @@ pub(super) const ROUTES: &[Route] = &[
             Code::SessionDeleted,
             Code::NothingToRetry,
             Code::BudgetSpent,
+            Code::SessionFull,
             Code::StoreUnavailable,
         ],
         open: false,

@@ -45,6 +45,17 @@ fn leaks_once(entry: ToolEntry) -> ToolEntry {
     })
 }
 
+/// A tool whose guardrail fails the turn once another call has begun.
+fn trips_once(begun: Arc<Notify>) -> ToolEntry {
+    tool("a", &Ran::default()).input_guardrail("check", move |_| {
+        let begun = begun.clone();
+        async move {
+            begun.notified().await;
+            ToolGuardrailOutput::Trip("no".into())
+        }
+    })
+}
+
 #[tokio::test]
 async fn w2_what_was_pending_when_a_turn_failed_stays_pending_under_its_key_and_what_ran_does_not_run_again() {
     for (name, store, _dir) in stores() {
@@ -139,13 +150,7 @@ async fn w2_a_call_at_work_when_its_turn_fails_comes_to_its_end_and_its_result_c
                 Ok("slow")
             }
         });
-        let trips = tool("a", &Ran::default()).input_guardrail("check", move |_| {
-            let begun = begun.clone();
-            async move {
-                begun.notified().await;
-                ToolGuardrailOutput::Trip("no".into())
-            }
-        });
+        let trips = trips_once(begun);
         let agent =
             Agent::new("Helper", script(&[calls(&[("slow", "c1", "{}"), ("a", "c2", "{}")])])).tool(slow).tool(trips);
         let runner = in_store(&store);
@@ -183,13 +188,7 @@ async fn r4_a_call_at_work_whose_process_ends_after_its_turn_failed_is_asked_abo
                     Ok("slow")
                 }
             });
-            let trips = tool("a", &Ran::default()).input_guardrail("check", move |_| {
-                let begun = begun.clone();
-                async move {
-                    begun.notified().await;
-                    ToolGuardrailOutput::Trip("no".into())
-                }
-            });
+            let trips = trips_once(begun);
             let agent = Agent::new("Helper", script(&[calls(&[("slow", "c1", "{}"), ("a", "c2", "{}")])]))
                 .tool(slow.idempotent(idempotent))
                 .tool(trips);
