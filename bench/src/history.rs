@@ -9,8 +9,8 @@ use countersign::{
         journal::{
             draft::{Catalog, Draft, MessageInput, ToolFacts, Transition},
             record::{Block, Entry, Millis, ModelResponded, SessionCreated, ToolUse, Usage},
-            state::State,
         },
+        session::Snapshot,
     },
     run::{Direction, HistoryQuery, Runtime},
     store::{Append, Durability, Store, memory::MemoryStore},
@@ -49,7 +49,7 @@ impl Catalog for Anything {
 /// A session under construction: no model is involved, so that a long one is made within seconds.
 struct Maker<'a> {
     store: &'a dyn Store,
-    state: Arc<State>,
+    session: Snapshot,
     /// The position that the store has reached.
     stored: u64,
     entries: Vec<Arc<Entry>>,
@@ -57,13 +57,13 @@ struct Maker<'a> {
 
 impl Maker<'_> {
     fn draft(&self) -> Draft {
-        Draft::new(&self.state, AT)
+        Draft::new(&self.session, AT)
     }
 
     async fn take(&mut self, transition: Transition) -> Result<()> {
-        self.entries.extend(transition.entries().iter().cloned());
-        self.state = transition.state().clone();
-        let _ = transition.commit();
+        let committed = self.session.place(transition).commit();
+        self.entries.extend(committed.entries);
+        self.session = committed.after;
         if self.entries.len() >= BATCH { self.flush().await } else { Ok(()) }
     }
 
@@ -73,15 +73,15 @@ impl Maker<'_> {
         }
         let entries = std::mem::take(&mut self.entries);
         let append = Append {
-            session_id: self.state.session_id.clone(),
+            session_id: self.session.session_id.clone(),
             expected: self.stored,
             entries,
-            state: self.state.clone(),
+            after: self.session.clone(),
             snapshot: true,
             durability: Durability::Buffered,
         };
         self.store.append(append).await?;
-        self.stored = self.state.pos;
+        self.stored = self.session.pos;
         Ok(())
     }
 
@@ -115,7 +115,7 @@ impl Maker<'_> {
         let call = ToolUse::new("call_1", "read", r#"{"path":"/srv/market/today.json","lines":40}"#);
         let gate = Gate::of(Verdict::Allow);
         self.answer(vec![Block::ToolUse(call)], vec![gate]).await?;
-        let number = self.state.call_count;
+        let number = self.session.call_count;
         self.take(self.draft().start(&[number])).await?;
         let outcome = Ok("VNM 67.2, VCB 91.0, HPG 25.4, FPT 131.8".to_owned());
         let finished = self.draft().call_finished(number, 1, outcome, &Anything).ok_or("no such call")?;
@@ -143,8 +143,7 @@ async fn one_group(maker: &mut Maker<'_>, messages: usize) -> Result<()> {
 }
 
 async fn make(store: &dyn Store, name: &str, group: bool, messages: usize) -> Result<()> {
-    let empty = State::new(name.into());
-    let mut maker = Maker { store, state: Arc::new(empty), stored: 0, entries: Vec::new() };
+    let mut maker = Maker { store, session: Snapshot::new(name.into()), stored: 0, entries: Vec::new() };
     let mut draft = maker.draft();
     draft.create(SessionCreated {
         agent: "trader".into(),

@@ -17,6 +17,7 @@ pub mod limits;
 pub mod locale;
 pub mod plain;
 pub mod refusal;
+pub mod session;
 mod shared;
 pub mod time;
 pub mod todo;

@@ -42,13 +42,15 @@ use countersign_core::{
     call::json::Json,
     content::{Content, Part},
     journal::{
-        draft::Draft,
+        cursor::Cursor,
+        draft::{Draft, Transition},
         legal::cuts_between_turns,
         record::{Entry, Kind, Millis, Record, records},
         state::State,
     },
     limits,
-    wire::{client::check_session_id, cursor::Cursor, event::Request, expand::request},
+    session::Snapshot,
+    wire::{client::check_session_id, event::Request, expand::request},
 };
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -98,7 +100,8 @@ const TIMES: std::ops::RangeInclusive<Millis> = 0..=253_402_300_799_999;
 #[derive(Clone)]
 pub struct RunState {
     entries: Vec<Arc<Entry>>,
-    state: Arc<State>,
+    /// The session after them.
+    session: Snapshot,
     /// How many of the entries its store has. Those after them were made on the state, and are stored when the run
     /// resumes.
     pub(crate) stored: usize,
@@ -116,9 +119,9 @@ pub struct RunState {
 impl fmt::Debug for RunState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RunState")
-            .field("session_id", &self.state.session_id)
-            .field("agent", &self.state.agent)
-            .field("status", &self.state.status)
+            .field("session_id", &self.session.session_id)
+            .field("agent", &self.session.agent)
+            .field("status", &self.session.status)
             .field("entries", &self.entries.len())
             .finish_non_exhaustive()
     }
@@ -293,7 +296,7 @@ impl RunState {
     /// # Errors
     /// [`RunStateError::Exists`], [`RunStateError::Store`]; nothing is stored then.
     pub async fn restore(&self, store: &dyn Store) -> Result<(), RunStateError> {
-        let session_id = &self.state.session_id;
+        let session_id = &self.session.session_id;
         let exists = || RunStateError::Exists(session_id.to_string());
         if store.head(session_id).await?.is_some() {
             return Err(exists());
@@ -302,7 +305,7 @@ impl RunState {
             session_id: session_id.clone(),
             expected: 0,
             entries: self.entries.clone(),
-            state: self.state.clone(),
+            after: self.session.clone(),
             snapshot: true,
             durability: Durability::Synced,
         };
@@ -316,7 +319,7 @@ impl RunState {
     /// The state as text. Arguments keep every digit.
     #[must_use]
     pub fn to_json(&self) -> String {
-        let session_id = &self.state.session_id;
+        let session_id = &self.session.session_id;
         let written = Written {
             schema: SCHEMA,
             version: VERSION,
@@ -330,7 +333,7 @@ impl RunState {
             entries: Compact(&self.entries),
             stored: Some(self.stored).filter(|stored| *stored != self.entries.len()),
             count: self.entries.len(),
-            end: &self.state.cursor,
+            end: &self.session.cursor,
         };
         // Entries are strings, numbers and JSON texts, which always serialise.
         serde_json::to_string(&written).unwrap_or_default()
@@ -372,8 +375,8 @@ impl RunState {
     fn of_text<E>(body: Body<'_, E>, entries: Vec<Arc<Entry>>) -> Result<RunState, RunStateError> {
         let count = entries.len();
         let state = RunState::of(body.session_id, entries, Cursors::Follow)?;
-        if body.count != count || body.end != state.state.cursor {
-            return Err(damaged(state.state.pos, "it is not the last one, or some are missing"));
+        if body.count != count || body.end != state.session.cursor {
+            return Err(damaged(state.session.pos, "it is not the last one, or some are missing"));
         }
         let stored = body.stored.unwrap_or(count);
         if stored == 0 || stored > count {
@@ -385,7 +388,7 @@ impl RunState {
         if let Some(staged) = body.decisions.iter().find(|staged| !state.waits(staged.call)) {
             return Err(damaged(0, format!("it decides the call {}, which does not wait", staged.call)));
         }
-        if let Some(staged) = body.answers.iter().find(|staged| state.state.waiting(staged.n).is_none()) {
+        if let Some(staged) = body.answers.iter().find(|staged| state.session.waiting(staged.n).is_none()) {
             return Err(damaged(0, format!("it answers the request {}, which does not wait", staged.n)));
         }
         let inputs: Vec<Content> = body.inputs.into_iter().map(Input::content).collect();
@@ -455,15 +458,13 @@ impl RunState {
         {
             created.context = Some(json);
             // The run reads the data when it resumes.
-            Arc::make_mut(&mut self.state).no_context = false;
+            Arc::make_mut(&mut self.session.state).no_context = false;
         }
         if strategy == ContextStrategy::Replace {
             self.staged.clear();
             self.answers.clear();
-            for rule in self.state.sticky.iter().map(|rule| rule.id).collect::<Vec<_>>() {
-                let revoked = Draft::new(&self.state, self.state.updated_at).revoke(rule, None);
-                self.entries.extend(revoked.entries().iter().cloned());
-                self.state = revoked.state().clone();
+            for rule in self.session.sticky.iter().map(|rule| rule.id).collect::<Vec<_>>() {
+                self.add(Draft::new(&self.session, self.session.updated_at).revoke(rule, None));
             }
         }
         Ok(self)
@@ -471,15 +472,19 @@ impl RunState {
 
     /// Another agent answers from now on; interruptions stay with the agents that made the requests (spec S19).
     pub fn set_current_agent(&mut self, agent: impl Into<Arc<str>>) {
-        let set = Draft::new(&self.state, self.state.updated_at).set_agent(agent.into());
-        self.entries.extend(set.entries().iter().cloned());
-        self.state = set.state().clone();
+        self.add(Draft::new(&self.session, self.session.updated_at).set_agent(agent.into()));
+    }
+
+    fn add(&mut self, transition: Transition) {
+        let placed = self.session.place(transition);
+        self.entries.extend(placed.entries().iter().cloned());
+        self.session = placed.after().clone();
     }
 
     /// The pending interruptions, in the order of the calls (spec S3).
     #[must_use]
     pub fn interruptions(&self) -> Vec<Interruption> {
-        Interruption::all(&self.state, None)
+        Interruption::all(&self.session, None)
     }
 
     /// The pending interruption with a call's id, if that is unambiguous: models reuse ids, and a caller that has only
@@ -519,7 +524,7 @@ impl RunState {
     }
 
     pub(crate) fn waits(&self, call: u32) -> bool {
-        self.state.open.iter().flat_map(|open| &open.asked.actions).any(|action| action.call == call)
+        self.session.open.iter().flat_map(|open| &open.asked.actions).any(|action| action.call == call)
     }
 
     /// The session's journal, in order.
@@ -529,11 +534,11 @@ impl RunState {
     }
 
     /// The state of a runtime's session: the entries are known to be valid.
-    pub(crate) fn of_session(entries: Vec<Arc<Entry>>, state: Arc<State>) -> RunState {
+    pub(crate) fn of_session(entries: Vec<Arc<Entry>>, session: Snapshot) -> RunState {
         RunState {
             stored: entries.len(),
             entries,
-            state,
+            session,
             staged: Vec::new(),
             answers: Vec::new(),
             inputs: Vec::new(),
@@ -552,13 +557,13 @@ impl RunState {
     /// The fold of the entries.
     #[must_use]
     pub fn state(&self) -> &State {
-        &self.state
+        &self.session
     }
 
     /// The pending interruptions, as clients of the server see them, oldest first.
     #[must_use]
     pub fn requests(&self) -> Vec<Request> {
-        let State { session_id, open, .. } = &*self.state;
+        let State { session_id, open, .. } = &*self.session;
         open.iter().map(|open| request(session_id, &open.asked)).collect()
     }
 
@@ -568,28 +573,28 @@ impl RunState {
         if entries.is_empty() {
             return Err(damaged(0, "there are no entries"));
         }
-        let mut state = State::new(session_id);
+        let mut session = Snapshot::new(session_id);
         // The positions of the appends that begin a turn.
         let mut turns: Vec<u64> = Vec::new();
         for (pos, entry) in (1..).zip(&mut entries) {
             if cursors == Cursors::Follow {
-                Arc::make_mut(entry).cursor = state.cursor.clone();
+                Arc::make_mut(entry).cursor = session.cursor.clone();
             }
             if !TIMES.contains(&entry.at) {
                 return Err(damaged(pos, format!("its time, {} ms, is none", entry.at)));
             }
             for record in &entry.records {
                 if let Record::Compressed(compressed) = record {
-                    cuts_between_turns(&state, compressed, &turns).map_err(|what| damaged(pos, what.to_string()))?;
+                    cuts_between_turns(&session, compressed, &turns).map_err(|what| damaged(pos, what.to_string()))?;
                 }
             }
-            let begun = state.turns;
-            state.append(entry).map_err(|what| damaged(pos, what.to_string()))?;
-            if state.turns > begun {
+            let begun = session.turns;
+            session.append(entry).map_err(|what| damaged(pos, what.to_string()))?;
+            if session.turns > begun {
                 turns.push(pos);
             }
         }
-        Ok(RunState::of_session(entries, Arc::new(state)))
+        Ok(RunState::of_session(entries, session))
     }
 }
 

@@ -198,7 +198,7 @@ pub fn check(append: &Append) -> Result<(), StoreError> {
     if append.entries.iter().any(|entry| entry.records.is_empty()) {
         return wrong("an entry without a record");
     }
-    if append.state.session_id != append.session_id || Some(append.state.pos) != append.entries.last().map(|e| e.pos) {
+    if append.after.session_id != append.session_id || Some(append.after.pos) != append.entries.last().map(|e| e.pos) {
         return wrong("the state is not the one after the entries");
     }
     Ok(())

@@ -29,6 +29,7 @@ use countersign_core::{
         record::{Entry, Millis},
         state::{State, Status},
     },
+    session::Snapshot,
     wire::event::Resolution,
 };
 use futures::future::BoxFuture;
@@ -181,9 +182,9 @@ pub struct Append {
     pub expected: u64,
     /// At least one entry, at positions `expected + 1 …`.
     pub entries: Vec<Arc<Entry>>,
-    /// The state after them, from which the summary is taken.
-    pub state: Arc<State>,
-    /// Whether to keep `state` as the snapshot.
+    /// The session after them, from which the summary is taken.
+    pub after: Snapshot,
+    /// Whether to keep `after` as the snapshot.
     pub snapshot: bool,
     /// How durable it must be.
     pub durability: Durability,
@@ -207,7 +208,7 @@ pub struct Head {
     /// The position of the last entry.
     pub pos: u64,
     /// A snapshot, if there is a usable one; apply the entries after `snapshot.pos` to it.
-    pub snapshot: Option<Arc<State>>,
+    pub snapshot: Option<Snapshot>,
 }
 
 /// A session in lists.

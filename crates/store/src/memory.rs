@@ -11,6 +11,7 @@ use countersign_core::{
         record::{Entry, Millis},
         state::{State, Status},
     },
+    session::Snapshot,
 };
 use futures::{FutureExt as _, future, future::BoxFuture};
 
@@ -108,8 +109,8 @@ impl Shard {
 
 struct Session {
     entries: Vec<Arc<Entry>>,
-    /// The state after the last entry: summary and snapshot at once.
-    state: Arc<State>,
+    /// The session after the last entry: summary and snapshot at once.
+    now: Snapshot,
     interruptions: BTreeMap<u32, Arc<InterruptionRow>>,
     requests: BTreeMap<Box<str>, Claimant>,
     waypoints: BTreeMap<u64, Waypoint>,
@@ -172,7 +173,7 @@ impl MemoryStore {
     /// Appends; after a past that is not empty only to a new session.
     fn append_after(&self, past: Vec<Arc<Entry>>, append: Append) -> Result<(), StoreError> {
         index::check(&append)?;
-        let Append { session_id, expected, entries, state, .. } = append;
+        let Append { session_id, expected, entries, after, .. } = append;
         let claims = index::claims(&entries);
         let mut shard = self.shard(&session_id);
         if shard.deleted.contains(&session_id) {
@@ -186,7 +187,7 @@ impl MemoryStore {
                 index::admit(&claims, |_| Ok(None))?;
                 let session = Session {
                     entries: past,
-                    state: state.clone(),
+                    now: after.clone(),
                     interruptions: BTreeMap::new(),
                     requests: BTreeMap::new(),
                     waypoints: BTreeMap::new(),
@@ -205,22 +206,22 @@ impl MemoryStore {
         for claim in claims {
             session.requests.insert(claim.request_id.into(), claim.by);
         }
-        for change in index::changes(&state, &entries) {
+        for change in index::changes(&after, &entries) {
             self.change(session, change);
         }
         // Roles are only ever added, except those of a copied past, which had no entry here.
-        if new || session.state.reviewers.len() != state.reviewers.len() {
+        if new || session.now.reviewers.len() != after.reviewers.len() {
             let mut people = lock(&self.people);
-            for reason in Reason::of(&state) {
-                people.entry(reason).or_default().insert(state.session_id.clone());
+            for reason in Reason::of(&after) {
+                people.entry(reason).or_default().insert(after.session_id.clone());
             }
         }
-        let told = audit::events(&state, &entries);
+        let told = audit::events(&after, &entries);
         if !told.is_empty() {
             lock(&self.audit).events.extend(told);
         }
         session.entries.extend(entries);
-        session.state = state;
+        session.now = after;
         Ok(())
     }
 
@@ -272,8 +273,7 @@ impl MemoryStore {
             }
             Change::RuleRevoked { id, at, by } => {
                 let mut rules = lock(&self.rules);
-                let found =
-                    rules.iter_mut().find(|row| row.session_id == session.state.session_id && row.rule.id == id);
+                let found = rules.iter_mut().find(|row| row.session_id == session.now.session_id && row.rule.id == id);
                 if let Some(row) = found.filter(|row| row.revoked_at.is_none()) {
                     row.revoked_at = Some(at);
                     row.revoked_by = by;
@@ -294,7 +294,7 @@ impl MemoryStore {
         }
         lock(&self.rules).retain(|row| *row.session_id != *session_id);
         let mut people = lock(&self.people);
-        for reason in Reason::of(&session.state) {
+        for reason in Reason::of(&session.now) {
             if let Some(sessions) = people.get_mut(&reason) {
                 sessions.remove(session_id);
                 if sessions.is_empty() {
@@ -349,7 +349,7 @@ impl MemoryStore {
         let start = page::start::<Summary>(page)?;
         let mut found: Vec<Arc<State>> = Vec::new();
         self.each_session(filter.visible_to.as_ref(), |session| {
-            let state = &session.state;
+            let state = &session.now.state;
             let place = (state.updated_at, &*state.session_id);
             if start.as_ref().is_none_or(|start| place < (start.at, &*start.session_id)) && filter.matches(state) {
                 found.push(state.clone());
@@ -421,8 +421,7 @@ impl Store for MemoryStore {
         if let Some(id) = shard.deleted.get(session_id) {
             return ready(Err(StoreError::Deleted(id.clone())));
         }
-        let head =
-            |session: &Session| Head { pos: session.entries.len() as u64, snapshot: Some(session.state.clone()) };
+        let head = |session: &Session| Head { pos: session.entries.len() as u64, snapshot: Some(session.now.clone()) };
         ready(Ok(shard.get(session_id).map(head)))
     }
 
@@ -483,7 +482,7 @@ impl Store for MemoryStore {
         for shard in &self.shards {
             let shard = lock(shard);
             running.extend(
-                shard.sessions.iter().filter(|(_, s)| s.state.status == Status::Running).map(|(id, _)| id.clone()),
+                shard.sessions.iter().filter(|(_, s)| s.now.status == Status::Running).map(|(id, _)| id.clone()),
             );
         }
         running.sort_unstable();

@@ -3,20 +3,21 @@
 //!
 //! Each input is checked against the state, then becomes records; [`Draft::settle`] adds what follows by itself
 //! (results of refused calls, interruptions, the end of the turn). Nothing has happened until the transition is stored
-//! and [committed](Transition::commit); only then do permits exist.
+//! and [committed](crate::session::Placed::commit); only then do permits exist.
 
 use std::{collections::BTreeSet, sync::Arc};
 
 pub use super::catalog::{Catalog, ToolFacts, ToolKind};
 use super::{
     agents::text_of,
+    cursor::Cursor,
     failure::Why,
     fits::{check_images, check_message},
     graph,
     parts::next_reviewer,
     record::{
         Action, Answered, Block, CallFinished, CallStatus, Decided, Entry, Interrupted, Kind, Millis, ModelResponded,
-        Note, Noted, Record, RuleRevoked, SessionCreated, UserMessage,
+        Note, Noted, Record, RuleRevoked, SessionCreated, UserMessage, records,
     },
     state::{Call, Phase, State, Status},
 };
@@ -24,12 +25,10 @@ use crate::{
     approval::{decision::Decision, rule::RuleId},
     call::{gate::Gate, reviewer::Reviewer},
     content::Content,
-    journal::permit::Permit,
     limits,
     locale::{Locale, Text},
     refusal::{Code, Refusal},
     todo::{Todo, Todos},
-    wire::{cursor::Cursor, expand},
 };
 
 /// A user's message.
@@ -63,10 +62,8 @@ pub enum OnPending {
 #[derive(Debug)]
 pub struct Draft {
     pub(super) state: Arc<State>,
-    /// The appends that are complete.
+    /// The appends that are complete, not yet placed in the event stream.
     entries: Vec<Arc<Entry>>,
-    /// The wire position before the open append.
-    cursor: Cursor,
     /// The records of the open append so far.
     pub(super) records: Vec<Record>,
     started: Vec<u32>,
@@ -74,33 +71,27 @@ pub struct Draft {
     pub(super) now: Millis,
 }
 
-/// An append that is ready to be stored, or several: see the module.
+/// An append, not yet placed in the event stream; or several: see the module.
 #[derive(Debug)]
-#[must_use = "a transition does nothing until it is stored and committed"]
+#[must_use = "a transition does nothing until it is placed, stored and committed"]
 pub struct Transition {
     state: Arc<State>,
     entries: Vec<Arc<Entry>>,
     started: Vec<u32>,
 }
 
-/// The result of a stored transition.
-#[derive(Debug)]
-pub struct Committed {
-    /// The state now.
-    pub state: Arc<State>,
-    /// What was stored.
-    pub entries: Vec<Arc<Entry>>,
-    /// The right to run each call whose start was stored.
-    pub permits: Vec<Permit>,
-}
-
 impl Transition {
-    /// What to store, at positions `expected + 1 …`: one append, none if nothing follows from the input, and several
-    /// only [where they were made apart](Transition::made) or [after each other](Transition::then).
-    #[must_use]
-    pub fn entries(&self) -> &[Arc<Entry>] {
-        &self.entries
+    /// What happens, in order. Nothing, if nothing follows from the input.
+    pub fn records(&self) -> impl DoubleEndedIterator<Item = &Record> {
+        records(&self.entries)
     }
+
+    /// Whether nothing follows from the input.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
     /// Records that were made outside the store, and the state they lead to. They come next in the store, and give no
     /// permits.
     pub fn made(state: Arc<State>, entries: Vec<Arc<Entry>>) -> Transition {
@@ -118,40 +109,9 @@ impl Transition {
         Transition { state: next.state, entries: self.entries, started: self.started }
     }
 
-    /// Confirms that the records are stored. Call it only after the store has confirmed them: this is the only source
-    /// of permits.
-    #[must_use]
-    pub fn commit(self) -> Committed {
-        let mut permits = Vec::with_capacity(self.started.len());
-        for call in &self.started {
-            if let Some(Call {
-                call,
-                id,
-                agent,
-                name,
-                args: Some(args),
-                phase: Phase::Started(attempt),
-                input,
-                preview,
-                ..
-            }) = self.state.calls.iter().find(|c| c.call == *call)
-            {
-                permits.push(Permit::new(
-                    self.state.session_id.clone(),
-                    *call,
-                    *attempt,
-                    id.clone(),
-                    agent.clone(),
-                    name.clone(),
-                    args.clone(),
-                    self.state.locale,
-                    input.clone(),
-                    preview.clone(),
-                    self.state.birth.clone(),
-                ));
-            }
-        }
-        Committed { state: self.state, entries: self.entries, permits }
+    /// The state after it, its entries without their places in the event stream, and the calls that it starts.
+    pub(crate) fn into_parts(self) -> (Arc<State>, Vec<Arc<Entry>>, Vec<u32>) {
+        (self.state, self.entries, self.started)
     }
 }
 
@@ -165,9 +125,8 @@ impl Draft {
     /// Begins a transition at `now`, by the clock.
     #[must_use]
     pub fn new(state: &State, now: Millis) -> Draft {
-        let cursor = state.cursor.clone();
         let (entries, records, started) = (Vec::new(), Vec::new(), Vec::new());
-        Draft { now, state: Arc::new(state.clone()), entries, cursor, records, started }
+        Draft { now, state: Arc::new(state.clone()), entries, records, started }
     }
 
     /// The times of records never run backwards within a session, whatever the clock does. They only order records:
@@ -422,7 +381,7 @@ impl Draft {
         if let Some(block) = self.begun(partial) {
             self.push(Record::BlockShown(block));
         }
-        let places: Vec<_> = self.state.shown.iter().filter_map(expand::place).collect();
+        let places: Vec<_> = self.state.shown.iter().filter_map(Block::place).collect();
         if places.iter().any(|place| !place.empty) {
             self.push(Record::Replaced { blocks: u32::try_from(places.len()).unwrap_or(u32::MAX) });
         }
@@ -642,10 +601,9 @@ impl Draft {
     /// What follows belongs to another append.
     pub(super) fn end_append(&mut self) {
         if !self.records.is_empty() {
-            let (records, cursor) = (std::mem::take(&mut self.records), self.state.cursor.clone());
-            let cursor = std::mem::replace(&mut self.cursor, cursor);
+            let records = std::mem::take(&mut self.records);
             let State { pos, updated_at: at, .. } = *self.state;
-            self.entries.push(Arc::new(Entry { pos, at, cursor, records }));
+            self.entries.push(Arc::new(Entry { pos, at, cursor: Cursor::default(), records }));
         }
     }
 }

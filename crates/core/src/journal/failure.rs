@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     draft::{Catalog, Draft, Transition},
-    record::{Block, CallFinished, CallStatus, EndReason, Record, UserMessage, records},
+    record::{Block, CallFinished, CallStatus, EndReason, Record, UserMessage},
     run::{GraphRun, Raw},
     state::{Phase, State, Status},
 };
@@ -24,7 +24,6 @@ use crate::{
     approval::decision::Decision,
     call::reviewer::Reviewer,
     refusal::{Code, Refusal},
-    wire::event::StopReason,
 };
 
 /// See [`Record::TurnFailed`].
@@ -66,15 +65,6 @@ impl Failure {
         match &self.why {
             Why::MaxTurns => "max_turns",
             Why::Error(code) => code,
-        }
-    }
-
-    /// The `stop_reason` of the stream's message.
-    #[must_use]
-    pub fn stop_reason(&self) -> StopReason {
-        match self.why {
-            Why::MaxTurns => StopReason::MaxTurns,
-            Why::Error(_) => StopReason::Error,
         }
     }
 }
@@ -281,7 +271,7 @@ impl Draft {
         let settled = self.settle(catalog);
         let is_spent =
             |record: &Record| matches!(record, Record::TurnFailed(failed) if failed.failure.why == Why::MaxTurns);
-        if records(settled.entries()).any(is_spent) {
+        if settled.records().any(is_spent) {
             return Err(Refusal::new(
                 Code::BudgetSpent,
                 format!(

@@ -11,12 +11,16 @@ use super::{
     record::{Compressed, Entry, Forked, Record},
     state::{Call, Phase, State, Status},
 };
-use crate::wire::expand;
 
 /// Why an append cannot come next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct Illegal(&'static str);
+pub struct Illegal(pub(crate) &'static str);
+
+impl Illegal {
+    /// Nothing that people see comes between the beginning of a block and what closes it.
+    pub(crate) const WITHIN_A_BLOCK: Illegal = Illegal("it stands in the middle of a block that the model has begun");
+}
 
 impl State {
     /// Applies the next append, if it is legal. If it is not, the state must be discarded.
@@ -26,9 +30,6 @@ impl State {
     pub fn append(&mut self, entry: &Entry) -> Result<(), Illegal> {
         if entry.pos != self.pos + 1 {
             return Err(Illegal("it is not at the next position"));
-        }
-        if entry.cursor != self.cursor {
-            return Err(Illegal("its cursor is not where the entries before it end"));
         }
         if entry.at < self.updated_at {
             return Err(Illegal("it is older than the entry before it"));
@@ -92,21 +93,12 @@ pub fn cuts_between_turns(state: &State, compressed: &Compressed, turns: &[u64])
 
 const UNLED: Illegal = Illegal("the entries before it do not lead to it");
 
-/// Whether a record's visible content can come next: nothing comes between the beginning of a block and what closes it.
-fn closes(state: &State, record: &Record) -> bool {
-    let Some(begun) = &state.begun else { return true };
-    if let Some(block) = record.first_block() {
-        return block.begins_as(begun);
-    }
-    let mut cursor = state.cursor.clone();
-    expand::pass(&mut cursor, record);
-    cursor == state.cursor
-}
-
 /// Whether a record can come next in this state, in the append after the one at `before`.
 fn follows(state: &State, before: u64, record: &Record) -> Result<(), Illegal> {
-    if !closes(state, record) {
-        return Err(Illegal("it stands in the middle of a block that the model has begun"));
+    if let (Some(begun), Some(block)) = (&state.begun, record.first_block())
+        && !block.begins_as(begun)
+    {
+        return Err(Illegal::WITHIN_A_BLOCK);
     }
     if let Some(fits) = graph::fits(state, record) {
         return if fits { Ok(()) } else { Err(UNLED) };
@@ -121,14 +113,14 @@ fn follows(state: &State, before: u64, record: &Record) -> Result<(), Illegal> {
             state.status.is_open() && Some(message.queued) == state.queued_count.checked_add(1)
         }
         Record::BlockBegan(block) => {
-            state.wants_answer(0) && state.begun.is_none() && *block == block.begun() && expand::is_streamed(block)
+            state.wants_answer(0) && state.begun.is_none() && *block == block.begun() && block.is_streamed()
         }
         Record::BlockShown(_) | Record::Restarted(_) | Record::Status { .. } => state.status.is_active(),
         Record::ModelResponded(answer) if answer.run != 0 => {
             answer.shown == 0 && state.asking().any(|nested| nested.call == answer.run)
         }
         Record::Replaced { blocks } => {
-            let shown = state.shown.iter().filter(|block| expand::place(block).is_some()).count();
+            let shown = state.shown.iter().filter(|block| block.place().is_some()).count();
             *blocks > 0 && *blocks as usize == shown
         }
         Record::ModelResponded(answer) => state.status.is_active() && answer.shown as usize <= state.shown.len(),

@@ -3,8 +3,10 @@
 pub mod agents;
 mod asked;
 mod asking;
+pub mod block;
 mod catalog;
 pub mod checkpoint;
+pub mod cursor;
 pub mod digest;
 mod doubt;
 pub mod draft;

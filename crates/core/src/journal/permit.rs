@@ -10,7 +10,7 @@ use crate::{
 
 /// The right to start one attempt of one call with exactly these arguments.
 ///
-/// A permit cannot be cloned and has no public constructor: [`crate::journal::draft::Transition::commit`] hands it out
+/// A permit cannot be cloned and has no public constructor: [`crate::session::Placed::commit`] hands it out
 /// after the `CallStarted` record that claims it is stored, and a tool takes it by value. There is no other way to run
 /// a tool (spec R1 and R4).
 #[derive(Debug)]

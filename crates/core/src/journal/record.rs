@@ -15,6 +15,7 @@ use serde_json::value::RawValue;
 pub use super::{
     agents::{AgentBegan, HandedOff},
     asked::{Action, Interrupted, Kind, Schema},
+    block::{Block, ToolUse},
     failure::{Failure, Retried, TurnFailed, Unshown, Why},
     fork::{Forked, Judged},
     input::InputRequired,
@@ -28,18 +29,18 @@ use crate::{
         rule::{Rule, RuleId},
     },
     call::{
-        args::{Args, ArgsError},
-        display::{Display, MESSAGE_ARGUMENT},
         gate::{Ask, Gate, Target},
         preview::Preview,
         reviewer::Reviewer,
     },
     content::Content,
-    journal::run::{FrameBegan, FrameState, Raw, Resumed, RunStarted, StateEdited, TaskFailed, TasksDone},
+    journal::{
+        cursor::Cursor,
+        run::{FrameBegan, FrameState, Raw, Resumed, RunStarted, StateEdited, TaskFailed, TasksDone},
+    },
     locale::Locale,
     shared,
     todo::Todo,
-    wire::cursor::Cursor,
 };
 
 pub use crate::time::Millis;
@@ -283,107 +284,6 @@ pub struct UserMessage {
     /// reaches the conversation, which is how it leaves the queue.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub queued: u32,
-}
-
-/// A block of an assistant's answer.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Block {
-    /// Text for the user, Markdown.
-    Text(String),
-    /// The model's reasoning, as far as the model shows it.
-    Thinking(String),
-    /// A tool call.
-    ToolUse(ToolUse),
-}
-
-impl Block {
-    /// The content that the model wrote.
-    #[must_use]
-    pub fn content(&self) -> &str {
-        match self {
-            Block::Text(text) | Block::Thinking(text) => text,
-            Block::ToolUse(call) => &call.input,
-        }
-    }
-
-    /// The block with no content yet.
-    #[must_use]
-    pub fn begun(&self) -> Block {
-        match self {
-            Block::Text(_) => Block::Text(String::new()),
-            Block::Thinking(_) => Block::Thinking(String::new()),
-            Block::ToolUse(ToolUse { id, name, display, .. }) => {
-                // The call's purpose is known only at its end.
-                let display = Display { stream: display.stream, thought: display.thought, ..Display::default() };
-                Block::ToolUse(ToolUse { display, ..ToolUse::new(id.clone(), name.clone(), String::new()) })
-            }
-        }
-    }
-
-    /// The same block, with this content.
-    #[must_use]
-    pub fn with(mut self, content: &str) -> Block {
-        self.write(content);
-        self
-    }
-
-    /// Appends to the content.
-    pub fn write(&mut self, more: &str) {
-        match self {
-            Block::Text(text) | Block::Thinking(text) => text.push_str(more),
-            Block::ToolUse(call) => call.input.push_str(more),
-        }
-    }
-
-    /// Whether both begin the same way: a begun block may become either.
-    #[must_use]
-    pub fn begins_as(&self, other: &Block) -> bool {
-        self.begun() == other.begun()
-    }
-}
-
-/// A tool call as the model wrote it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ToolUse {
-    /// The call's id, unique in its answer.
-    #[serde(deserialize_with = "shared::string")]
-    pub id: Arc<str>,
-    /// The tool.
-    #[serde(deserialize_with = "shared::string")]
-    pub name: Arc<str>,
-    /// The arguments exactly as the model wrote them; not necessarily JSON.
-    pub input: String,
-    /// How it is shown.
-    #[serde(default, skip_serializing_if = "Display::is_default")]
-    pub display: Display,
-}
-
-impl ToolUse {
-    /// A call with the default display.
-    pub fn new(id: impl Into<Arc<str>>, name: impl Into<Arc<str>>, input: impl Into<String>) -> ToolUse {
-        ToolUse { id: id.into(), name: name.into(), input: input.into(), display: Display::default() }
-    }
-
-    /// The tool's own arguments: what is checked, shown, approved and run.
-    ///
-    /// # Errors
-    /// The input is not a strict JSON object, or is too long.
-    pub fn args(&self) -> Result<Args, ArgsError> {
-        Args::parse_without(&self.input, MESSAGE_ARGUMENT).map(|(args, _)| args)
-    }
-
-    /// Whether an answer cut for this reason makes the call unreliable: then it is never asked about and never run.
-    #[must_use]
-    pub fn is_cut(&self, cut: Option<Cut>) -> bool {
-        match cut {
-            None => false,
-            // Arguments that were never begun look like no arguments.
-            Some(Cut::MaxTokens | Cut::Incomplete) => self.input.trim().is_empty() || self.args().is_err(),
-            // A withdrawn answer is never executed, however complete its calls were.
-            Some(Cut::Refusal | Cut::ContentFilter) => true,
-        }
-    }
 }
 
 /// See [`Record::ModelResponded`].

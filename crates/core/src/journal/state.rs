@@ -32,7 +32,6 @@ use crate::{
     call::gate::{Gate, Verdict},
     locale::{Locale, Text},
     todo::Todo,
-    wire::{cursor::Cursor, expand},
 };
 
 /// The state of a session.
@@ -45,8 +44,6 @@ pub struct State {
     pub birth: Arc<str>,
     /// The position of the last append; 0 before the first.
     pub pos: u64,
-    /// The position of the event stream.
-    pub cursor: Cursor,
     /// When the session was made.
     pub created_at: Millis,
     /// When the last record was appended.
@@ -170,7 +167,6 @@ impl State {
             session_id,
             birth: Arc::from(""),
             pos: 0,
-            cursor: Cursor::default(),
             created_at: 0,
             updated_at: 0,
             agent: Arc::from(""),
@@ -242,7 +238,6 @@ impl State {
     /// Applies the next record of the append that has begun.
     pub fn take(&mut self, record: &Record) {
         let (pos, at) = (self.pos, self.updated_at);
-        expand::pass(&mut self.cursor, record);
         self.bytes = self.bytes.saturating_add(size::of(record));
         self.window.take(record, pos, self.status.is_active(), &self.shown);
         self.hears(record);

@@ -167,7 +167,7 @@ impl Draft {
     #[must_use]
     pub fn make_room(mut self, catalog: &dyn Catalog) -> Option<Transition> {
         self.ask_for_room(catalog);
-        self.state.window.due.is_some().then(|| self.finish()).filter(|made| !made.entries().is_empty())
+        self.state.window.due.is_some().then(|| self.finish()).filter(|made| !made.is_empty())
     }
 
     /// Room was made. `None` if none is wanted any more.

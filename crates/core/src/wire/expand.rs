@@ -5,13 +5,10 @@
 
 use std::sync::Arc;
 
-use super::{
-    cursor::{Cursor, OpenGroup, group_id, message_id},
-    event::{
-        ApprovalRequest, ApprovalUpdate, ContentBlock, Delta, Event, GraphQuestion, GraphStep, QuestionAction,
-        QuestionDelta, QuestionRequest, QuestionReview, Request, RequestBlock, RequestedAction, Resolution,
-        ReviewConfig, Role, RunError, SessionEvent, StopReason, TypedDelta,
-    },
+use super::event::{
+    ApprovalRequest, ApprovalUpdate, ContentBlock, Delta, Event, GraphQuestion, GraphStep, QuestionAction,
+    QuestionDelta, QuestionRequest, QuestionReview, Request, RequestBlock, RequestedAction, Resolution, ReviewConfig,
+    Role, RunError, SessionEvent, StopReason, TypedDelta,
 };
 use crate::{
     approval::{decision::Decision, key::approval_key, question::Answers},
@@ -22,14 +19,28 @@ use crate::{
     },
     content::{Content, Part},
     journal::{
-        failure::Unshown,
-        record::{Block, CallFinished, EndReason, Entry, Interrupted, Kind, Note, Record, ToolUse},
+        block::Place,
+        cursor::{Cursor, OpenGroup},
+        failure::{Failure, Unshown, Why},
+        record::{Block, CallFinished, EndReason, Entry, Interrupted, Kind, Note, Record},
         run::Raw,
         state::{Open, Status},
     },
     limits,
     time::rfc3339,
 };
+
+/// The wire's id of the session's `n`-th message.
+#[must_use]
+pub(super) fn message_id(n: u32) -> String {
+    format!("msg-{n}")
+}
+
+/// The wire's id of the session's `n`-th group.
+#[must_use]
+pub(super) fn group_id(n: u32) -> String {
+    format!("group-{n}")
+}
 
 /// The events of one append, in order.
 #[must_use]
@@ -63,42 +74,12 @@ pub fn pass(cursor: &mut Cursor, record: &Record) {
     Out { cursor, sink: None }.record(record);
 }
 
-/// Where a model's block is shown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
-    /// Whether it is displayed outside groups (spec Q5).
-    pub content: bool,
-    /// Whether it has no content: history leaves it out.
-    pub empty: bool,
-}
-
-/// Where a model's block is shown; `None` if it is not (spec Q2, Q5).
+/// The `stop_reason` of the message in which a turn has failed.
 #[must_use]
-pub fn place(block: &Block) -> Option<Place> {
-    match block {
-        Block::Text(text) => Some(Place { content: true, empty: text.is_empty() }),
-        Block::Thinking(text) => Some(Place { content: false, empty: text.is_empty() }),
-        Block::ToolUse(call) if call.display.thought => thought(call).map(|_| Place { content: true, empty: false }),
-        Block::ToolUse(call) => {
-            let stream = call.display.stream;
-            stream.stream_tool_use.then_some(Place { content: stream.display_as_content, empty: false })
-        }
-    }
-}
-
-/// The text of a `share_thought` call; `None` if there is nothing to read.
-fn thought(call: &ToolUse) -> Option<String> {
-    let said = call.args().ok()?.value().get("text")?.as_str()?.to_owned();
-    (!said.trim().is_empty()).then_some(said)
-}
-
-/// A block's text, where it is shown as text.
-#[must_use]
-pub fn text(block: &Block) -> Option<String> {
-    match block {
-        Block::Text(text) => Some(text.clone()),
-        Block::ToolUse(call) if call.display.thought => thought(call),
-        Block::Thinking(_) | Block::ToolUse(_) => None,
+pub fn stop_reason(failure: &Failure) -> StopReason {
+    match failure.why {
+        Why::MaxTurns => StopReason::MaxTurns,
+        Why::Error(_) => StopReason::Error,
     }
 }
 
@@ -111,20 +92,11 @@ pub fn block_parts(block: &Block) -> (ContentBlock, Delta) {
         Block::Thinking(words) => {
             (ContentBlock::Thinking, Delta::Typed(TypedDelta::ThinkingDelta { thinking: words.clone() }))
         }
-        Block::ToolUse(call) if call.display.thought => text(thought(call).unwrap_or_default()),
+        Block::ToolUse(call) if call.display.thought => text(call.thought().unwrap_or_default()),
         Block::ToolUse(call) => (
             ContentBlock::ToolUse { id: call.id.clone(), name: call.name.clone() },
             Delta::Typed(TypedDelta::InputJsonDelta { partial_json: call.input.clone() }),
         ),
-    }
-}
-
-/// Whether a block is shown while it is written: all except calls that are not shown as calls.
-#[must_use]
-pub fn is_streamed(block: &Block) -> bool {
-    match block {
-        Block::Text(_) | Block::Thinking(_) => true,
-        Block::ToolUse(call) => call.display.stream.stream_tool_use && !call.display.thought,
     }
 }
 
@@ -247,7 +219,7 @@ impl Out<'_> {
 
     /// A block that a model is writing: its end comes in a later record.
     fn model_begins(&mut self, block: &Block) {
-        let Some(Place { content, .. }) = place(block) else { return };
+        let Some(Place { content, .. }) = block.place() else { return };
         self.group(!content);
         self.block_begins(|_| block_parts(block).0);
         self.cursor.began = self.cursor.seq;
@@ -255,7 +227,7 @@ impl Out<'_> {
 
     /// A model's block, whose start may already be out.
     fn model_block(&mut self, block: &Block) {
-        let Some(Place { empty, .. }) = place(block) else { return };
+        let Some(Place { empty, .. }) = block.place() else { return };
         if self.cursor.began == 0 {
             self.model_begins(block);
         }
@@ -430,7 +402,7 @@ impl Out<'_> {
                 self.status(status, &[], None);
             }
             Record::TurnFailed(failed) => {
-                self.message_ends(failed.partial.as_ref(), failed.failure.stop_reason());
+                self.message_ends(failed.partial.as_ref(), stop_reason(&failed.failure));
                 self.status(Status::Failed, &failed.pending, Some(RunError::from(&*failed.failure)));
             }
             Record::Forked(forked) => {

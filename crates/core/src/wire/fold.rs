@@ -10,7 +10,6 @@
 use std::{collections::HashMap, ops::Range, sync::Arc};
 
 use super::{
-    cursor::{Cursor, OpenGroup},
     event::{ApprovalUpdate, ContentBlock, Delta, Event, RequestBlock, Resolution, Role, StopReason, TypedDelta},
     expand::{by_record, expand},
     history::{
@@ -25,7 +24,10 @@ use crate::{
         question::{Answers, Questions},
     },
     call::{args::Args, display::MESSAGE_ARGUMENT},
-    journal::record::{Entry, Record},
+    journal::{
+        cursor::{Cursor, OpenGroup},
+        record::{Entry, Record},
+    },
 };
 
 /// Where a message begins: the position of its entry, and which of the entry's events it is.

@@ -1,7 +1,6 @@
 //! The wire protocol: what clients send, and what a session's records look like to them (spec W).
 
 pub mod client;
-pub mod cursor;
 pub mod event;
 pub mod expand;
 mod fields;

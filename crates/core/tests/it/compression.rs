@@ -9,10 +9,11 @@ use countersign_core::{
         draft::{Catalog, Draft, MessageInput, OnPending, ToolFacts, Transition},
         graph::{self, Node},
         record::{Block, Entry, ModelResponded, Record, SessionCreated, ToolUse, Usage, records},
-        state::{State, Status},
+        state::Status,
         window::Budget,
     },
     locale::{Locale, Text},
+    session::Snapshot,
     tokens,
     wire::{expand::by_record, fold::history},
 };
@@ -44,14 +45,14 @@ fn budget(tokens: u64, keep: u32) -> Budgeted {
 
 /// A session that the tests drive step by step.
 struct Session {
-    state: Arc<State>,
+    state: Snapshot,
     journal: Vec<Arc<Entry>>,
     catalog: Budgeted,
 }
 
 impl Session {
     fn new(locale: Locale, catalog: Budgeted) -> Session {
-        let state = Arc::new(State::new("s".into()));
+        let state = Snapshot::new("s".into());
         let mut session = Session { state, journal: Vec::new(), catalog };
         let mut draft = session.draft();
         draft.create(SessionCreated {
@@ -71,9 +72,9 @@ impl Session {
     }
 
     fn commit(&mut self, transition: Transition) {
-        let committed = transition.commit();
+        let committed = self.state.place(transition).commit();
         self.journal.extend(committed.entries);
-        self.state = committed.state;
+        self.state = committed.after;
     }
 
     fn say(&mut self, text: &str) {

@@ -506,10 +506,10 @@ fn w9_a_message_queued_while_the_model_answers_waits_for_the_next_results_or_the
     world.apply(&crate::world::Op::Start(1)).expect("start");
     world.apply(&crate::world::Op::Finish(0, true)).expect("finish");
     // The model is being asked for its second answer now.
-    let before = world.state.cursor.clone();
+    let before = world.cursor.clone();
     world.apply(&crate::world::Op::Message(Some(OnPending::Queue))).expect("queued");
     assert_eq!(
-        (world.state.queued.len(), world.state.cursor.clone()),
+        (world.state.queued.len(), world.cursor.clone()),
         (1, before),
         "nothing is said in the middle of an answer"
     );

@@ -81,12 +81,13 @@ proptest! {
             if !before.status.is_active() || before.held || !before.queued.is_empty() || says {
                 continue;
             }
-            let failed = Draft::new(&before, world.now).fail("budget", "spent".into(), None, &world.tools).commit().state;
+            let failed = Draft::new(&before, world.now).fail("budget", "spent".into(), None, &world.tools);
+            let failed = failed.state().clone();
             prop_assert_eq!((&failed.calls, &failed.open, &failed.nested), (&before.calls, &before.open, &before.nested));
             prop_assert_eq!(graph::next(&failed), graph::Effects::default());
             let more = Retried { more_calls: 1, ..Retried::default() };
             let again = Draft::new(&failed, world.now + 7).retry(more, &world.tools).expect("it has failed");
-            let first: Vec<&Record> = again.entries().iter().flat_map(|entry| &entry.records).take(1).collect();
+            let first: Vec<&Record> = again.records().take(1).collect();
             prop_assert!(matches!(&*first, [Record::Retried(_)]));
             let again = again.state();
             prop_assert_eq!((again.turns, &again.open), (before.turns, &before.open));

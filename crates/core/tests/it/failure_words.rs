@@ -261,7 +261,7 @@ fn s21_a_message_does_not_follow_on_a_failed_turn_that_has_something_left() {
     let entry = Entry {
         pos: state.pos + 1,
         at: state.updated_at,
-        cursor: state.cursor.clone(),
+        cursor: world.cursor.clone(),
         records: vec![Record::UserMessage(said)],
     };
     assert!(state.append(&entry).is_err());

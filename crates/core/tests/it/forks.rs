@@ -11,6 +11,7 @@ use countersign_core::{
         record::{Entry, Record, records},
         state::{Phase, State, Status},
     },
+    session::Snapshot,
     wire::expand::expand,
 };
 use proptest::prelude::*;
@@ -29,13 +30,13 @@ fn random(ops: &[Op]) -> World {
 }
 
 /// A fork of a world at one of its checkpoints.
-fn forked(world: &World, pos: u64, edit: u8, run: bool) -> (State, Arc<State>, Vec<Arc<Entry>>) {
+fn forked(world: &World, pos: u64, edit: u8, run: bool) -> (Snapshot, Snapshot, Vec<Arc<Entry>>) {
     let past = world.state_at(pos);
     let input = World::fork_input(&past, edit, run);
     let made = Draft::new(&past, world.now).fork(input, &Tools::FIRST).expect("a checkpoint can be forked");
-    let committed = made.commit();
+    let committed = past.place(made).commit();
     assert!(committed.permits.is_empty(), "a fork begins nothing");
-    (past, committed.state, committed.entries)
+    (past, committed.after, committed.entries)
 }
 
 proptest! {

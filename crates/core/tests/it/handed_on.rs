@@ -6,11 +6,8 @@ use countersign_core::{
     approval::{decision::Decision, principal::Principal},
     call::gate::Ask,
     decide::note::{self, NewNote, NoteInput},
-    journal::record::Entry,
-    wire::{
-        cursor::Cursor,
-        fold::{Fold, history},
-    },
+    journal::{cursor::Cursor, record::Entry},
+    wire::fold::{Fold, history},
 };
 
 use crate::decisions::{decide, plain, waiting};

@@ -13,6 +13,7 @@ use countersign_core::{
     limits,
     locale::Locale,
     refusal::Code,
+    session::Snapshot,
     tokens,
     wire::{
         event::{ContentBlock, Event},
@@ -48,7 +49,7 @@ fn elsewhere() -> Image {
     Image::url("https://example.com/a.png").expect("an address")
 }
 
-fn session() -> (State, Vec<Arc<Entry>>) {
+fn session() -> (Snapshot, Vec<Arc<Entry>>) {
     let mut draft = Draft::new(&State::new("s".into()), 1);
     draft.create(SessionCreated {
         agent: "a".into(),
@@ -58,8 +59,8 @@ fn session() -> (State, Vec<Arc<Entry>>) {
         context: None,
         birth: "b".into(),
     });
-    let made = draft.finish().commit();
-    (State::clone(&made.state), made.entries)
+    let made = Snapshot::new("s".into()).place(draft.finish()).commit();
+    (made.after, made.entries)
 }
 
 fn says(content: impl Into<Content>) -> MessageInput {
@@ -118,8 +119,8 @@ fn x_an_image_is_no_title_and_is_counted_where_sizes_are() {
 fn w2_an_image_is_one_block_in_the_stream_and_in_history_and_goes_to_the_model_where_it_stood() {
     let (state, mut entries) = session();
     let said = Content::from("before").with("and").with(here()).with("after").with(elsewhere());
-    let made = Draft::new(&state, 1).message(says(said), &Takes(TakesImages::All)).expect("taken").commit();
-    entries.extend(made.entries);
+    let made = Draft::new(&state, 1).message(says(said), &Takes(TakesImages::All)).expect("taken");
+    entries.extend(state.place(made).commit().entries);
     // As a store returns them.
     let text: Vec<String> = entries.iter().map(|entry| serde_json::to_string(&**entry).expect("json")).collect();
     let entries: Vec<Entry> =
@@ -158,7 +159,7 @@ fn w2_an_image_is_one_block_in_the_stream_and_in_history_and_goes_to_the_model_w
 fn h6_a_page_of_history_counts_images_and_a_look_ahead_keeps_none() {
     let (state, mut entries) = session();
     let made = Draft::new(&state, 1).message(says(Content::from("x").with(here())), &Takes(TakesImages::All));
-    entries.extend(made.expect("taken").commit().entries);
+    entries.extend(state.place(made.expect("taken")).commit().entries);
     let fold = |lean: bool| {
         let mut fold = Fold::new("s", &Default::default());
         if lean {
@@ -177,12 +178,13 @@ fn h6_a_page_of_history_counts_images_and_a_look_ahead_keeps_none() {
 fn g5_of_an_image_that_is_summarised_there_is_a_note() {
     let (mut state, mut entries) = session();
     for content in [Content::from("look").with(here()), "and now?".into()] {
-        let made = Draft::new(&state, 1).message(says(content), &Takes(TakesImages::All)).expect("taken").commit();
+        let made = Draft::new(&state, 1).message(says(content), &Takes(TakesImages::All)).expect("taken");
+        let made = state.place(made).commit();
         entries.extend(made.entries);
-        let ended =
-            Draft::new(&made.state, 1).cancel(None, None, None, &Takes(TakesImages::All)).expect("active").commit();
+        let ended = Draft::new(&made.after, 1).cancel(None, None, None, &Takes(TakesImages::All)).expect("active");
+        let ended = made.after.place(ended).commit();
         entries.extend(ended.entries);
-        state = State::clone(&ended.state);
+        state = ended.after;
     }
     let mut conversation = Conversation::new();
     entries.iter().for_each(|entry| conversation.apply(entry));
@@ -196,7 +198,7 @@ fn r9_messages_with_images_wait_as_long_as_there_is_room_for_their_bytes() {
     let (state, _) = session();
     let take = |state: &State, content: Content, on_pending| {
         let input = MessageInput { on_pending, ..says(content) };
-        Draft::new(state, 1).message(input, &Takes(TakesImages::All)).map(|taken| taken.commit().state)
+        Draft::new(state, 1).message(input, &Takes(TakesImages::All)).map(|taken| taken.state().clone())
     };
     let image = || {
         let mut bytes = b"GIF89a\x01\0\x01\0\0\0\0".to_vec();

@@ -14,6 +14,7 @@ use countersign_core::{
         record::{Block, Entry, Interrupted, Kind, Record, records},
         state::{Phase, State, Status},
     },
+    session::Snapshot,
     wire::{
         event::{Event, Role, SessionEvent},
         expand::{expand, expand_after},
@@ -28,11 +29,11 @@ use crate::world::{Op, World, ops};
 fn fold(entries: &[Arc<Entry>]) -> State {
     let mut state = State::new("s".into());
     entries.iter().for_each(|entry| state.apply(entry));
-    let mut legal = State::new("s".into());
+    let mut legal = Snapshot::new("s".into());
     for entry in entries {
         legal.append(entry).unwrap_or_else(|wrong| panic!("{wrong}: {entry:?}"));
     }
-    assert_eq!(legal, state);
+    assert_eq!(*legal, state);
     state
 }
 
@@ -107,7 +108,7 @@ fn the_events_are_well_formed(world: &World) {
             }
         }
     }
-    assert_eq!(seq, world.state.cursor.seq);
+    assert_eq!(seq, world.cursor.seq);
     assert_eq!(open.is_some(), world.state.begun.is_some(), "a block is open in the stream while a model writes it");
     if let Some((status, pending)) = last_status {
         assert_eq!(status, world.state.status);
@@ -123,7 +124,7 @@ fn from_every_seq_the_rest_is_the_same(world: &World) {
     let session = Arc::from("s");
     let json = |event: &SessionEvent| serde_json::to_value(event).expect("event");
     let all: Vec<SessionEvent> = world.journal.iter().flat_map(|entry| expand(&session, entry)).collect();
-    for after in 0..=world.state.cursor.seq {
+    for after in 0..=world.cursor.seq {
         let rest = world.journal.iter().flat_map(|entry| expand_after(&session, entry, after));
         let seen = all.iter().rposition(|event| event.seq == Some(after)).map_or(0, |at| at + 1);
         let starts = |event: &&SessionEvent| matches!(event.event, Event::ContentBlockStart { .. });

@@ -1,13 +1,13 @@
 //! What cannot come next in a journal (spec S21).
 
-use countersign_core::journal::{record::Entry, state::State};
+use countersign_core::{journal::record::Entry, session::Snapshot};
 
 use crate::world::{Op, World};
 
 /// The error when `change` alters the last append of this journal.
 fn wrong(world: &World, change: impl FnOnce(&mut Entry)) -> String {
     let (last, before) = world.journal.split_last().expect("a journal");
-    let mut state = State::new("s".into());
+    let mut state = Snapshot::new("s".into());
     before.iter().for_each(|entry| state.append(entry).expect("as it was made"));
     state.clone().append(last).expect("as it was made");
     let mut last = Entry::clone(last);

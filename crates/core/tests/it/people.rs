@@ -227,7 +227,7 @@ fn w2_a_turn_that_is_held_ends_the_block_that_its_model_had_begun() {
         let shown = known.filter(|known| matches!(known, Block::Text(_))).unwrap_or(Block::Text(String::new()));
         let ended: Vec<&Record> = records(&world.journal[from..]).collect();
         assert!(matches!(&*ended, [Record::BlockShown(block), Record::Restarted(_)] if *block == shown), "{ended:?}");
-        assert_eq!((&world.state.begun, world.state.cursor.began), (&None, 0));
+        assert_eq!((&world.state.begun, world.cursor.began), (&None, 0));
     }
 }
 

@@ -143,10 +143,11 @@ impl Runtime {
             }
             None => None,
         };
-        let state = then.state;
+        let past = then.session;
+        let state = &past.state;
         let roles = if by.subject == state.subject { by.roles.clone() } else { state.roles.clone() };
         // No rule was made in the new session.
-        let today = State { roles: roles.clone(), sticky: Vec::new(), ..state.clone() };
+        let today = State { roles: roles.clone(), sticky: Vec::new(), ..State::clone(state) };
         let judged = self.judged(&today, &new.edit.calls).await?;
         let input = ForkInput {
             from: original.session_id.clone(),
@@ -157,10 +158,10 @@ impl Runtime {
             judged,
             message,
             birth: birth(),
-            approved: self.inner.hosted_calls(&state),
+            approved: self.inner.hosted_calls(state),
         };
-        let transition = Draft::new(&state, now()).fork(input, &self.inner.agents)?;
-        self.inner.begin_with(live, &mut guard, &original.session_id, transition).await?;
+        let transition = Draft::new(state, now()).fork(input, &self.inner.agents)?;
+        self.inner.begin_with(live, &mut guard, (&original.session_id, &past), transition).await?;
         Ok(MadeFork { session: SessionView::of_state(&*guard.state()?), made: true })
     }
 

@@ -234,8 +234,8 @@ impl<S: GraphState> Runs<S> {
     pub async fn state_at(&self, by: &Principal, session: &str, checkpoint: u64) -> Result<S, Refusal> {
         let state = self.inner.read_state(by, session).await?;
         let then = self.inner.at_checkpoint(&state, &state.session_id, checkpoint).await?;
-        self.of_this_graph(&then.state)?;
-        self.typed(&then.state).await
+        self.of_this_graph(&then.session)?;
+        self.typed(&then.session).await
     }
 
     /// The outcome of a session's run so far.

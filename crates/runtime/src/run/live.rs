@@ -21,6 +21,7 @@ use countersign_core::{
         state::State,
     },
     refusal::{Code, Refusal},
+    session::Snapshot,
     wire::expand,
 };
 use tokio::sync::{Mutex, MutexGuard, Notify};
@@ -52,7 +53,7 @@ pub(crate) struct Live {
 #[derive(Default)]
 pub(super) struct LiveState {
     /// `None`: not loaded, or a store operation was abandoned and it must be loaded again.
-    state: Option<Arc<State>>,
+    now: Option<Snapshot>,
     /// The position of the last snapshot.
     snapshot: u64,
     /// The position of the last entry published to followers.
@@ -132,24 +133,22 @@ impl Inner {
     }
 
     /// The session's state, from memory or from the store. A session that is not stored has `pos` 0.
-    pub(super) async fn load(&self, live: &Live, guard: &mut LiveState) -> Result<Arc<State>, Refusal> {
+    pub(super) async fn load(&self, live: &Live, guard: &mut LiveState) -> Result<Snapshot, Refusal> {
         self.check_open()?;
         if guard.gone {
             return Err(store_refusal(StoreError::Deleted(live.session_id.clone())));
         }
-        if let Some(state) = &guard.state {
-            return Ok(state.clone());
+        if let Some(now) = &guard.now {
+            return Ok(now.clone());
         }
         let head = self.store.head(&live.session_id).await.map_err(|error| self.refused(error))?;
-        let mut state = match &head {
-            Some(head) => head.snapshot.clone().unwrap_or_else(|| Arc::new(State::new(live.session_id.clone()))),
-            None => Arc::new(State::new(live.session_id.clone())),
-        };
-        guard.snapshot = state.pos;
+        let snapshot = head.as_ref().and_then(|head| head.snapshot.clone());
+        let mut now = snapshot.unwrap_or_else(|| Snapshot::new(live.session_id.clone()));
+        guard.snapshot = now.pos;
         let end = head.map_or(0, |head| head.pos);
         // The snapshot may include an append that was abandoned half way, which followers have not received.
         let heard = guard.published;
-        let mut pos = if heard > 0 { state.pos.min(heard) } else { state.pos };
+        let mut pos = if heard > 0 { now.pos.min(heard) } else { now.pos };
         let mut unheard = Vec::new();
         while pos < end {
             let page = self
@@ -159,12 +158,9 @@ impl Inner {
                 .map_err(|error| self.refused(error))?;
             let Some(last) = page.last() else { return Err(self.no_entries(&live.session_id).await) };
             pos = last.pos;
-            if state.pos < pos {
-                let fold = Arc::make_mut(&mut state);
-                for entry in page.iter() {
-                    if entry.pos > fold.pos {
-                        fold.apply(entry);
-                    }
+            for entry in page.iter() {
+                if entry.pos > now.pos {
+                    now.apply(entry);
                 }
             }
             unheard.extend(page.into_iter().filter(|entry| heard > 0 && entry.pos > heard));
@@ -172,9 +168,9 @@ impl Inner {
         if !unheard.is_empty() {
             guard.publish(&live.session_id, &unheard);
         }
-        guard.published = state.pos;
-        guard.state = Some(state.clone());
-        Ok(state)
+        guard.published = now.pos;
+        guard.now = Some(now.clone());
+        Ok(now)
     }
 
     /// Why a session's journal has no next entry: it was deleted meanwhile, or has a gap.
@@ -199,29 +195,33 @@ impl Inner {
         durability: Durability,
         make: impl FnOnce(&State) -> Result<Transition, Refusal>,
     ) -> Result<Vec<Permit>, Refusal> {
-        let state = self.load(live, guard).await?;
-        let transition = make(&state)?;
-        let Some(last) = transition.entries().last() else { return Ok(Vec::new()) };
+        let now = self.load(live, guard).await?;
+        let transition = make(&now)?;
+        if transition.is_empty() {
+            return Ok(Vec::new());
+        }
+        let placed = now.place(transition);
+        let pos = placed.after().pos;
         let closes = |record: &Record| {
             matches!(record, Record::ModelResponded(_) | Record::TurnEnded(_) | Record::TurnFailed(_))
         };
         // An interruption adds little to the last snapshot, and a new one would repeat the request.
         let asks = |record: &Record| matches!(record, Record::Interrupted(_));
-        let snapshot = (records(transition.entries()).any(closes) && !records(transition.entries()).any(asks))
-            || last.pos.saturating_sub(guard.snapshot) >= SNAPSHOT_ENTRIES;
+        let snapshot = (records(placed.entries()).any(closes) && !records(placed.entries()).any(asks))
+            || pos.saturating_sub(guard.snapshot) >= SNAPSHOT_ENTRIES;
         let begins = |record: &Record| {
             matches!(record, Record::CallStarted { .. } | Record::StepStarted { .. } | Record::ApprovalSent { .. })
         };
-        let durability = if records(transition.entries()).any(begins) { Durability::Synced } else { durability };
+        let durability = if records(placed.entries()).any(begins) { Durability::Synced } else { durability };
         let append = Append {
             session_id: live.session_id.clone(),
-            expected: state.pos,
-            entries: transition.entries().to_vec(),
-            state: transition.state().clone(),
+            expected: now.pos,
+            entries: placed.entries().to_vec(),
+            after: placed.after().clone(),
             snapshot,
             durability,
         };
-        guard.state = None;
+        guard.now = None;
         let stored = self.store.append(append).await;
         if let Err(error) = stored {
             let known = !matches!(
@@ -229,25 +229,25 @@ impl Inner {
                 StoreError::Conflict | StoreError::Unknown | StoreError::Deleted(_) | StoreError::Closed(_)
             );
             if known {
-                guard.state = Some(state);
+                guard.now = Some(now);
             }
             return Err(self.refused(error));
         }
-        spans::told(&guard.part, &state, transition.entries());
-        let committed = transition.commit();
+        spans::told(&guard.part, &now, placed.entries());
+        let committed = placed.commit();
         if let Some(answer) = committed.entries.iter().rev().find(|entry| own_answer(entry).is_some()) {
             guard.answer = Some(answer.clone());
         }
         guard.publish(&live.session_id, &committed.entries);
         if snapshot {
-            guard.snapshot = committed.state.pos;
+            guard.snapshot = pos;
         }
-        guard.published = committed.state.pos;
+        guard.published = pos;
         // No await from here on: dropping the future would lose the permits.
-        if waypoints::passed(&state, &committed.state) {
-            self.keep_waypoint(committed.state.clone());
+        if waypoints::passed(&now, &committed.after) {
+            self.keep_waypoint(committed.after.clone());
         }
-        guard.state = Some(committed.state);
+        guard.now = Some(committed.after);
         Ok(committed.permits)
     }
 }
@@ -270,29 +270,29 @@ impl Inner {
         taken
     }
 
-    /// Stores a session that begins with the past of another, up to where the transition begins, and then the
-    /// transition that makes it a session of its own.
+    /// Stores a session that begins with the past of another, up to the snapshot, and then the transition that makes it
+    /// a session of its own.
     pub(super) async fn begin_with(
         &self,
         live: &Live,
         guard: &mut LiveState,
-        from: &str,
+        (from, past): (&str, &Snapshot),
         transition: Transition,
     ) -> Result<(), Refusal> {
-        let Some(first) = transition.entries().first() else { return Ok(()) };
+        let placed = past.place(transition);
         let append = Append {
             session_id: live.session_id.clone(),
-            expected: first.pos - 1,
-            entries: transition.entries().to_vec(),
-            state: transition.state().clone(),
+            expected: past.pos,
+            entries: placed.entries().to_vec(),
+            after: placed.after().clone(),
             snapshot: true,
             durability: Durability::Synced,
         };
-        guard.state = None;
+        guard.now = None;
         self.store.fork(from, append).await.map_err(|error| self.refused(error))?;
-        let state = transition.commit().state;
-        (guard.snapshot, guard.published) = (state.pos, state.pos);
-        guard.state = Some(state);
+        let after = placed.commit().after;
+        (guard.snapshot, guard.published) = (after.pos, after.pos);
+        guard.now = Some(after);
         Ok(())
     }
 }
@@ -369,12 +369,17 @@ impl LiveState {
 
     /// The state, which the caller has loaded.
     pub(super) fn state(&self) -> Result<Arc<State>, Refusal> {
-        self.state.clone().ok_or_else(|| Refusal::new(Code::Internal, "the session is not loaded"))
+        self.session().map(|session| session.state)
+    }
+
+    /// The session, which the caller has loaded.
+    pub(super) fn session(&self) -> Result<Snapshot, Refusal> {
+        self.now.clone().ok_or_else(|| Refusal::new(Code::Internal, "the session is not loaded"))
     }
 
     /// Another writer has continued it: it is read from the store again before its next use.
     pub(super) fn load_again(&mut self) {
-        self.state = None;
+        self.now = None;
     }
 
     /// The session is deleted, or its store closed: nothing in memory is valid any more.
@@ -389,10 +394,10 @@ impl LiveState {
 
     /// A queue of everything from now on, and the block that is begun: its start, and its text so far, which no record
     /// holds yet.
-    pub(super) fn follow(&mut self, state: &State) -> (Arc<Queue>, Option<Begun>) {
-        let begun = state.begun.as_ref().map(|block| Begun {
-            start: Frame::of(&expand::start_again(&state.session_id, &state.cursor, block)),
-            written: self.written.as_ref().and_then(|block| content(state, block)),
+    pub(super) fn follow(&mut self, now: &Snapshot) -> (Arc<Queue>, Option<Begun>) {
+        let begun = now.begun.as_ref().map(|block| Begun {
+            start: Frame::of(&expand::start_again(&now.session_id, &now.cursor, block)),
+            written: self.written.as_ref().and_then(|block| content(now, block)),
         });
         (self.followers.add(), begun)
     }
@@ -451,30 +456,29 @@ impl LiveState {
 
     /// The model streams the block that is begun. Followers who saw other text in it, of a broken stream, see it start
     /// over.
-    pub(super) fn write(&mut self, state: &State, block: &Block) {
+    pub(super) fn write(&mut self, block: &Block) {
         let before = self.written.replace(block.clone());
-        if self.has_followers() {
+        if let Some(now) = self.now.as_ref().filter(|_| self.has_followers()) {
             let over = before.is_some_and(|before| !before.content().is_empty());
-            let start = over.then(|| Frame::of(&expand::start_again(&state.session_id, &state.cursor, block)));
-            self.send_frames(start.into_iter().chain(content(state, block)).collect());
+            let start = over.then(|| Frame::of(&expand::start_again(&now.session_id, &now.cursor, block)));
+            self.send_frames(start.into_iter().chain(content(now, block)).collect());
         }
     }
 
     /// The model adds to the block that it streams.
-    pub(super) fn write_more(&mut self, state: &State, more: &str) {
-        let followed = self.has_followers();
+    pub(super) fn write_more(&mut self, more: &str) {
         let Some(written) = &mut self.written else { return };
         let added = written.begun().with(more);
         written.write(more);
-        if followed {
-            self.send_frames(content(state, &added).into_iter().collect());
+        if let Some(now) = self.now.as_ref().filter(|_| self.has_followers()) {
+            self.send_frames(content(now, &added).into_iter().collect());
         }
     }
 }
 
 /// The text of the block that is begun, if there is any.
-fn content(state: &State, block: &Block) -> Option<Frame> {
-    let delta = || expand::more(&state.session_id, &state.cursor, expand::block_parts(block).1);
+fn content(now: &Snapshot, block: &Block) -> Option<Frame> {
+    let delta = || expand::more(&now.session_id, &now.cursor, expand::block_parts(block).1);
     (!block.content().is_empty()).then(|| Frame::of(&delta()))
 }
 

@@ -14,6 +14,7 @@ use countersign_core::{
         state::{State, Status},
     },
     refusal::{Code, Refusal},
+    session::Snapshot,
     time::rfc3339,
 };
 use schemars::JsonSchema;
@@ -103,7 +104,7 @@ impl Runtime {
         let state = self.read_state(by, session_id).await?;
         let _turn = self.inner.heavy.turn(by).await?;
         let then = self.inner.at_checkpoint(&state, &state.session_id, checkpoint).await?;
-        Ok(StateView { values: self.inner.graph_values(&then.state).await?, ..StateView::of(&then.state) })
+        Ok(StateView { values: self.inner.graph_values(&then.session).await?, ..StateView::of(&then.session) })
     }
 }
 
@@ -117,7 +118,7 @@ fn read_cursor(text: &str, end: u64) -> Result<u64, Refusal> {
 
 /// A session at a checkpoint.
 pub(super) struct Then {
-    pub(super) state: State,
+    pub(super) session: Snapshot,
     /// The append that led there.
     pub(super) last: Arc<Entry>,
 }
@@ -173,7 +174,7 @@ impl Inner {
             last = Some(entry);
         }
         if let Some(last) = last.filter(|last| is_checkpoint(walk.at(), last)) {
-            return Ok(Then { state: walk.into_state(), last });
+            return Ok(Then { session: walk.into_session(), last });
         }
         let before = self.newest_checkpoints(now, Some(checkpoint), 1).await?.back().map(|one| one.pos);
         let mut after = None;

@@ -15,6 +15,7 @@ use countersign_core::{
         state::{State, Status},
     },
     refusal::{Code, Refusal},
+    session::Snapshot,
 };
 
 use super::{NewDecision, Runtime, owned, store_refusal, visible};
@@ -62,21 +63,21 @@ impl Runtime {
         let mut cancelled = std::pin::pin!(cancelled);
         let live = self.inner.live(session_id);
         let mut guard = live.lock().await;
-        let state = self.inner.load(&live, &mut guard).await?;
-        if state.pos != pos {
+        let session = self.inner.load(&live, &mut guard).await?;
+        if session.pos != pos {
             return Err(Unsettled::Moved);
         }
-        visible(by, &state)?;
-        let mut all = Together { state, made: None };
+        visible(by, &session)?;
+        let mut all = Together { state: session.state.clone(), made: None };
         if !unstored.is_empty() {
-            all.add(onto(&all.state, unstored).ok_or(Unsettled::Moved)?);
+            all.add(onto(session, unstored).ok_or(Unsettled::Moved)?);
         }
         if all.state.status == Status::Failed {
             let retried = Retried { by: by.subject.clone(), ..Retried::default() };
             all.add(Draft::new(&all.state, at).retry(retried, &self.inner.agents)?);
         } else if all.state.status == Status::Running {
             let settled = Draft::new(&all.state, at).settled(&self.inner.agents);
-            if !settled.entries().is_empty() {
+            if !settled.is_empty() {
                 all.add(settled);
             }
         }
@@ -177,10 +178,9 @@ impl Together {
     }
 }
 
-/// Entries that were made outside a store, as a transition of this state. `None`: they do not follow from it. What a
+/// Entries that were made outside a store, as a transition of this session. `None`: they do not follow from it. What a
 /// text says about earlier states does not count.
-fn onto(state: &State, made: Vec<Arc<Entry>>) -> Option<Transition> {
-    let mut after = state.clone();
-    made.iter().try_for_each(|entry| after.append(entry)).ok()?;
-    Some(Transition::made(Arc::new(after), made))
+fn onto(mut session: Snapshot, made: Vec<Arc<Entry>>) -> Option<Transition> {
+    made.iter().try_for_each(|entry| session.append(entry)).ok()?;
+    Some(Transition::made(session.state, made))
 }

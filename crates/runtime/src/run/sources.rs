@@ -7,7 +7,7 @@ use countersign_core::{
         draft::{Draft, Transition},
         failure::Turn,
         input::InputRequired,
-        record::{Record, records},
+        record::Record,
         state::{Call, State},
     },
     refusal::Refusal,
@@ -27,7 +27,7 @@ const REACH_AGAIN: Duration = Duration::from_millis(250);
 
 /// The calls that a transition asks about again, since their tools have changed.
 pub(super) fn outdated_of(transition: &Transition) -> impl Iterator<Item = u32> {
-    records(transition.entries()).filter_map(|record| match record {
+    transition.records().filter_map(|record| match record {
         Record::CallOutdated { call, .. } => Some(*call),
         _ => None,
     })

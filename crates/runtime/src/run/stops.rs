@@ -124,7 +124,7 @@ impl Inner {
         loop {
             let mut guard = live.lock().await;
             match self.load(live, &mut guard).await {
-                Ok(state) => return Some(state),
+                Ok(session) => return Some(session.state),
                 Err(error) if error.is_gone() || error.code == Code::StoreClosed => return None,
                 Err(error) => {
                     drop(guard);

@@ -24,7 +24,7 @@ use countersign_core::{
     limits,
     locale::{Locale, Text},
     refusal::{Code, Refusal},
-    wire::expand,
+    session::Snapshot,
 };
 use futures::{FutureExt as _, StreamExt as _, future::BoxFuture};
 use serde_json::value::RawValue;
@@ -512,8 +512,10 @@ impl<'a> Writer<'a> {
             return Ok(Ok(()));
         }
         let mut guard = self.live.lock().await;
-        let Some(state) = self.current(&mut guard).await else { return Ok(Err(Stale)) };
-        guard.write_more(&state, &text);
+        if self.current(&mut guard).await.is_none() {
+            return Ok(Err(Stale));
+        }
+        guard.write_more(&text);
         Ok(Ok(()))
     }
 
@@ -558,7 +560,7 @@ impl<'a> Writer<'a> {
 
     /// The open block, if people are to see it while it is written.
     fn shows(&self) -> Option<&Block> {
-        self.open.as_ref().filter(|open| expand::is_streamed(open))
+        self.open.as_ref().filter(|open| open.is_streamed())
     }
 
     /// The model has to be waited for: people are to see what it has written so far.
@@ -607,8 +609,7 @@ impl<'a> Writer<'a> {
         };
         self.inner.transact(self.live, guard, Durability::Buffered, make).await?;
         if let Some(open) = open {
-            let state = guard.state()?;
-            guard.write(&state, open);
+            guard.write(open);
         }
         (self.seen, self.recorded, self.diverged) = (open.is_some(), finished, false);
         Ok(Ok(()))
@@ -642,7 +643,7 @@ impl<'a> Writer<'a> {
     /// The state, if the turn is still wanted. It is loaded again after another caller's request was abandoned half
     /// way, which is no reason to ask the model again.
     async fn current(&self, guard: &mut LiveState) -> Option<Arc<State>> {
-        let state = self.inner.load(self.live, guard).await.ok()?;
+        let Snapshot { state, .. } = self.inner.load(self.live, guard).await.ok()?;
         state.is_in(self.turn).then_some(state)
     }
 }

@@ -98,7 +98,7 @@ impl Written {
     /// More of a block that is being written; `None` if it is shown only when complete.
     pub(super) fn more(open: &Block, more: &str) -> Option<Written> {
         let more = more.to_owned();
-        expand::is_streamed(open).then(|| match open {
+        open.is_streamed().then(|| match open {
             Block::Text(_) => Written::Text(more),
             Block::Thinking(_) => Written::Thinking(more),
             Block::ToolUse(call) => Written::Input { id: call.id.clone(), tool: call.name.clone(), json: more },
@@ -170,14 +170,14 @@ impl Subscription {
         guard: &mut LiveState,
         after: Option<u64>,
     ) -> Result<Subscription, Refusal> {
-        let state = guard.state()?;
-        let last = state.cursor.seq;
+        let now = guard.session()?;
+        let last = now.cursor.seq;
         let after = after.unwrap_or(last);
         if after > last {
             return Err(Refusal::new(Code::InvalidMessage, format!("after: the session's last event has seq {last}")));
         }
-        let (queue, begun) = guard.follow(&state);
-        let replay = Some(Replay { after, pos: None, until: state.pos, page: VecDeque::new(), begun });
+        let (queue, begun) = guard.follow(&now);
+        let replay = Some(Replay { after, pos: None, until: now.pos, page: VecDeque::new(), begun });
         Ok(Subscription {
             inner: inner.clone(),
             live: live.clone(),
@@ -222,7 +222,7 @@ impl Subscription {
         let mut guard = self.live.lock().await;
         let state = self.inner.load(&self.live, &mut guard).await?;
         self.entries = Some(Entries { pos: state.pos, _wanted: guard.tell_entries() });
-        Ok(state)
+        Ok(state.state)
     }
 
     /// Like [`Subscription::next`], with everything, and at once: for the program that runs the session, which a power

@@ -21,6 +21,7 @@ use countersign_core::{
     },
     locale::Locale,
     refusal::{Code, Refusal},
+    session::Snapshot,
     time::rfc3339,
     todo::Todo,
     wire::{
@@ -257,12 +258,13 @@ pub struct StateView {
 }
 
 impl StateView {
-    pub(super) fn of(state: &State) -> StateView {
+    pub(super) fn of(now: &Snapshot) -> StateView {
+        let Snapshot { cursor, state } = now;
         StateView {
             session: SessionView::of_state(state),
             locale: state.locale,
             node: graph::nodes(state),
-            seq: state.cursor.seq,
+            seq: cursor.seq,
             turns: state.turns,
             turn_calls: state.turn_calls,
             usage: state.usage,
@@ -463,14 +465,14 @@ impl Runtime {
         self.inner.store.check().await.map_err(|error| self.inner.refused(error))
     }
 
-    pub(super) async fn read_state(&self, by: &Principal, session_id: &str) -> Result<Arc<State>, Refusal> {
+    pub(super) async fn read_state(&self, by: &Principal, session_id: &str) -> Result<Snapshot, Refusal> {
         self.inner.read_state(by, session_id).await
     }
 }
 
 impl Inner {
-    /// The state of a session for a client.
-    pub(super) async fn read_state(self: &Arc<Self>, by: &Principal, session_id: &str) -> Result<Arc<State>, Refusal> {
+    /// A session for a client.
+    pub(super) async fn read_state(self: &Arc<Self>, by: &Principal, session_id: &str) -> Result<Snapshot, Refusal> {
         check_session_id(session_id)?;
         let live = self.live(&Arc::from(session_id));
         let mut guard = live.lock().await;
@@ -659,7 +661,7 @@ impl Inner {
         let stop_reason = match state.status {
             Status::Completed => Some(state.cut.map_or(StopReason::EndTurn, StopReason::from)),
             Status::Cancelled => Some(StopReason::Cancelled),
-            _ => state.failure.as_ref().map(|failure| failure.stop_reason()),
+            _ => state.failure.as_ref().map(|failure| expand::stop_reason(failure)),
         };
         Ok(Outcome {
             session_id: state.session_id.clone(),

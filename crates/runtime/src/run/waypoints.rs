@@ -22,6 +22,7 @@ use countersign_core::{
         state::State,
     },
     refusal::Refusal,
+    session::Snapshot,
 };
 use sha2::{Digest as _, Sha256};
 use tokio::runtime::Handle;
@@ -58,18 +59,18 @@ fn digest(session_id: &str, pos: u64, state: &str) -> String {
     audit::hex(&hash.finalize())
 }
 
-/// A waypoint of a session: the digest, and the state. `None` if that exceeds `most` bytes.
-fn write(session_id: &str, state: &State, most: usize) -> Option<Waypoint> {
+/// A waypoint: the digest, and the session there. `None` if that exceeds `most` bytes.
+fn write(session_id: &str, session: &Snapshot, most: usize) -> Option<Waypoint> {
     let mut written = Bounded { bytes: Vec::new(), most };
-    serde_json::to_writer(&mut written, state).ok()?;
+    serde_json::to_writer(&mut written, session).ok()?;
     let text = String::from_utf8(written.bytes).ok()?;
-    let pos = state.pos;
+    let pos = session.pos;
     let body = digest(session_id, pos, &text) + &text;
     Some(Waypoint { pos, version: FOLD_VERSION, body: body.into() })
 }
 
-/// The state, if it is what was written.
-fn read(session_id: &str, waypoint: &Waypoint) -> Option<State> {
+/// The session, if it is what was written.
+fn read(session_id: &str, waypoint: &Waypoint) -> Option<Snapshot> {
     let (told, text) = waypoint.body.split_at_checked(DIGEST)?;
     if waypoint.version != FOLD_VERSION || told != digest(session_id, waypoint.pos, text) {
         tracing::warn!(
@@ -78,8 +79,8 @@ fn read(session_id: &str, waypoint: &Waypoint) -> Option<State> {
         );
         return None;
     }
-    let state: State = serde_json::from_str(text).ok()?;
-    (state.pos == waypoint.pos).then_some(state)
+    let session: Snapshot = serde_json::from_str(text).ok()?;
+    (session.pos == waypoint.pos).then_some(session)
 }
 
 /// Accepts so many bytes, and then fails: a waypoint that is too large is not serialised to its end.
@@ -111,7 +112,7 @@ pub(super) fn passed(before: &State, after: &State) -> bool {
 pub(super) struct Walk<'a> {
     inner: &'a Inner,
     session_id: &'a Arc<str>,
-    at: State,
+    at: Snapshot,
     begin: u64,
     /// The bytes of records up to the last waypoint, and from there to the next.
     kept: u64,
@@ -134,9 +135,12 @@ impl<'a> Walk<'a> {
             }
             Ok(found) => found.and_then(|found| read(session_id, &found)),
         };
-        let at = match found.filter(|state| state.pos < pos) {
-            Some(state) => State { session_id: as_session.clone(), ..state },
-            None => State::new(as_session.clone()),
+        let at = match found.filter(|session| session.pos < pos) {
+            Some(mut session) => {
+                Arc::make_mut(&mut session.state).session_id = as_session.clone();
+                session
+            }
+            None => Snapshot::new(as_session.clone()),
         };
         let (begin, kept) = (at.pos, at.bytes);
         Ok(Walk { inner, session_id, at, begin, kept, stretch: STRETCH })
@@ -150,7 +154,7 @@ impl<'a> Walk<'a> {
         &self.at
     }
 
-    pub(super) fn into_state(self) -> State {
+    pub(super) fn into_session(self) -> Snapshot {
         self.at
     }
 
@@ -205,14 +209,15 @@ async fn keep(store: &dyn Store, session_id: &str, waypoint: Waypoint) {
 }
 
 impl Inner {
-    /// Saves a waypoint of a session's current state. Nothing waits for it: what was stored must have its effects,
+    /// Saves a waypoint of a session as it is now. Nothing waits for it: what was stored must have its effects,
     /// whether the cache works or not. The store may be closed meanwhile.
-    pub(super) fn keep_waypoint(&self, state: Arc<State>) {
+    pub(super) fn keep_waypoint(&self, session: Snapshot) {
         let store = Arc::downgrade(&self.store);
         let Ok(threads) = self.threads.clone().map_or_else(Handle::try_current, Ok) else { return };
         threads.spawn(async move {
-            let session_id = state.session_id.clone();
-            let written = tokio::task::spawn_blocking(move || write(&state.session_id, &state, most(STRETCH))).await;
+            let session_id = session.session_id.clone();
+            let written =
+                tokio::task::spawn_blocking(move || write(&session.session_id, &session, most(STRETCH))).await;
             if let (Ok(Some(waypoint)), Some(store)) = (written, store.upgrade()) {
                 keep(&*store, &session_id, waypoint).await;
             }

@@ -43,7 +43,7 @@ impl RunState {
         let found =
             counts.into_iter().find_map(|count| Some((count, self.last_of(count).filter(|own| own.pos == pos)?)));
         let Some((count, own)) = found else { return Ok(false) };
-        let last = store.read(&self.state.session_id, pos.saturating_sub(1), 1).await?;
+        let last = store.read(&self.session.session_id, pos.saturating_sub(1), 1).await?;
         let same = last.first().is_some_and(|last| is_same(last, own));
         if same {
             self.stored = count;

@@ -11,9 +11,11 @@ use std::{fmt, sync::Arc};
 
 use countersign_core::{
     call::gate::{Gate, Verdict},
-    journal::record::{Entry, Millis, Record},
+    journal::{
+        cursor::Cursor,
+        record::{Entry, Millis, Record},
+    },
     limits::CALLS_PER_RESPONSE,
-    wire::cursor::Cursor,
 };
 use serde::{
     Deserialize, Deserializer, Serialize, Serializer,

@@ -256,12 +256,12 @@ impl RunState {
 
     /// The current request.
     fn asking(&self, item: &Interruption) -> Result<&Interrupted, DecisionError> {
-        let session_id = &self.state.session_id;
-        let open = self.state.open.iter().find(|open| approval_key(session_id, open.asked.n) == item.approval_key);
+        let session_id = &self.session.session_id;
+        let open = self.session.open.iter().find(|open| approval_key(session_id, open.asked.n) == item.approval_key);
         let waits = open.and_then(|open| Some((open, open.asked.actions.iter().find(|a| a.call == item.call)?)));
         let Some((open, action)) = waits else {
             // It may have another question by now.
-            let mut actions = self.state.open.iter().flat_map(|open| &open.asked.actions);
+            let mut actions = self.session.open.iter().flat_map(|open| &open.asked.actions);
             let now = actions.find(|action| action.call == item.call && action.tool_use_id == item.call_id);
             let (call_id, tool) = (item.call_id.to_string(), item.tool.to_string());
             return Err(now.map_or(DecisionError::Unknown { call_id, tool }, |action| stale(item, action)));
@@ -276,7 +276,7 @@ impl RunState {
     pub fn retract(&mut self, item: &Interruption) -> bool {
         let before = self.staged.len() + self.answers.len();
         self.staged.retain(|staged| !staged.is_of(item));
-        let session_id = &self.state.session_id;
+        let session_id = &self.session.session_id;
         self.answers.retain(|staged| approval_key(session_id, staged.n) != item.approval_key);
         self.staged.len() + self.answers.len() < before
     }
@@ -296,7 +296,7 @@ impl RunState {
             return Err(DecisionError::NeedsAnswer { call_id: item.call_id.to_string() });
         }
         let answered =
-            self.answers.iter().any(|staged| approval_key(&self.state.session_id, staged.n) == item.approval_key);
+            self.answers.iter().any(|staged| approval_key(&self.session.session_id, staged.n) == item.approval_key);
         if answered {
             return Err(DecisionError::Duplicate { call_id: item.call_id.to_string(), before: "answer" });
         }
@@ -339,7 +339,7 @@ impl RunState {
         if !always(decision) {
             return None;
         }
-        let actions = || self.state.open.iter().flat_map(|open| &open.asked.actions);
+        let actions = || self.session.open.iter().flat_map(|open| &open.asked.actions);
         let other = self.staged.iter().filter(|staged| staged.call != action.call).find(|staged| {
             always(&staged.decision)
                 && staged.decision.kind() != decision.kind()
@@ -352,16 +352,16 @@ impl RunState {
     /// The action of an item, as it is pending now.
     fn waiting(&self, item: &Interruption) -> Result<&Action, DecisionError> {
         let (call_id, tool) = (item.call_id.to_string(), item.tool.to_string());
-        if item.session_id != self.state.session_id {
+        if item.session_id != self.session.session_id {
             return Err(DecisionError::Unknown { call_id, tool });
         }
-        let open = self.state.open.iter().filter(|open| !matches!(open.asked.kind, Kind::Interrupt | Kind::Input));
+        let open = self.session.open.iter().filter(|open| !matches!(open.asked.kind, Kind::Interrupt | Kind::Input));
         let mut actions = open.flat_map(|open| open.asked.actions.iter().map(move |action| (open, action)));
         let same = |(_, action): &(&Open, &Action)| {
             action.call == item.call && action.tool_use_id == item.call_id && action.agent == item.agent
         };
         if let Some((open, action)) = actions.find(same) {
-            return if is_of(item, open, action, &self.state.session_id) {
+            return if is_of(item, open, action, &self.session.session_id) {
                 Ok(action)
             } else {
                 Err(stale(item, action))

@@ -8,13 +8,10 @@
 
 use std::{collections::HashSet, sync::Arc};
 
-use countersign_core::{
-    journal::{
-        agents::PathStep,
-        record::{Block, Entry, Record, ToolUse},
-        state::State,
-    },
-    wire::expand,
+use countersign_core::journal::{
+    agents::PathStep,
+    record::{Block, Entry, Record, ToolUse},
+    state::State,
 };
 
 use super::event::RunEvent;
@@ -127,9 +124,9 @@ impl Nested {
 /// A block of an answer that is on record.
 fn complete(block: &Block) -> Option<RunEvent> {
     // As in the stream's own answers.
-    expand::place(block)?;
+    block.place()?;
     // Visible reasoning is shown as text.
-    if let Some(text) = expand::text(block) {
+    if let Some(text) = block.text() {
         return Some(RunEvent::Text { text });
     }
     match block {

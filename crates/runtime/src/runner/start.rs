@@ -19,6 +19,7 @@ use countersign_core::{
     },
     locale::Text,
     refusal::{Code, Refusal},
+    session::Snapshot,
 };
 
 use super::{
@@ -608,7 +609,7 @@ impl Session {
     }
 
     /// Why the turn failed, or that it was cancelled.
-    fn failed(&self, entries: Vec<Arc<Entry>>, state: &Arc<State>) -> RunError {
+    fn failed(&self, entries: Vec<Arc<Entry>>, state: &Snapshot) -> RunError {
         let (failure, limit) = (state.failure.clone(), state.turn_calls);
         let mut state = Box::new(self.saved(RunState::of_session(entries, state.clone())));
         let Some(failure) = failure else { return RunError::Cancelled { state } };

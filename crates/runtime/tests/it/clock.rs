@@ -6,10 +6,8 @@ use countersign::{
     agent::Agent,
     core::{
         approval::{principal::Principal, rule::RuleId},
-        journal::{
-            draft::Draft,
-            state::{State, Status},
-        },
+        journal::{draft::Draft, state::Status},
+        session::Snapshot,
     },
     model::scripted::Scripted,
     run::Runtime,
@@ -38,14 +36,15 @@ async fn r6_a_session_with_a_record_from_the_future_times_out_in_time() {
         send(&first, "s", "hello").await.expect("said");
         first.shutdown(Duration::ZERO).await;
         // The clock was a day ahead for one record.
-        let mut state = State::new("s".into());
+        let mut state = Snapshot::new("s".into());
         store.read("s", 0, usize::MAX).await.expect("entries").iter().for_each(|entry| state.apply(entry));
         let late = Draft::new(&state, state.updated_at + DAY).revoke(RuleId { n: 9, action: 0 }, None);
+        let placed = state.place(late);
         let append = Append {
             session_id: "s".into(),
             expected: state.pos,
-            entries: late.entries().to_vec(),
-            state: late.state().clone(),
+            entries: placed.entries().to_vec(),
+            after: placed.after().clone(),
             snapshot: true,
             durability: Durability::Synced,
         };

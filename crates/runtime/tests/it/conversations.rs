@@ -7,10 +7,8 @@ use countersign::{
     core::{
         approval::{decision::Decision, principal::Principal},
         call::args::Args,
-        journal::{
-            draft::{Catalog, Draft, OnPending, ToolFacts, ToolKind},
-            state::State,
-        },
+        journal::draft::{Catalog, Draft, OnPending, ToolFacts, ToolKind},
+        session::Snapshot,
         wire::history::HistoryMessage,
     },
     run::{Direction, HistoryQuery, NewDecision, NewMessage, Runtime, subscription::Subscription},
@@ -370,22 +368,23 @@ async fn decide(runtime: &Runtime, which: u8, how: u8) {
 /// The deadline of all that waits comes: recorded as another process would, whose clock is far ahead.
 pub async fn time_out(store: &Arc<dyn Store>) {
     let Some(head) = store.head(SESSION).await.expect("head") else { return };
-    let mut state = head.snapshot.map_or_else(|| State::new(SESSION.into()), |state| State::clone(&state));
+    let mut state = head.snapshot.unwrap_or_else(|| Snapshot::new(SESSION.into()));
     for entry in store.read(SESSION, state.pos, usize::MAX >> 1).await.expect("entries") {
         state.apply(&entry);
     }
     let due: Vec<_> = state.open.iter().filter_map(|open| Some((open.asked.n, open.asked.expires_at?))).collect();
     for (n, at) in due {
         let Some(transition) = Draft::new(&state, at).time_out(n, &Tools) else { continue };
+        let placed = state.place(transition);
         let append = Append {
             session_id: SESSION.into(),
             expected: state.pos,
-            entries: transition.entries().to_vec(),
-            state: transition.state().clone(),
+            entries: placed.entries().to_vec(),
+            after: placed.after().clone(),
             snapshot: false,
             durability: Durability::Synced,
         };
-        state = State::clone(transition.state());
+        state = placed.after().clone();
         store.append(append).await.expect("append");
     }
 }

@@ -9,9 +9,10 @@ use countersign::{
         journal::{
             draft::OnPending,
             record::{Entry, Kind},
-            state::{State, Status},
+            state::Status,
         },
         locale::Locale,
+        session::Snapshot,
     },
     model::scripted::Scripted,
     run::{ApprovalQuery, NewDecision, NewMessage, Runtime},
@@ -50,10 +51,11 @@ fn journal(state: &RunState) -> String {
 async fn read_journal(journal: &str) -> Result<RunState, RunStateError> {
     let entries: Vec<Entry> = serde_json::from_str(journal).expect("entries");
     let entries: Vec<Arc<Entry>> = (1..).zip(entries).map(|(pos, entry)| Arc::new(Entry { pos, ..entry })).collect();
-    let state = Arc::new(State { pos: entries.len() as u64, ..State::new("s".into()) });
+    let mut after = Snapshot::new("s".into());
+    Arc::make_mut(&mut after.state).pos = entries.len() as u64;
     let (snapshot, durability) = (false, Durability::Synced);
     let store = MemoryStore::new();
-    store.append(Append { session_id: "s".into(), expected: 0, entries, state, snapshot, durability }).await?;
+    store.append(Append { session_id: "s".into(), expected: 0, entries, after, snapshot, durability }).await?;
     RunState::save(&store, "s").await
 }
 
@@ -394,7 +396,7 @@ fn append(entries: Vec<Arc<Entry>>, world: &World) -> Append {
         session_id: "s".into(),
         expected: 0,
         entries,
-        state: world.state.clone(),
+        after: Snapshot { cursor: world.cursor.clone(), state: world.state.clone() },
         snapshot: false,
         durability: Durability::Synced,
     }

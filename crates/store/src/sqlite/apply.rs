@@ -60,11 +60,11 @@ impl Write {
     /// Serialises an append.
     pub(super) fn of(append: &Append, values: &Values) -> Result<Write, StoreError> {
         index::check(append)?;
-        let Append { session_id, expected, entries, state, snapshot, durability } = append;
-        let summary = Summary::of(state);
+        let Append { session_id, expected, entries, after, snapshot, durability } = append;
+        let summary = Summary::of(after);
         let (session, born) = (&**session_id, summary.created_at);
         let body = |entry: &Arc<_>, pos| values.text(Place::Entry { session, born, pos }, json(entry)?);
-        let changes = index::changes(state, entries).into_iter().map(|change| {
+        let changes = index::changes(after, entries).into_iter().map(|change| {
             let json = match &change {
                 Change::Asked(row) => Value::Text(json(&row.tools)?),
                 Change::RuleMade(row) => rules::body(values, born, row)?,
@@ -72,9 +72,9 @@ impl Write {
             };
             Ok(Indexed { change, json })
         });
-        let ending = Ending { pos: state.pos, title: summary.title.as_deref() };
+        let ending = Ending { pos: after.pos, title: summary.title.as_deref() };
         let title = values.head(session, born, &ending)?;
-        let snapshot = snapshot.then(|| values.text(Place::Snapshot { session, born }, json(state)?));
+        let snapshot = snapshot.then(|| values.text(Place::Snapshot { session, born }, json(after)?));
         Ok(Write {
             session_id: session_id.clone(),
             expected: *expected,
@@ -86,8 +86,8 @@ impl Write {
             snapshot: snapshot.transpose()?,
             claims: index::claims(entries).into_iter().map(|claim| (claim.request_id.into(), claim.by)).collect(),
             changes: changes.collect::<Result<_, StoreError>>()?,
-            told: audit::events(state, entries).iter().map(audit::Event::body).collect(),
-            reviewed: !state.reviewers.is_empty(),
+            told: audit::events(after, entries).iter().map(audit::Event::body).collect(),
+            reviewed: !after.reviewers.is_empty(),
             durability: *durability,
         })
     }

@@ -8,8 +8,8 @@ use countersign_core::{
     journal::{
         checkpoint::FOLD_VERSION,
         record::{Entry, Millis},
-        state::State,
     },
+    session::Snapshot,
 };
 use rusqlite::{Connection, Row, TransactionBehavior, params, types::Value};
 use serde_json::value::RawValue;
@@ -68,8 +68,8 @@ impl RawHead {
             Value::Null => None,
             stored => values.read_text(place, stored).inspect_err(|e| tracing::warn!("{e}; it is not used")).ok(),
         };
-        let snapshot = body.and_then(|body| match serde_json::from_str::<State>(&body) {
-            Ok(state) if state.pos <= pos && *state.session_id == *session_id => Some(Arc::new(state)),
+        let snapshot = body.and_then(|body| match serde_json::from_str::<Snapshot>(&body) {
+            Ok(snapshot) if snapshot.pos <= pos && *snapshot.session_id == *session_id => Some(snapshot),
             Ok(_) => None,
             Err(e) => {
                 tracing::info!("the snapshot of session {session_id} is not used: {e}");

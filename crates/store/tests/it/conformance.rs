@@ -46,17 +46,16 @@ async fn r8_the_audit_log_is_written_with_the_entries_and_stays(store: Tested) {
     let mut again = Driven::new("a");
     again.state = sessions[0].state.clone();
     let late = again.decides(5, 1, Decision::approve(), None).expect("decided");
-    let mut stale = again.append_of(&late);
+    let late = again.append_of(late);
+    let mut stale = late.clone();
     stale.expected += 1;
     for entry in &mut stale.entries {
         Arc::make_mut(entry).pos += 1;
     }
-    let mut state = (*stale.state).clone();
-    state.pos += 1;
-    stale.state = Arc::new(state);
+    Arc::make_mut(&mut stale.after.state).pos += 1;
     assert!(matches!(store.append(stale).await, Err(StoreError::Conflict)));
     assert_eq!(store.audit(0, 100).await.expect("audit").len(), 2);
-    store.append(again.append_of(&late)).await.expect("decided");
+    store.append(late).await.expect("decided");
     assert!(store.delete("a").await.expect("deleted"));
     let log = store.audit(0, 100).await.expect("audit");
     assert_eq!(told(&log), ["a requested", "b requested", "a decided"], "it stays");
@@ -70,7 +69,7 @@ async fn r8_the_audit_log_is_written_with_the_entries_and_stays(store: Tested) {
 
 async fn r2_of_many_appends_at_one_position_exactly_one_wins(store: Tested) {
     begun(&*store, "s", 1, None).await;
-    let state = Arc::new(load(&*store, "s").await.expect("session"));
+    let state = load(&*store, "s").await.expect("session");
     for round in 0..5_u64 {
         let expected = state.pos + round;
         let tasks: Vec<_> = (0..64)
@@ -78,10 +77,10 @@ async fn r2_of_many_appends_at_one_position_exactly_one_wins(store: Tested) {
                 let (store, mut state) = (store.clone(), state.clone());
                 tokio::spawn(async move {
                     let mut driven = Driven::new("s");
-                    Arc::make_mut(&mut state).pos = expected;
+                    Arc::make_mut(&mut state.state).pos = expected;
                     driven.state = state;
                     let queued = driven.says(2, &format!("{i}"), None, Some(OnPending::Queue)).expect("queue");
-                    store.append(driven.append_of(&queued)).await
+                    store.append(driven.append_of(queued)).await
                 })
             })
             .collect();
@@ -123,7 +122,7 @@ async fn appends_to_many_sessions_at_once_all_succeed(store: Tested) {
 async fn r2_an_append_at_another_position_conflicts_and_leaves_nothing(store: Tested) {
     let driven = waiting(&*store, "s", 1, None, "t", asks(Some("admin"), 60)).await;
     let before = (load(&*store, "s").await, texts(&store.read("s", 0, 100).await.expect("read")));
-    let right = driven.append_of(&driven.decides(2, 1, Decision::approve(), Some("r")).expect("decide"));
+    let right = driven.append_of(driven.decides(2, 1, Decision::approve(), Some("r")).expect("decide"));
     let shifted = |by: u64| {
         let entries = right.entries.iter().map(|e| {
             let mut entry = countersign_core::journal::record::Entry::clone(e);
@@ -131,17 +130,15 @@ async fn r2_an_append_at_another_position_conflicts_and_leaves_nothing(store: Te
             Arc::new(entry)
         });
         let entries: Vec<_> = entries.collect();
-        let mut state = (*right.state).clone();
-        state.pos = entries.last().expect("entries").pos;
-        Append { expected: by, entries, state: Arc::new(state), ..right.clone() }
+        let mut after = right.after.clone();
+        Arc::make_mut(&mut after.state).pos = entries.last().expect("entries").pos;
+        Append { expected: by, entries, after, ..right.clone() }
     };
     for wrong in [0, right.expected - 1, right.expected + 1, 1 << 20] {
         assert!(matches!(store.append(shifted(wrong)).await, Err(StoreError::Conflict)), "at {wrong}");
     }
-    let made_elsewhere = Append { session_id: "none".into(), ..shifted(7) };
-    let mut state = (*made_elsewhere.state).clone();
-    state.session_id = "none".into();
-    let made_elsewhere = Append { state: Arc::new(state), ..made_elsewhere };
+    let mut made_elsewhere = Append { session_id: "none".into(), ..shifted(7) };
+    Arc::make_mut(&mut made_elsewhere.after.state).session_id = "none".into();
     assert!(matches!(store.append(made_elsewhere).await, Err(StoreError::Conflict)));
     assert!(store.head("none").await.expect("head").is_none());
 
@@ -155,11 +152,11 @@ async fn r2_an_append_at_another_position_conflicts_and_leaves_nothing(store: Te
 
 async fn a_malformed_append_is_refused(store: Tested) {
     let driven = Driven::new("s");
-    let right = driven.append_of(&driven.created(1, None));
+    let right = driven.append_of(driven.created(1, None));
     let nothing = Append { entries: Vec::new(), ..right.clone() };
     let gap = Append { expected: 1, ..right.clone() };
     let other = Append { session_id: "x".into(), ..right.clone() };
-    let stale = Append { state: driven.state.clone(), ..right.clone() };
+    let stale = Append { after: driven.state.clone(), ..right.clone() };
     for wrong in [nothing, gap, other, stale] {
         assert!(matches!(store.append(wrong).await, Err(StoreError::Failed(_))));
     }
@@ -204,7 +201,7 @@ async fn w9_a_queued_message_keeps_its_request_id_when_it_is_taken_up(store: Tes
     assert!(driven.state.queued.is_empty(), "it is taken up");
     let again = driven.says(4, "later", Some("q"), Some(OnPending::Queue)).expect("queue");
     assert!(matches!(driven.store(&*store, again).await, Err(StoreError::Conflict)), "placed once");
-    assert_eq!(load(&*store, "s").await.as_ref(), Some(&*driven.state));
+    assert_eq!(load(&*store, "s").await.as_ref(), Some(&driven.state));
 }
 
 async fn the_head_and_the_entries_after_it_give_the_state(store: Tested) {
@@ -236,8 +233,8 @@ async fn the_head_and_the_entries_after_it_give_the_state(store: Tested) {
             step(&mut driven);
             driven.store(&*store, transition).await.expect("append");
             let loaded = load(&*store, "s").await.expect("session");
-            assert_eq!(loaded, *driven.state);
-            let mut folded = countersign_core::journal::state::State::new("s".into());
+            assert_eq!(loaded, driven.state);
+            let mut folded = countersign_core::session::Snapshot::new("s".into());
             for entry in store.read("s", 0, usize::MAX).await.expect("read") {
                 folded.apply(&entry);
             }
@@ -275,7 +272,7 @@ async fn r9_any_text_comes_back_unchanged(store: Tested) {
         texts(&store.read(&driven.id, 0, 9).await.expect("read")),
         texts(&driven.entries[..driven.entries.len().min(9)])
     );
-    assert_eq!(load(&*store, &driven.id).await.as_ref(), Some(&*driven.state));
+    assert_eq!(load(&*store, &driven.id).await.as_ref(), Some(&driven.state));
     assert!(store.has_request(&driven.id, "r\u{0}'\"%_é").await.expect("request"));
     assert!(!store.has_request(&driven.id, "r").await.expect("request"));
     let filter = InterruptionFilter {

@@ -4,7 +4,6 @@ use std::{
     cell::RefCell,
     collections::{BTreeMap, BTreeSet},
     path::Path,
-    sync::Arc,
 };
 
 use countersign_core::{
@@ -223,7 +222,7 @@ async fn step_both(
             seen.borrow_mut().insert(step.op.kind());
             // The id is never used again.
             let again = Driven::new(id);
-            let append = again.append_of(&again.created(now, subject));
+            let append = again.append_of(again.created(now, subject));
             assert!(matches!(memory.append(append.clone()).await, Err(StoreError::Deleted(gone)) if *gone == **id));
             assert!(matches!(sqlite.append(append).await, Err(StoreError::Deleted(gone)) if *gone == **id));
             assert!(matches!(memory.head(id).await, Err(StoreError::Deleted(_))));
@@ -235,10 +234,10 @@ async fn step_both(
     let mut driven = sessions.get(&step.session).cloned().unwrap_or_else(|| Driven::new(id));
     driven.snapshot = step.snapshot;
     driven.durability = if step.buffered { Durability::Buffered } else { Durability::Synced };
-    let done = |op| transition(&driven, op, now, subject).filter(|t| !t.entries().is_empty()).map(|t| (op, t));
+    let done = |op| transition(&driven, op, now, subject).filter(|t| !t.is_empty()).map(|t| (op, t));
     // An op that is impossible now is replaced by the next natural one, so that sessions make progress.
     let Some((op, transition)) = done(step.op).or_else(|| done(next(&driven)?)) else { return };
-    let append = driven.append_of(&transition);
+    let append = driven.append_of(transition);
     let repeated = records(&append.entries)
         .filter_map(|record| record.request_id())
         .any(|id| records(&driven.entries).any(|record| record.request_id() == Some(id)));
@@ -251,13 +250,13 @@ async fn step_both(
         seen.borrow_mut().insert(op.kind());
         return;
     }
-    match (memory.append(append.clone()).await, sqlite.append(append).await) {
+    match (memory.append(append.clone()).await, sqlite.append(append.clone()).await) {
         (Ok(()), Ok(())) => {
             seen.borrow_mut().insert(op.kind());
             if !step.snapshot {
                 seen.borrow_mut().insert("a snapshot left out");
             }
-            driven.take(transition);
+            driven.take(append);
             sessions.insert(step.session, driven);
         }
         (Err(StoreError::Conflict), Err(StoreError::Conflict)) => {
@@ -332,7 +331,7 @@ fn transition(driven: &Driven, op: Op, now: Millis, subject: Option<&str>) -> Op
         Op::StaleAppend => {
             let mut stale = Driven::new(&driven.id);
             for entry in &driven.entries[..driven.entries.len() - 1] {
-                Arc::make_mut(&mut stale.state).apply(entry);
+                stale.state.apply(entry);
             }
             stale.says(now, "stale", None, Some(OnPending::Queue)).ok().or_else(|| Some(stale.created(now, None)))
         }
@@ -351,7 +350,7 @@ fn same<T: PartialEq + std::fmt::Debug>(
 
 async fn compare_session(id: &str, memory: &MemoryStore, sqlite: &SqliteStore, driven: Option<&Driven>) {
     for store in [memory as &dyn Store, sqlite] {
-        assert_eq!(load(store, id).await.as_ref(), driven.map(|d| &*d.state));
+        assert_eq!(load(store, id).await.as_ref(), driven.map(|d| &d.state));
         let read = store.read(id, 0, usize::MAX).await.expect("read");
         assert_eq!(texts(&read), driven.map(|d| texts(&d.entries)).unwrap_or_default());
     }

@@ -9,8 +9,8 @@ use countersign_core::{
         draft::{Draft, OnPending},
         fork::ForkInput,
         record::{Millis, Record},
-        state::State,
     },
+    session::Snapshot,
     wire::event::Resolution,
 };
 use countersign_store::{
@@ -32,15 +32,15 @@ conformance! {
 
 /// The append that makes a session a fork of another, at a position.
 fn fork_of(of: &Driven, at: u64, id: &str, now: Millis) -> Append {
-    let mut past = State::new(id.into());
+    let mut past = Snapshot::new(id.into());
     of.entries.iter().filter(|entry| entry.pos <= at).for_each(|entry| past.apply(entry));
     let input = ForkInput { from: of.id.clone(), birth: "born anew".into(), ..ForkInput::default() };
-    let transition = Draft::new(&past, now).fork(input, &Anything).expect("fork");
+    let placed = past.place(Draft::new(&past, now).fork(input, &Anything).expect("fork"));
     Append {
         session_id: id.into(),
         expected: at,
-        entries: transition.entries().to_vec(),
-        state: transition.state().clone(),
+        entries: placed.entries().to_vec(),
+        after: placed.after().clone(),
         snapshot: true,
         durability: Durability::Synced,
     }
@@ -66,12 +66,12 @@ async fn g6_a_fork_has_the_past_and_what_follows_and_the_original_stays(store: T
     let told = store.audit(0, 99).await.expect("audit").len();
 
     let append = fork_of(&of, asked, "f", 5);
-    let (state, entries) = (append.state.clone(), append.entries.clone());
+    let (state, entries) = (append.after.clone(), append.entries.clone());
     store.fork("of", append).await.expect("fork");
     let read = texts(&store.read("f", 0, 99).await.expect("read"));
     let past = texts(&of.entries[..usize::try_from(asked).expect("a position")]);
     assert_eq!(read, [past, texts(&entries)].concat(), "the same records at the same positions");
-    assert_eq!(load(&*store, "f").await.as_ref(), Some(&*state));
+    assert_eq!(load(&*store, "f").await.as_ref(), Some(&state));
     // Only its own interruptions, audit records and request ids are the fork's.
     assert_eq!(keys(&store, InterruptionFilter { waiting: Some(true), ..Default::default() }).await, ["f_2"]);
     assert!(store.interruption("f", 1).await.expect("row").is_none());
@@ -80,7 +80,7 @@ async fn g6_a_fork_has_the_past_and_what_follows_and_the_original_stays(store: T
     assert!(store.audit(0, 99).await.expect("audit").len() > told);
     assert_eq!(ids(&store, SessionFilter::default()).await.len(), 2);
     // The original is unchanged, and the fork does not depend on it.
-    assert_eq!(load(&*store, "of").await.as_ref(), Some(&*of.state));
+    assert_eq!(load(&*store, "of").await.as_ref(), Some(&of.state));
     assert_eq!(texts(&store.read("of", 0, 99).await.expect("read")), texts(&of.entries));
     let row = store.interruption("of", 1).await.expect("row").expect("interruption");
     assert_eq!(row.resolution, Some(Resolution::Decided));
@@ -128,7 +128,7 @@ async fn r9_a_long_past_is_forked_while_others_append(store: Tested) {
     let of = long(&*store, "of", 16).await;
     let mut other = begun(&*store, "other", 1, None).await;
     let append = fork_of(&of, of.state.pos, "f", 5);
-    let end = append.state.pos;
+    let end = append.after.pos;
     let mut fork = pin!(store.fork("of", append));
     let mut appended = 0;
     loop {
@@ -147,7 +147,7 @@ async fn r9_a_long_past_is_forked_while_others_append(store: Tested) {
         store.delete(&format!("new{appended}")).await.expect("delete");
         appended += 1;
     }
-    assert_eq!(load(&*store, "other").await.as_ref(), Some(&*other.state));
+    assert_eq!(load(&*store, "other").await.as_ref(), Some(&other.state));
     let read = store.read("f", 0, 99).await.expect("read");
     assert_eq!(texts(&read[..of.entries.len()]), texts(&of.entries));
     assert!(matches!(read[of.entries.len()].records[0], Record::Forked(_)));
@@ -248,7 +248,7 @@ async fn r3_leftovers_of_a_fork_are_removed_after_a_crash_and_its_id_is_free() {
         until_removed(&copy).await;
         tested.fork("of", fork_of(&of, of.state.pos, "f", 5)).await.expect("its id is free");
         assert_eq!(tested.read("f", 0, 99).await.expect("read").len(), of.entries.len() + 1);
-        assert_eq!(load(&*tested, "of").await.as_ref(), Some(&*of.state));
+        assert_eq!(load(&*tested, "of").await.as_ref(), Some(&of.state));
     }
 }
 

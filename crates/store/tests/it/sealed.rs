@@ -86,7 +86,7 @@ async fn x_nothing_that_has_content_is_readable_in_a_sealed_stores_files() {
     let driven = planted(&store, "s").await;
     let listed = store.sessions(SessionFilter::default(), Page { cursor: None, limit: 9 }).await.expect("list");
     assert!(listed.rows[0].title.as_deref().is_some_and(|title| title.contains(PLANTED)));
-    assert_eq!(load(&store, "s").await.as_ref(), Some(&*driven.state));
+    assert_eq!(load(&store, "s").await.as_ref(), Some(&driven.state));
     for text in ["xxxxxxxx", "\"t\":", "requested", "\"i\":0"] {
         assert_eq!(found(&path, text), 0, "{text}");
     }
@@ -160,7 +160,7 @@ async fn x_what_was_changed_or_moved_is_refused_by_place_and_harms_no_other_sess
         assert!(matches!(sealed(&error), SealError::Value { .. }));
         let error = error.to_string();
         assert!(error.starts_with("session bad, ") && error.contains(what), "{sql}: {error}");
-        assert_eq!(load(&store, "good").await.as_ref(), Some(&*good.state));
+        assert_eq!(load(&store, "good").await.as_ref(), Some(&good.state));
         let page = Page { cursor: None, limit: 9 };
         assert_eq!(store.sessions(SessionFilter::default(), page).await.expect("list").rows.len(), 2);
         begun(&store, "new", 2, None).await;
@@ -214,7 +214,7 @@ async fn x_a_value_of_another_store_or_of_a_deleted_session_is_refused() {
     );
     let store = open_sealed(&path).expect("open");
     assert_eq!(store.head("s").await.expect("head").expect("head").snapshot, None, "it is ignored");
-    assert_eq!(load(&store, "s").await.as_ref(), Some(&*again.state));
+    assert_eq!(load(&store, "s").await.as_ref(), Some(&again.state));
 }
 
 #[tokio::test]
@@ -239,7 +239,7 @@ async fn x_the_last_entries_of_a_session_cannot_be_cut_off() {
     assert!(matches!(store.read("bad", 0, 9).await, Err(StoreError::Sealed(_))));
     let error = store.head("bad").await.expect_err("it was cut").to_string();
     assert!(error.starts_with("session bad, its end and title: say that it ends at position "), "{error}");
-    assert_eq!(load(&store, "good").await.as_ref(), Some(&*good.state));
+    assert_eq!(load(&store, "good").await.as_ref(), Some(&good.state));
 }
 
 #[tokio::test]
@@ -260,7 +260,7 @@ async fn x_derived_data_is_ignored_when_it_is_not_what_was_sealed() {
     let store = open_sealed(&path).expect("open");
     assert_eq!(store.waypoint("s", 9, 1).await.expect("none"), None);
     assert_eq!(store.head("s").await.expect("head").expect("head").snapshot, None);
-    assert_eq!(load(&store, "s").await.as_ref(), Some(&*driven.state));
+    assert_eq!(load(&store, "s").await.as_ref(), Some(&driven.state));
     drop(store);
     change(&path, "UPDATE sessions SET title = 'a plain title'");
     let store = open_sealed(&path).expect("open");
@@ -321,7 +321,7 @@ async fn x_rekey_seals_a_plain_store_and_its_plain_text_is_gone_from_the_files()
     }
     let store = open_sealed(&path).expect("it is sealed");
     for driven in &all[..19] {
-        assert_eq!(load(&store, &driven.id).await.as_ref(), Some(&*driven.state));
+        assert_eq!(load(&store, &driven.id).await.as_ref(), Some(&driven.state));
         assert_eq!(texts(&store.read(&driven.id, 0, 99).await.expect("read")), texts(&driven.entries));
     }
     assert_eq!(verified(&audit(&store).await), Ok(20));
@@ -334,7 +334,7 @@ async fn x_rekey_seals_a_plain_store_and_its_plain_text_is_gone_from_the_files()
     let back = rekey(&path, &keys_of(&['1']), true, &mut |_| {}).expect("to plain");
     assert_eq!(back.rewritten, done.rewritten);
     let store = open(&path, None).expect("it is plain");
-    assert_eq!(load(&store, "s0").await.as_ref(), Some(&*all[0].state));
+    assert_eq!(load(&store, "s0").await.as_ref(), Some(&all[0].state));
     assert_eq!(audit(&store).await.last().expect("records").anchor(), anchor, "the log is the same");
 }
 
@@ -451,7 +451,7 @@ async fn x_rekey_changes_the_key_and_the_old_one_is_no_longer_needed() {
     // Both keys: the old one opens, the new one seals.
     let both = keys_of(&['2', '1']);
     let store = open(&path, Some(&both)).expect("open");
-    assert_eq!(load(&store, "s1").await.as_ref(), Some(&*first.state));
+    assert_eq!(load(&store, "s1").await.as_ref(), Some(&first.state));
     let second = planted(&store, "s2").await;
     drop(store);
     for digit in ['1', '2'] {
@@ -461,8 +461,8 @@ async fn x_rekey_changes_the_key_and_the_old_one_is_no_longer_needed() {
     let done = rekey(&path, &both, false, &mut |_| {}).expect("rekey");
     assert!(done.rewritten > 0 && done.kept > 0 && done.unreadable == 0, "{done:?}");
     let store = open(&path, Some(&keys_of(&['2']))).expect("the new one alone");
-    assert_eq!(load(&store, "s1").await.as_ref(), Some(&*first.state));
-    assert_eq!(load(&store, "s2").await.as_ref(), Some(&*second.state));
+    assert_eq!(load(&store, "s1").await.as_ref(), Some(&first.state));
+    assert_eq!(load(&store, "s2").await.as_ref(), Some(&second.state));
     assert_eq!(verified(&audit(&store).await), Ok(2));
 }
 
@@ -484,7 +484,7 @@ async fn x_rekey_never_seals_plain_values_planted_in_a_sealed_store() {
     assert_eq!((done.unreadable, done.named.len()), (1, 1), "{done:?}");
     assert_eq!(done.named[0], "session bad, position 2: is not encrypted, but the store is");
     let store = open(&path, Some(&keys_of(&['2', '1']))).expect("open");
-    assert_eq!(load(&store, "good").await.as_ref(), Some(&*good.state));
+    assert_eq!(load(&store, "good").await.as_ref(), Some(&good.state));
     assert!(matches!(store.read("bad", 0, 9).await, Err(StoreError::Sealed(_))));
 }
 
@@ -540,7 +540,7 @@ async fn x_rekey_can_be_killed_at_any_moment_and_restarted() {
         assert_eq!(found(&path, "xxxxxxxx"), 0, "killed after {lines}");
         let store = open_sealed(&path).expect("open");
         for driven in &all {
-            assert_eq!(load(&store, &driven.id).await.as_ref(), Some(&*driven.state));
+            assert_eq!(load(&store, &driven.id).await.as_ref(), Some(&driven.state));
         }
         assert_eq!(verified(&audit(&store).await), Ok(300));
     }

@@ -44,7 +44,7 @@ async fn r3_acknowledged_appends_are_there_after_reopening() {
         drop(store);
         assert!(!path.with_extension("db-wal").exists(), "a closed store is one file");
         let store = open(&path).expect("open again");
-        assert_eq!(load(&store, "s").await.as_ref(), Some(&*driven.state));
+        assert_eq!(load(&store, "s").await.as_ref(), Some(&driven.state));
         assert_eq!(texts(&store.read("s", 0, 99).await.expect("read")), texts(&driven.entries));
         assert_eq!(store.due(i64::MAX, 9).await.expect("due"), [(Arc::from("s"), 1)]);
         assert!(store.interruption("s", 1).await.expect("row").is_some());
@@ -64,7 +64,7 @@ async fn r3_acknowledged_appends_are_in_the_files_at_once() {
                 std::fs::copy(format!("{}{end}", path.display()), format!("{}{end}", copy.display())).expect("copy");
             }
             let copied = open(&copy).expect("open the copy");
-            assert_eq!(load(&copied, &driven.id).await.as_ref(), Some(&*driven.state));
+            assert_eq!(load(&copied, &driven.id).await.as_ref(), Some(&driven.state));
         }
     }
 }
@@ -182,14 +182,14 @@ async fn r9_a_full_disk_fails_what_does_not_fit_and_nothing_else() {
                     Ok(()) => assert_eq!(i % 2, 1, "it fits"),
                     Err(e) => assert!(i % 2 == 0 && matches!(e, StoreError::Failed(_)), "{e:?}"),
                 }
-                assert_eq!(load(&*store, &driven.id).await.as_ref(), Some(&*driven.state));
+                assert_eq!(load(&*store, &driven.id).await.as_ref(), Some(&driven.state));
             })
         })
         .collect();
     for task in tasks {
         task.await.expect("task");
     }
-    assert_eq!(load(&*store, "kept").await.as_ref(), Some(&*kept.state));
+    assert_eq!(load(&*store, "kept").await.as_ref(), Some(&kept.state));
 }
 
 #[tokio::test]
@@ -211,7 +211,7 @@ async fn r9_a_full_store_says_so_and_works_again_when_there_is_room() {
     assert!(matches!(error, StoreError::Failed(_)), "{error:?}");
     assert!(matches!(store.check().await, Err(StoreError::Failed(_))));
     for driven in &made {
-        assert_eq!(load(&store, &driven.id).await.as_ref(), Some(&*driven.state), "what was stored is there");
+        assert_eq!(load(&store, &driven.id).await.as_ref(), Some(&driven.state), "what was stored is there");
     }
     for driven in made.iter().take(made.len() / 2) {
         assert!(store.delete(&driven.id).await.expect("delete"));
@@ -299,7 +299,7 @@ async fn r9_a_broken_entry_is_named_and_harms_no_other_session() {
         assert!(error.to_string().contains(&format!("session {id}, position 2")), "{error}");
         assert_eq!(store.read(id, 0, 1).await.expect("what is before it").len(), 1);
     }
-    assert_eq!(load(&store, "good").await.as_ref(), Some(&*good.state), "a snapshot that cannot be read is not needed");
+    assert_eq!(load(&store, "good").await.as_ref(), Some(&good.state), "a snapshot that cannot be read is not needed");
     assert_eq!(
         store.sessions(SessionFilter::default(), Page { cursor: None, limit: 9 }).await.expect("list").rows.len(),
         3
@@ -377,5 +377,5 @@ async fn r9_a_snapshot_of_another_folding_is_ignored() {
     drop(conn);
     let store = open(&path).expect("open");
     assert!(store.head("s").await.expect("head").expect("session").snapshot.is_none());
-    assert_eq!(load(&store, "s").await.as_ref(), Some(&*driven.state));
+    assert_eq!(load(&store, "s").await.as_ref(), Some(&driven.state));
 }

@@ -9,9 +9,10 @@ use countersign_core::{
     journal::{
         draft::{Catalog, Draft, MessageInput, OnPending, ToolFacts, Transition},
         record::{Block, Entry, Millis, ModelResponded, SessionCreated, ToolUse, Usage},
-        state::{Phase, State},
+        state::Phase,
     },
     refusal::Refusal,
+    session::Snapshot,
 };
 use countersign_store::{
     Append, Durability, InterruptionFilter, Page, SessionFilter, Store, StoreError,
@@ -38,7 +39,7 @@ impl Catalog for Anything {
 #[derive(Clone, Debug)]
 pub(crate) struct Driven {
     pub(crate) id: Arc<str>,
-    pub(crate) state: Arc<State>,
+    pub(crate) state: Snapshot,
     pub(crate) entries: Vec<Arc<Entry>>,
     pub(crate) snapshot: bool,
     pub(crate) durability: Durability,
@@ -48,17 +49,18 @@ impl Driven {
     /// A session that is not stored yet.
     pub(crate) fn new(id: &str) -> Driven {
         let id: Arc<str> = id.into();
-        let state = Arc::new(State::new(id.clone()));
+        let state = Snapshot::new(id.clone());
         Driven { id, state, entries: Vec::new(), snapshot: true, durability: Durability::Synced }
     }
 
     /// What storing a transition takes.
-    pub(crate) fn append_of(&self, transition: &Transition) -> Append {
+    pub(crate) fn append_of(&self, transition: Transition) -> Append {
+        let placed = self.state.place(transition);
         Append {
             session_id: self.id.clone(),
             expected: self.state.pos,
-            entries: transition.entries().to_vec(),
-            state: transition.state().clone(),
+            entries: placed.entries().to_vec(),
+            after: placed.after().clone(),
             snapshot: self.snapshot,
             durability: self.durability,
         }
@@ -66,17 +68,16 @@ impl Driven {
 
     /// Stores a transition and continues from it.
     pub(crate) async fn store(&mut self, store: &dyn Store, transition: Transition) -> Result<(), StoreError> {
-        let append = self.append_of(&transition);
-        store.append(append).await?;
-        self.take(transition);
+        let append = self.append_of(transition);
+        store.append(append.clone()).await?;
+        self.take(append);
         Ok(())
     }
 
-    /// Continues from a stored transition.
-    pub(crate) fn take(&mut self, transition: Transition) {
-        let committed = transition.commit();
-        self.state = committed.state;
-        self.entries.extend(committed.entries);
+    /// Continues from what is stored.
+    pub(crate) fn take(&mut self, append: Append) {
+        self.state = append.after;
+        self.entries.extend(append.entries);
     }
 
     pub(crate) fn draft(&self, now: Millis) -> Draft {
@@ -208,9 +209,9 @@ pub(crate) async fn waiting(
 }
 
 /// The session as a load sees it: the snapshot, with the later entries applied.
-pub(crate) async fn load(store: &dyn Store, id: &str) -> Option<State> {
+pub(crate) async fn load(store: &dyn Store, id: &str) -> Option<Snapshot> {
     let head = store.head(id).await.expect("head")?;
-    let mut state = head.snapshot.map_or_else(|| State::new(id.into()), |s| State::clone(&s));
+    let mut state = head.snapshot.unwrap_or_else(|| Snapshot::new(id.into()));
     for entry in store.read(id, state.pos, usize::MAX).await.expect("read") {
         state.apply(&entry);
     }

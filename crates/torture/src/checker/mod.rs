@@ -8,8 +8,11 @@ mod tests;
 use std::collections::{BTreeMap, HashMap};
 
 use countersign::core::{
-    journal::record::{Entry, Record},
-    wire::{cursor::Cursor, expand},
+    journal::{
+        cursor::Cursor,
+        record::{Entry, Record},
+    },
+    wire::expand,
 };
 use serde::Serialize;
 

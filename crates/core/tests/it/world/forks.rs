@@ -13,6 +13,7 @@ use countersign_core::{
         state::{Call, State},
     },
     refusal::Refusal,
+    session::Snapshot,
 };
 
 use super::{World, people::edited};
@@ -28,8 +29,8 @@ impl World {
     }
 
     /// The state at a position.
-    pub fn state_at(&self, pos: u64) -> State {
-        let mut state = State::new("s".into());
+    pub fn state_at(&self, pos: u64) -> Snapshot {
+        let mut state = Snapshot::new("s".into());
         self.journal.iter().filter(|entry| entry.pos <= pos).for_each(|entry| state.apply(entry));
         state
     }
@@ -110,7 +111,7 @@ impl World {
         let mut seen = std::collections::HashSet::new();
         self.given.retain(|(call, attempt, _)| seen.insert((*call, *attempt)));
         self.running.clear();
-        self.state = Arc::new(state);
+        Snapshot { cursor: self.cursor, state: self.state } = state;
         self.commit(transition);
         Ok(())
     }

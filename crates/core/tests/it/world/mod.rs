@@ -19,6 +19,7 @@ use countersign_core::{
         resolve::{self, DecideInput, Reply},
     },
     journal::{
+        cursor::Cursor,
         draft::{Draft, MessageInput, Transition},
         graph,
         permit::Permit,
@@ -27,6 +28,7 @@ use countersign_core::{
         state::{Call, Open, State},
     },
     refusal::Refusal,
+    session::Snapshot,
 };
 
 use self::people::{decision, edited, person, question};
@@ -39,6 +41,8 @@ type Allowed = (HashMap<u32, String>, HashMap<u32, String>, HashMap<u32, u32>);
 
 pub struct World {
     pub state: Arc<State>,
+    /// The position of the event stream.
+    pub cursor: Cursor,
     pub journal: Vec<Arc<Entry>>,
     pub now: Millis,
     /// Permits whose attempt is running.
@@ -77,6 +81,7 @@ impl World {
         });
         let mut world = World {
             state: Arc::new(State::new("s".into())),
+            cursor: Cursor::default(),
             journal: Vec::new(),
             now: 1_000,
             running: Vec::new(),
@@ -101,7 +106,8 @@ impl World {
 
     pub fn commit(&mut self, transition: Transition) {
         let turns = self.state.turns;
-        let committed = transition.commit();
+        let now = Snapshot { cursor: self.cursor.clone(), state: self.state.clone() };
+        let committed = now.place(transition).commit();
         for entry in &committed.entries {
             for record in &entry.records {
                 if let Record::Interrupted(asked) = record {
@@ -116,7 +122,7 @@ impl World {
             self.past.push((self.allowed.clone(), self.by_policy.clone(), self.again.clone()));
         }
         self.journal.extend(committed.entries);
-        self.state = committed.state;
+        Snapshot { cursor: self.cursor, state: self.state } = committed.after;
         for permit in committed.permits {
             self.given.push((permit.call(), permit.attempt(), permit.args().text().to_owned()));
             self.parked.remove(&permit.call());

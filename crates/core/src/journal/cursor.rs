@@ -1,4 +1,5 @@
-//! The position of a session's event stream between two appends.
+//! The position of a session's event stream between two appends. `wire` computes it; the session's state does not
+//! depend on it.
 //!
 //! Every append carries the cursor before it: `seq`, messages, the open message, block index, groups, the open block,
 //! and the open group with its summary. So an append expands to its own events alone, and a replay or a page of history
@@ -90,18 +91,6 @@ impl<'de> Deserialize<'de> for Cursor {
         }
         deserializer.deserialize_seq(Parts)
     }
-}
-
-/// The wire's id of the session's `n`-th message.
-#[must_use]
-pub fn message_id(n: u32) -> String {
-    format!("msg-{n}")
-}
-
-/// The wire's id of the session's `n`-th group.
-#[must_use]
-pub fn group_id(n: u32) -> String {
-    format!("group-{n}")
 }
 
 #[cfg(test)]

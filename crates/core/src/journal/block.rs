@@ -1,0 +1,166 @@
+//! The blocks of a model's answer: text, reasoning and calls, and where each is shown.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::record::Cut;
+use crate::{
+    call::{
+        args::{Args, ArgsError},
+        display::{Display, MESSAGE_ARGUMENT},
+    },
+    shared,
+};
+
+/// A block of an assistant's answer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Block {
+    /// Text for the user, Markdown.
+    Text(String),
+    /// The model's reasoning, as far as the model shows it.
+    Thinking(String),
+    /// A tool call.
+    ToolUse(ToolUse),
+}
+
+impl Block {
+    /// The content that the model wrote.
+    #[must_use]
+    pub fn content(&self) -> &str {
+        match self {
+            Block::Text(text) | Block::Thinking(text) => text,
+            Block::ToolUse(call) => &call.input,
+        }
+    }
+
+    /// The block with no content yet.
+    #[must_use]
+    pub fn begun(&self) -> Block {
+        match self {
+            Block::Text(_) => Block::Text(String::new()),
+            Block::Thinking(_) => Block::Thinking(String::new()),
+            Block::ToolUse(ToolUse { id, name, display, .. }) => {
+                // The call's purpose is known only at its end.
+                let display = Display { stream: display.stream, thought: display.thought, ..Display::default() };
+                Block::ToolUse(ToolUse { display, ..ToolUse::new(id.clone(), name.clone(), String::new()) })
+            }
+        }
+    }
+
+    /// The same block, with this content.
+    #[must_use]
+    pub fn with(mut self, content: &str) -> Block {
+        self.write(content);
+        self
+    }
+
+    /// Appends to the content.
+    pub fn write(&mut self, more: &str) {
+        match self {
+            Block::Text(text) | Block::Thinking(text) => text.push_str(more),
+            Block::ToolUse(call) => call.input.push_str(more),
+        }
+    }
+
+    /// Whether both begin the same way: a begun block may become either.
+    #[must_use]
+    pub fn begins_as(&self, other: &Block) -> bool {
+        self.begun() == other.begun()
+    }
+
+    /// Where it is shown; `None` if it is not (spec Q2, Q5).
+    #[must_use]
+    pub fn place(&self) -> Option<Place> {
+        match self {
+            Block::Text(text) => Some(Place { content: true, empty: text.is_empty() }),
+            Block::Thinking(text) => Some(Place { content: false, empty: text.is_empty() }),
+            Block::ToolUse(call) if call.display.thought => {
+                call.thought().map(|_| Place { content: true, empty: false })
+            }
+            Block::ToolUse(call) => {
+                let stream = call.display.stream;
+                stream.stream_tool_use.then_some(Place { content: stream.display_as_content, empty: false })
+            }
+        }
+    }
+
+    /// Its text, where it is shown as text.
+    #[must_use]
+    pub fn text(&self) -> Option<String> {
+        match self {
+            Block::Text(text) => Some(text.clone()),
+            Block::ToolUse(call) if call.display.thought => call.thought(),
+            Block::Thinking(_) | Block::ToolUse(_) => None,
+        }
+    }
+
+    /// Whether it is shown while it is written: all except calls that are not shown as calls.
+    #[must_use]
+    pub fn is_streamed(&self) -> bool {
+        match self {
+            Block::Text(_) | Block::Thinking(_) => true,
+            Block::ToolUse(call) => call.display.stream.stream_tool_use && !call.display.thought,
+        }
+    }
+}
+
+/// Where a block is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Whether it is displayed outside groups (spec Q5).
+    pub content: bool,
+    /// Whether it has no content: history leaves it out.
+    pub empty: bool,
+}
+
+/// A tool call as the model wrote it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToolUse {
+    /// The call's id, unique in its answer.
+    #[serde(deserialize_with = "shared::string")]
+    pub id: Arc<str>,
+    /// The tool.
+    #[serde(deserialize_with = "shared::string")]
+    pub name: Arc<str>,
+    /// The arguments exactly as the model wrote them; not necessarily JSON.
+    pub input: String,
+    /// How it is shown.
+    #[serde(default, skip_serializing_if = "Display::is_default")]
+    pub display: Display,
+}
+
+impl ToolUse {
+    /// A call with the default display.
+    pub fn new(id: impl Into<Arc<str>>, name: impl Into<Arc<str>>, input: impl Into<String>) -> ToolUse {
+        ToolUse { id: id.into(), name: name.into(), input: input.into(), display: Display::default() }
+    }
+
+    /// The tool's own arguments: what is checked, shown, approved and run.
+    ///
+    /// # Errors
+    /// The input is not a strict JSON object, or is too long.
+    pub fn args(&self) -> Result<Args, ArgsError> {
+        Args::parse_without(&self.input, MESSAGE_ARGUMENT).map(|(args, _)| args)
+    }
+
+    /// Whether an answer cut for this reason makes the call unreliable: then it is never asked about and never run.
+    #[must_use]
+    pub fn is_cut(&self, cut: Option<Cut>) -> bool {
+        match cut {
+            None => false,
+            // Arguments that were never begun look like no arguments.
+            Some(Cut::MaxTokens | Cut::Incomplete) => self.input.trim().is_empty() || self.args().is_err(),
+            // A withdrawn answer is never executed, however complete its calls were.
+            Some(Cut::Refusal | Cut::ContentFilter) => true,
+        }
+    }
+
+    /// The text of a `share_thought` call; `None` if there is nothing to read.
+    #[must_use]
+    pub fn thought(&self) -> Option<String> {
+        let said = self.args().ok()?.value().get("text")?.as_str()?.to_owned();
+        (!said.trim().is_empty()).then_some(said)
+    }
+}

@@ -1,0 +1,152 @@
+//! A session where a journal stands: its state, and the position of its event stream. Both are folds of the journal,
+//! and neither needs the other: transitions are made from the state alone, and get their places in the stream here,
+//! once, before they are stored.
+
+use std::{ops::Deref, sync::Arc};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    journal::{
+        cursor::Cursor,
+        draft::Transition,
+        legal::Illegal,
+        permit::Permit,
+        record::Entry,
+        state::{Call, Phase, State},
+    },
+    wire::expand,
+};
+
+/// A session after an append.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Snapshot {
+    /// The position of its event stream.
+    pub cursor: Cursor,
+    /// Its state.
+    pub state: Arc<State>,
+}
+
+impl Deref for Snapshot {
+    type Target = State;
+    fn deref(&self) -> &State {
+        &self.state
+    }
+}
+
+impl Snapshot {
+    /// A session before its first append.
+    #[must_use]
+    pub fn new(session_id: Arc<str>) -> Snapshot {
+        Snapshot { cursor: Cursor::default(), state: Arc::new(State::new(session_id)) }
+    }
+
+    /// Applies the next append, of a journal of our own.
+    pub fn apply(&mut self, entry: &Entry) {
+        Arc::make_mut(&mut self.state).apply(entry);
+        self.cursor = expand::after(entry);
+    }
+
+    /// Applies the next append, if it is legal. If it is not, the snapshot must be discarded.
+    ///
+    /// # Errors
+    /// The rule it breaks.
+    pub fn append(&mut self, entry: &Entry) -> Result<(), Illegal> {
+        if entry.cursor != self.cursor {
+            return Err(Illegal("its cursor is not where the entries before it end"));
+        }
+        Arc::make_mut(&mut self.state).append(entry)?;
+        for record in &entry.records {
+            let begun = (self.cursor.began != 0 && record.first_block().is_none()).then(|| self.cursor.clone());
+            expand::pass(&mut self.cursor, record);
+            if begun.is_some_and(|begun| begun != self.cursor) {
+                return Err(Illegal::WITHIN_A_BLOCK);
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives a transition of this session its places in the event stream.
+    pub fn place(&self, transition: Transition) -> Placed {
+        let (state, mut entries, started) = transition.into_parts();
+        let mut cursor = self.cursor.clone();
+        for entry in &mut entries {
+            if entry.cursor != cursor {
+                Arc::make_mut(entry).cursor = cursor;
+            }
+            cursor = expand::after(entry);
+        }
+        Placed { after: Snapshot { cursor, state }, entries, started }
+    }
+}
+
+/// A transition that is ready to be stored.
+#[derive(Debug)]
+#[must_use = "a transition does nothing until it is stored and committed"]
+pub struct Placed {
+    after: Snapshot,
+    entries: Vec<Arc<Entry>>,
+    started: Vec<u32>,
+}
+
+impl Placed {
+    /// What to store, at the positions after the session's: one append, none if nothing follows from the input, and
+    /// several only [where they were made apart](Transition::made) or [after each other](Transition::then).
+    #[must_use]
+    pub fn entries(&self) -> &[Arc<Entry>] {
+        &self.entries
+    }
+
+    /// The session after them.
+    #[must_use]
+    pub fn after(&self) -> &Snapshot {
+        &self.after
+    }
+
+    /// Confirms that the records are stored. Call it only after the store has confirmed them: this is the only source
+    /// of permits.
+    #[must_use]
+    pub fn commit(self) -> Committed {
+        let mut permits = Vec::with_capacity(self.started.len());
+        for call in &self.started {
+            if let Some(Call {
+                call,
+                id,
+                agent,
+                name,
+                args: Some(args),
+                phase: Phase::Started(attempt),
+                input,
+                preview,
+                ..
+            }) = self.after.calls.iter().find(|c| c.call == *call)
+            {
+                permits.push(Permit::new(
+                    self.after.session_id.clone(),
+                    *call,
+                    *attempt,
+                    id.clone(),
+                    agent.clone(),
+                    name.clone(),
+                    args.clone(),
+                    self.after.locale,
+                    input.clone(),
+                    preview.clone(),
+                    self.after.birth.clone(),
+                ));
+            }
+        }
+        Committed { after: self.after, entries: self.entries, permits }
+    }
+}
+
+/// The result of a stored transition.
+#[derive(Debug)]
+pub struct Committed {
+    /// The session now.
+    pub after: Snapshot,
+    /// What was stored.
+    pub entries: Vec<Arc<Entry>>,
+    /// The right to run each call whose start was stored.
+    pub permits: Vec<Permit>,
+}
