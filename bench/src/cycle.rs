@@ -70,11 +70,7 @@ pub(crate) async fn cycle(runtime: &Runtime, session: &str, text: &Arc<str>, n: 
     if paused.pending.len() != 1 {
         return Err(format!("the session did not pause: {paused:?}").into());
     }
-    let decision = NewDecision {
-        approval_key: format!("{session}_{n}"),
-        decisions: vec![Decision::approve()],
-        ..NewDecision::default()
-    };
+    let decision = NewDecision::new(format!("{session}_{n}"), vec![Decision::approve()]);
     let done = runtime.decide_and_run(&me, decision).await?;
     if !done.pending.is_empty() || done.text.is_empty() {
         return Err(format!("the turn did not end: {done:?}").into());

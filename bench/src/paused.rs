@@ -92,7 +92,7 @@ pub(crate) fn serve(path: &str) -> Result<()> {
     let mut times = Vec::with_capacity(RESUMED);
     for i in 0..RESUMED {
         let approval_key = format!("s{}_1", i * (SESSIONS / RESUMED));
-        let decision = NewDecision { approval_key, decisions: vec![Decision::approve()], ..NewDecision::default() };
+        let decision = NewDecision::new(approval_key, vec![Decision::approve()]);
         let begin = Instant::now();
         let done = executor.block_on(runtime.decide_and_run(&Principal::trusted(), decision))?;
         times.push(begin.elapsed().as_secs_f64() * 1e3);

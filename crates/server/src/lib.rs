@@ -32,7 +32,6 @@ pub mod outgoing;
 mod places;
 mod problem;
 mod readiness;
-mod reply;
 mod server;
 mod serving;
 mod ws;

@@ -1,4 +1,5 @@
 //! Deciding interruptions, and what is said about them while they are pending.
 
 pub mod note;
+pub mod reply;
 pub mod resolve;

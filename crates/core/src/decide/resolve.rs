@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use super::reply::Reply;
 use crate::{
     approval::{
         decision::{Choice, Decision},
@@ -55,26 +56,6 @@ pub struct DecideInput {
     pub by: Principal,
     /// The client's `request_id`.
     pub request_id: Option<Arc<str>>,
-}
-
-/// A person's reply to an interruption.
-#[derive(Clone, Debug)]
-pub enum Reply {
-    /// To actions, one for each as the client sent them, missing ones are filled in; to questions, one reject.
-    Decisions(Vec<Decision>),
-    /// The same from a program that resumes a state, one for each action: a `defer` is an action without a decision
-    /// yet, which needs no permission (spec S8).
-    Staged(Vec<Decision>),
-    /// To questions: a JSON object, question text → answer.
-    Answers(Value),
-    /// To a node of a graph: any JSON value. To actions: yes or no, for all of them (spec G3).
-    Resume(Raw),
-}
-
-impl From<Vec<Decision>> for Reply {
-    fn from(decisions: Vec<Decision>) -> Reply {
-        Reply::Decisions(decisions)
-    }
 }
 
 /// Checks a decision or answers, and makes the transition they lead to.

@@ -10,7 +10,10 @@ use countersign_core::{
         preview::{Preview, PreviewKind},
     },
     conversation::{Conversation, Message},
-    decide::resolve::{self, DecideInput, Reply},
+    decide::{
+        reply::Reply,
+        resolve::{self, DecideInput},
+    },
     journal::{
         agents::PathStep,
         digest,

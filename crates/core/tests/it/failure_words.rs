@@ -6,7 +6,10 @@ use countersign_core::{
         display::Display,
         gate::{Ask, Gate, Verdict},
     },
-    decide::resolve::{self, DecideInput, Reply},
+    decide::{
+        reply::Reply,
+        resolve::{self, DecideInput},
+    },
     journal::{
         agents::CallResult,
         draft::{Catalog, Draft, MessageInput, OnPending, ToolFacts},

@@ -6,7 +6,7 @@ use countersign_core::{
         args::Args,
         gate::{Ask, DecisionType, Gate, Verdict},
     },
-    decide::resolve::{DecideInput, Reply},
+    decide::{reply::Reply, resolve::DecideInput},
     journal::{
         draft::{Draft, MessageInput, OnPending},
         record::{Block, ModelResponded, ToolUse, Usage},

@@ -4,16 +4,17 @@ use std::sync::Arc;
 
 use countersign_core::{
     approval::{
-        decision::Decision,
         key::{approval_key, parse_approval_key},
         principal::Principal,
     },
-    decide::resolve::{self, DecideInput, Reply},
-    journal::{run::Raw, state::State},
-    refusal::{Code, Refusal},
+    decide::{
+        reply::Reply,
+        resolve::{self, DecideInput},
+    },
+    journal::state::{Open, State},
+    refusal::Refusal,
     wire::client::check_session_id,
 };
-use serde_json::Value;
 
 use super::{
     Inner, Outcome, Runtime, Stored, failpoint, live::LiveRef, now, own_request_id, store_refusal,
@@ -21,23 +22,32 @@ use super::{
 };
 use crate::store::Durability;
 
-/// A decision on the interruption with a key, or the answers to it.
-#[derive(Debug, Default)]
+/// A reply to the interruption with a key.
+#[derive(Clone, Debug)]
 pub struct NewDecision {
     /// The interruption.
     pub approval_key: String,
-    /// One for each action; missing ones take the first.
-    pub decisions: Vec<Decision>,
-    /// For questions, instead of decisions: a JSON object, question text → answer (spec Q3).
-    pub answers: Option<Value>,
-    /// For a graph's node, instead of decisions: its answer (spec G3). For calls: yes or no, for all of them.
-    pub resume: Option<Raw>,
+    /// The decisions or answers; of decisions, missing ones take the first.
+    pub reply: Reply,
     /// The digest of one of the actions or questions that were shown; another's is refused as `stale_action`.
     pub digest: Option<String>,
     /// The reviewer's comment, shown in history and to the model.
     pub user_edit_content: Option<String>,
     /// Idempotency key: sending it again is safe.
     pub request_id: Option<String>,
+}
+
+impl NewDecision {
+    /// A reply alone, such as a list of decisions.
+    pub fn new(approval_key: impl Into<String>, reply: impl Into<Reply>) -> NewDecision {
+        NewDecision {
+            approval_key: approval_key.into(),
+            reply: reply.into(),
+            digest: None,
+            user_edit_content: None,
+            request_id: None,
+        }
+    }
 }
 
 impl Runtime {
@@ -98,45 +108,15 @@ impl Runtime {
             return Err(resolve::not_found(&decision.approval_key));
         }
         by.check_may_decide()?;
-        let request_id = own_request_id(by, &state, decision.request_id);
+        let request_id = own_request_id(by, &state, decision.request_id.clone());
         if self.inner.is_repeat(&live.session_id, request_id.as_deref()).await? {
             self.inner.released().await?;
             return self.inner.follow_if(follow, live, &mut guard);
         }
-        let said = [!decision.decisions.is_empty(), decision.answers.is_some(), decision.resume.is_some()];
-        if said.iter().filter(|said| **said).count() > 1 {
-            return Err(Refusal::new(Code::InvalidMessage, "send one of \"decisions\", \"answers\" and \"resume\""));
-        }
         let Some(open) = state.waiting(n) else {
             return Err(self.inner.already_resolved(&live.session_id, n).await?);
         };
-        let mut verdicts = Vec::new();
-        let mut previews = Vec::new();
-        for (i, (action, decision)) in open.asked.actions.iter().zip(&decision.decisions).enumerate() {
-            let Some(edited) = decision.edited() else {
-                verdicts.push(None);
-                continue;
-            };
-            verdicts.push(self.inner.edited_verdict(&state, action, edited).await);
-            if let Some(preview) = self.inner.edited_preview(&state, action, edited).await {
-                previews.resize(open.asked.actions.len(), None);
-                previews[i] = Some(preview);
-            }
-        }
-        let input = DecideInput {
-            n,
-            digest: decision.digest,
-            verdicts,
-            previews,
-            reply: match (decision.resume, decision.answers) {
-                (Some(value), _) => Reply::Resume(value),
-                (None, Some(answers)) => Reply::Answers(answers),
-                (None, None) => Reply::Decisions(decision.decisions),
-            },
-            user_edit_content: decision.user_edit_content.filter(|text| !text.trim().is_empty()).map(Arc::from),
-            by: by.clone(),
-            request_id: request_id.map(Arc::from),
-        };
+        let input = self.inner.decide_input(by, &state, open, decision, request_id).await;
         let at = now();
         let make = |state: &State| resolve::decide(state, at, input, &self.inner.agents);
         let followed = self.inner.follow_if(follow, live, &mut guard)?;
@@ -149,6 +129,39 @@ impl Runtime {
 }
 
 impl Inner {
+    /// A reply, with today's verdicts on the calls that it edits and previews of them.
+    pub(super) async fn decide_input(
+        &self,
+        by: &Principal,
+        state: &State,
+        open: &Open,
+        NewDecision { reply, digest, user_edit_content, .. }: NewDecision,
+        request_id: Option<String>,
+    ) -> DecideInput {
+        let (mut verdicts, mut previews) = (Vec::new(), Vec::new());
+        for (i, (action, decision)) in open.asked.actions.iter().zip(reply.decisions()).enumerate() {
+            let Some(edited) = decision.edited() else {
+                verdicts.push(None);
+                continue;
+            };
+            verdicts.push(self.edited_verdict(state, action, edited).await);
+            if let Some(preview) = self.edited_preview(state, action, edited).await {
+                previews.resize(open.asked.actions.len(), None);
+                previews[i] = Some(preview);
+            }
+        }
+        DecideInput {
+            n: open.asked.n,
+            reply,
+            digest,
+            verdicts,
+            previews,
+            user_edit_content: user_edit_content.filter(|text| !text.trim().is_empty()).map(Arc::from),
+            by: by.clone(),
+            request_id: request_id.map(Arc::from),
+        }
+    }
+
     /// The refusal for a key that is not pending: who resolved it first, or that it never existed (spec W5).
     pub(super) async fn already_resolved(&self, session_id: &str, n: u32) -> Result<Refusal, Refusal> {
         let row = self.store.interruption(session_id, n).await.map_err(store_refusal)?;

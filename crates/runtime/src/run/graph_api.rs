@@ -8,7 +8,10 @@ use std::{marker::PhantomData, sync::Arc};
 
 use countersign_core::{
     approval::{key::approval_key, principal::Principal},
-    decide::resolve::{self, DecideInput, Reply},
+    decide::{
+        reply::Reply,
+        resolve::{self, DecideInput},
+    },
     journal::{
         failure::Failure,
         record::Kind,

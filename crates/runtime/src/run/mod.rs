@@ -78,6 +78,7 @@ use crate::{
 };
 pub use authority::{Authority, RuleMaker};
 pub use builder::RuntimeBuilder;
+pub use countersign_core::decide::reply::Reply;
 pub use decide::NewDecision;
 pub use drawing::GraphView;
 pub use fork::{EditedCall, ForkEdit, MadeFork, NewFork};

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use countersign_core::{
     approval::{key::parse_approval_key, principal::Principal},
     content::Content,
-    decide::resolve::{self, DecideInput, Reply},
+    decide::resolve::{self, DecideInput},
     journal::{
         draft::{Draft, MessageInput, OnPending, Transition},
         failure::Retried,
@@ -127,33 +127,7 @@ impl Runtime {
         let not_found = || resolve::not_found(&reply.approval_key);
         let (_, n) = parse_approval_key(&reply.approval_key).ok_or_else(not_found)?;
         let open = state.waiting(n).ok_or_else(not_found)?;
-        let (mut verdicts, mut previews) = (Vec::new(), Vec::new());
-        for (i, (action, decision)) in open.asked.actions.iter().zip(&reply.decisions).enumerate() {
-            let Some(edited) = decision.edited() else {
-                verdicts.push(None);
-                continue;
-            };
-            verdicts.push(self.inner.edited_verdict(state, action, edited).await);
-            if let Some(preview) = self.inner.edited_preview(state, action, edited).await {
-                previews.resize(open.asked.actions.len(), None);
-                previews[i] = Some(preview);
-            }
-        }
-        let said = match (reply.resume, reply.answers) {
-            (Some(value), _) => Reply::Resume(value),
-            (None, Some(answers)) => Reply::Answers(answers),
-            (None, None) => Reply::Staged(reply.decisions),
-        };
-        Ok(DecideInput {
-            n,
-            digest: reply.digest,
-            reply: said,
-            verdicts,
-            previews,
-            user_edit_content: None,
-            by: by.clone(),
-            request_id: None,
-        })
+        Ok(self.inner.decide_input(by, state, open, reply, None).await)
     }
 }
 

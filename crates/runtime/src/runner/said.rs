@@ -7,7 +7,7 @@ use countersign_core::{
 };
 
 use crate::{
-    run::NewDecision,
+    run::{NewDecision, Reply},
     run_state::{RunState, StagedAnswer},
 };
 
@@ -37,10 +37,8 @@ pub(crate) fn answers(state: &RunState, session_id: &str) -> Vec<NewDecision> {
         let approval_key = approval_key(session_id, staged.n);
         let kind = state.state().waiting(staged.n).map(|open| open.asked.kind);
         match (kind, serde_json::from_str(staged.value.get())) {
-            (Some(Kind::Question), Ok(answers)) => {
-                NewDecision { approval_key, answers: Some(answers), ..NewDecision::default() }
-            }
-            _ => NewDecision { approval_key, resume: Some(staged.value.clone()), ..NewDecision::default() },
+            (Some(Kind::Question), Ok(answers)) => NewDecision::new(approval_key, Reply::Answers(answers)),
+            _ => NewDecision::new(approval_key, Reply::Resume(staged.value.clone())),
         }
     };
     state.answers.iter().map(reply).collect()

@@ -35,7 +35,7 @@ use crate::{
     agent::Agent,
     interruption::Interruption,
     run::{
-        LiveRef, NewDecision, NewMessage, NewSession, Runtime,
+        LiveRef, NewDecision, NewMessage, NewSession, Reply, Runtime,
         guard::{Settings, Watch},
         hold::Hold,
         now,
@@ -359,7 +359,7 @@ impl Session {
         }
         let decided = sets.into_iter().map(|(n, decisions)| {
             let approval_key = approval_key(&self.session_id, n);
-            NewDecision { approval_key, decisions, ..NewDecision::default() }
+            NewDecision::new(approval_key, Reply::Staged(decisions))
         });
         let replies = decided.chain(answers).collect();
         let cancelled = self.settle(state, at, replies).await?;

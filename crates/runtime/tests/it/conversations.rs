@@ -11,7 +11,7 @@ use countersign::{
         session::Snapshot,
         wire::history::HistoryMessage,
     },
-    run::{Direction, HistoryQuery, NewDecision, NewMessage, Runtime, subscription::Subscription},
+    run::{Direction, HistoryQuery, NewDecision, NewMessage, Reply, Runtime, subscription::Subscription},
     store::{
         Append, Durability, Store,
         memory::MemoryStore,
@@ -336,19 +336,19 @@ async fn decide(runtime: &Runtime, which: u8, how: u8) {
     let Ok(state) = runtime.state(&me(), SESSION).await else { return };
     let Some(request) = state.interruptions.get(usize::from(which) % state.interruptions.len().max(1)) else { return };
     let asked = serde_json::to_value(request).expect("request");
-    let mut decision = NewDecision { approval_key: request.approval_key().to_owned(), ..NewDecision::default() };
+    let mut decision = NewDecision::new(request.approval_key(), Vec::new());
     if asked["kind"] == "question" {
         let question = asked["action_requests"][0]["args"]["questions"][0]["question"].as_str().expect("a question");
         match how % 5 {
-            0 => decision.answers = Some(json!({ question: "A", "R": ["C", "mine"] })),
-            1 => decision.answers = Some(json!({})),
-            2 => decision.decisions = vec![Decision::reject(None)],
-            3 => decision.answers = Some(json!({ "S": "unknown" })),
-            _ => decision.decisions = vec![Decision::approve()],
+            0 => decision.reply = Reply::Answers(json!({ question: "A", "R": ["C", "mine"] })),
+            1 => decision.reply = Reply::Answers(json!({})),
+            2 => decision.reply = vec![Decision::reject(None)].into(),
+            3 => decision.reply = Reply::Answers(json!({ "S": "unknown" })),
+            _ => decision.reply = vec![Decision::approve()].into(),
         }
     } else {
         let name = asked["actions"][0]["name"].as_str().expect("a name");
-        decision.decisions = match how % 7 {
+        let decisions = match how % 7 {
             0 => vec![Decision::approve()],
             1 => vec![Decision::reject(Some("no".into()))],
             2 => vec![Decision::edit(name, Args::parse(r#"{"n":77}"#).expect("args"))],
@@ -357,6 +357,7 @@ async fn decide(runtime: &Runtime, which: u8, how: u8) {
             5 => vec![Decision::respond("done by hand")],
             _ => vec![Decision::edit(name, Args::parse(r#"{"n":"seven"}"#).expect("args"))],
         };
+        decision.reply = decisions.into();
     }
     if how > 200 {
         decision.user_edit_content = Some("careful".to_owned());

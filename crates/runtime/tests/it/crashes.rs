@@ -42,8 +42,7 @@ fn with(store: Arc<dyn Store>, ledger: &Ledger, hangs: bool, idempotent: bool) -
 async fn crash_after_the_effect(store: &Arc<dyn Store>, ledger: &Ledger, idempotent: bool) {
     let runtime = with(store.clone(), ledger, true, idempotent);
     send(&runtime, "s", "buy").await.expect("paused");
-    let decision =
-        NewDecision { approval_key: "s_1".into(), decisions: vec![Decision::approve()], ..NewDecision::default() };
+    let decision = NewDecision::new("s_1", vec![Decision::approve()]);
     let me = Principal::trusted();
     let run = runtime.decide_and_run(&me, decision);
     let began = async {
@@ -64,7 +63,7 @@ async fn after_restart(runtime: &Runtime) -> Outcome {
 }
 
 async fn answer(runtime: &Runtime, key: &str, decision: Decision) -> Outcome {
-    let decision = NewDecision { approval_key: key.into(), decisions: vec![decision], ..NewDecision::default() };
+    let decision = NewDecision::new(key, vec![decision]);
     runtime.decide_and_run(&Principal::trusted(), decision).await.expect("decided")
 }
 
@@ -127,8 +126,7 @@ async fn w1_cancel_stops_what_runs_and_closes_what_waits() {
         runtime.cancel(&me, "s", None).await.expect("cancelled");
         let done = runtime.wait(&me, "s").await.expect("outcome");
         assert_eq!((done.status, done.pending.len()), (Status::Cancelled, 0));
-        let late =
-            NewDecision { approval_key: "s_1".into(), decisions: vec![Decision::approve()], ..Default::default() };
+        let late = NewDecision::new("s_1", vec![Decision::approve()]);
         let late = runtime.decide(&me, late, false).await.expect_err("late");
         assert_eq!(late.code.name(), "approval_already_resolved");
         assert_eq!(late.details.expect("details")["resolution"], "cancelled");
@@ -148,12 +146,8 @@ async fn w1_the_same_request_id_is_answered_again_and_done_once() {
             runtime.message(&me, message(), false).await.expect("acknowledged");
             runtime.wait(&me, "s").await.expect("paused");
         }
-        let decision = || NewDecision {
-            approval_key: "s_1".into(),
-            decisions: vec![Decision::approve()],
-            request_id: Some("r2".into()),
-            ..NewDecision::default()
-        };
+        let decision =
+            || NewDecision { request_id: Some("r2".into()), ..NewDecision::new("s_1", vec![Decision::approve()]) };
         for _ in 0..3 {
             runtime.decide(&me, decision(), false).await.expect("acknowledged");
             runtime.wait(&me, "s").await.expect("done");
@@ -175,7 +169,7 @@ async fn r2_of_many_decisions_at_once_one_wins_and_all_others_are_told() {
             tasks.spawn(async move {
                 let by = Principal { trusted: true, ..Principal::person(format!("p{i}"), Vec::new()) };
                 let decisions = vec![if i % 2 == 0 { Decision::approve() } else { Decision::reject(None) }];
-                let decision = NewDecision { approval_key: "s_1".into(), decisions, ..NewDecision::default() };
+                let decision = NewDecision::new("s_1", decisions);
                 (i, runtime.decide(&by, decision, false).await)
             });
         }

@@ -367,8 +367,7 @@ async fn g6_only_the_owner_forks_and_an_agent_changes_no_call() {
         assert_eq!(refused.code, Code::Forbidden, "{name}");
         let made = runtime.fork(&agent, "s", NewFork::default()).await.expect("it may copy what is its own");
         let key = made.session.pending[0].clone();
-        let decision =
-            NewDecision { approval_key: key, decisions: vec![Decision::approve()], ..NewDecision::default() };
+        let decision = NewDecision::new(key, vec![Decision::approve()]);
         assert_eq!(runtime.decide(&agent, decision, false).await.expect_err("an agent").code, Code::Forbidden);
         assert_eq!(made.session.subject.as_deref(), Some("ann"), "{name}");
         // A taken id, also one that is somebody else's.
@@ -428,8 +427,7 @@ fn ann() -> Principal {
 }
 
 async fn yes(runtime: &Runtime, by: &Principal, key: &str) -> Result<(), Refusal> {
-    let decision =
-        NewDecision { approval_key: key.to_owned(), decisions: vec![Decision::approve()], ..NewDecision::default() };
+    let decision = NewDecision::new(key, vec![Decision::approve()]);
     runtime.decide_and_run(by, decision).await.map(drop)
 }
 

@@ -14,7 +14,7 @@ use countersign::{
         agent_loop::{AfterApproval, AgentLoop, AgentState, AgentUpdate, Stands, after_approval},
     },
     model::scripted::Scripted,
-    run::{NewDecision, NewFork, Runtime},
+    run::{NewDecision, NewFork, Reply, Runtime},
     store::Store,
     tool::Approval,
 };
@@ -288,8 +288,8 @@ fn ran(ledger: &Ledger) -> Vec<String> {
 }
 
 async fn say(runtime: &Runtime, key: &str, yes: bool) -> countersign::run::Outcome {
-    let resume = Some(Raw::of(&yes).expect("JSON"));
-    let new = NewDecision { approval_key: key.to_owned(), resume, ..NewDecision::default() };
+    let resume = Raw::of(&yes).expect("JSON");
+    let new = NewDecision::new(key, Reply::Resume(resume));
     runtime.decide_and_run(&me(), new).await.expect("decided")
 }
 
@@ -404,11 +404,7 @@ async fn p4_a_step_in_doubt_is_answered_by_the_role_that_was_asked_last(store: A
         let graph = || deletes(session, clerks, &begun);
         let person = |name: &str, role: &str| Principal::person(name, vec![role.to_owned()]);
         let (ann, boss, clerk) = (person("ann", "user"), person("boss", "admin"), person("carl", "clerk"));
-        let answer = |n: u32| NewDecision {
-            approval_key: format!("{session}_{n}"),
-            resume: Some(Raw::of(&true).expect("raw")),
-            ..NewDecision::default()
-        };
+        let answer = |n: u32| NewDecision::new(format!("{session}_{n}"), Reply::Resume(Raw::of(&true).expect("raw")));
         let (runtime, runs) = process(&store, &graph());
         runs.run(&ann, session, &Work::default()).await.expect("it waits");
         runtime.decide_and_run(&boss, answer(1)).await.expect("the admin");
@@ -420,11 +416,7 @@ async fn p4_a_step_in_doubt_is_answered_by_the_role_that_was_asked_last(store: A
         let (runtime, _) = process(&store, &graph());
         runtime.start().await.expect("start");
         runtime.wait(&ann, session).await.expect("wait");
-        let decision = |decision: Decision| NewDecision {
-            approval_key: format!("{session}_3"),
-            decisions: vec![decision],
-            ..NewDecision::default()
-        };
+        let decision = |decision: Decision| NewDecision::new(format!("{session}_3"), vec![decision]);
         let refused = runtime.decide(&ann, decision(Decision::respond("7")), false).await.expect_err("not hers");
         assert_eq!(refused.code, Code::Forbidden);
         if clerks {

@@ -15,7 +15,7 @@ use countersign::{
         refusal::Code,
     },
     mcp::{Mcp, McpServer, RequireApproval},
-    run::{NewDecision, NewMessage, Outcome, Runtime},
+    run::{NewDecision, NewMessage, Outcome, Reply, Runtime},
     run_state::RunState,
     store::{
         Store,
@@ -71,7 +71,7 @@ fn with(server: &Arc<Mcp>) -> Runtime {
 
 async fn answer_by(runtime: &Runtime, by: &Principal, key: &str, value: &Value) -> Result<Outcome, Code> {
     let resume: Raw = serde_json::from_value(value.clone()).unwrap();
-    let new = NewDecision { approval_key: key.into(), resume: Some(resume), ..NewDecision::default() };
+    let new = NewDecision::new(key, Reply::Resume(resume));
     runtime.decide_and_run(by, new).await.map_err(|refusal| refusal.code)
 }
 

@@ -10,7 +10,7 @@ use countersign::{
     },
     mcp::{Mcp, McpServer, RequireApproval},
     model::ApiKey,
-    run::NewDecision,
+    run::{NewDecision, Reply},
     store::memory::MemoryStore,
 };
 use serde_json::{Value, json};
@@ -154,8 +154,8 @@ async fn s13_npm_what_everything_asks_is_answered_by_a_person() {
         let outcome = send(&runtime, "s", "go").await.unwrap();
         assert_eq!(outcome.status, Status::AwaitingInput, "{}", outcome.text);
         let answer = json!({ "action": "accept", "content": { "name": "Ada Lovelace" } });
-        let resume = Some(serde_json::from_value(answer).unwrap());
-        let new = NewDecision { approval_key: "s_1".into(), resume, ..NewDecision::default() };
+        let resume = serde_json::from_value(answer).unwrap();
+        let new = NewDecision::new("s_1", Reply::Resume(resume));
         let outcome = runtime.decide_and_run(&Principal::trusted(), new).await.unwrap();
         assert!(outcome.text.contains("Ada Lovelace"), "{}", outcome.text);
     }

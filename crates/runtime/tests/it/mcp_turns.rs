@@ -12,7 +12,7 @@ use countersign::{
         },
     },
     mcp::{McpServer, RequireApproval},
-    run::{NewDecision, Outcome, Runtime},
+    run::{NewDecision, Outcome, Reply, Runtime},
     store::{Store, memory::MemoryStore},
 };
 use serde_json::{Value, json};
@@ -56,7 +56,7 @@ fn asked(outcome: &Outcome) -> Vec<(String, String, String)> {
 async fn answer(runtime: &Runtime, key: &str, size: u32) -> Outcome {
     let value = json!({ "action": "accept", "content": { "size": size } });
     let resume: Raw = serde_json::from_value(value).unwrap();
-    let new = NewDecision { approval_key: key.into(), resume: Some(resume), ..NewDecision::default() };
+    let new = NewDecision::new(key, Reply::Resume(resume));
     runtime.decide_and_run(&Principal::trusted(), new).await.unwrap()
 }
 

@@ -222,7 +222,7 @@ async fn s13_a_person_decides_about_what_the_provider_asks_and_can_only_approve_
     assert_eq!(fake.seen.lock().unwrap().len(), 1, "nothing went back yet");
     let decisions = vec![Decision::approve(), Decision::reject(Some("Not that.".to_owned()))];
     let approval_key = waiting.interruptions[0].approval_key().to_owned();
-    let new = NewDecision { approval_key, decisions, ..NewDecision::default() };
+    let new = NewDecision::new(approval_key, decisions);
     let ended = runtime.decide_and_run(&Principal::trusted(), new).await.expect("decided");
     assert_eq!(ended.text, "ok");
     let want = [
@@ -303,7 +303,7 @@ fn by(fake: &Fake, store: Arc<dyn countersign::store::Store>) -> Runtime {
 
 async fn approve(runtime: &Runtime, waiting: &Outcome) -> Outcome {
     let approval_key = waiting.interruptions[0].approval_key().to_owned();
-    let new = NewDecision { approval_key, decisions: vec![Decision::approve()], ..NewDecision::default() };
+    let new = NewDecision::new(approval_key, vec![Decision::approve()]);
     runtime.decide_and_run(&Principal::trusted(), new).await.expect("decided")
 }
 
@@ -448,7 +448,7 @@ async fn d41_a_standing_decision_is_for_one_tool_of_one_server() {
     let waiting = ask(&runtime).await;
     let approval_key = waiting.interruptions[0].approval_key().to_owned();
     let decisions = vec![Decision::reject(Some("never".to_owned())).always(Always::Session)];
-    let new = NewDecision { approval_key, decisions, ..NewDecision::default() };
+    let new = NewDecision::new(approval_key, decisions);
     runtime.decide_and_run(&Principal::trusted(), new).await.expect("decided");
     // The same tool is rejected without asking, and another one of the server is asked about.
     let second = ask(&runtime).await;
@@ -493,7 +493,7 @@ async fn m146_a_program_decides_about_a_hosted_call_without_a_pause() {
     assert_eq!(asked[0].1, r#"{"amount":1.10}"#, "it sees the arguments as they are");
     let approval_key = waiting.interruptions[0].approval_key().to_owned();
     let decisions = vec![Decision::approve(), Decision::reject(None)];
-    let new = NewDecision { approval_key, decisions, ..NewDecision::default() };
+    let new = NewDecision::new(approval_key, decisions);
     let ended = runtime.decide_and_run(&Principal::trusted(), new).await.expect("decided");
     assert_eq!((ended.text.as_str(), looked.lock().unwrap().len()), ("ok", 4), "and it is asked once about each");
     let said = |n: u32, approve: bool, reason: Option<&str>| {

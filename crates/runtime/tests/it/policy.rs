@@ -70,7 +70,7 @@ async fn say(runtime: &Runtime, by: &Principal, session: &str) -> Outcome {
 }
 
 async fn decide(runtime: &Runtime, by: &Principal, key: &str, decision: Decision) -> Result<Outcome, Code> {
-    let new = NewDecision { approval_key: key.to_owned(), decisions: vec![decision], ..NewDecision::default() };
+    let new = NewDecision::new(key, vec![decision]);
     runtime.decide_and_run(by, new).await.map_err(|refusal| refusal.code)
 }
 
@@ -343,8 +343,7 @@ async fn p1_comments_and_votes_are_seen_with_the_approval() {
         assert_eq!(stranger.code, Code::ApprovalNotFound);
         decide(&runtime, &bob, "s_1", Decision::approve()).await.expect("a vote");
         // Another person's request of the same name is another request.
-        let same =
-            NewDecision { approval_key: "s_1".into(), request_id: Some("please".into()), ..NewDecision::default() };
+        let same = NewDecision { request_id: Some("please".into()), ..NewDecision::new("s_1", Vec::new()) };
         let refused = runtime.decide(&person("kim", &["admin"]), same, false).await;
         assert_eq!(refused.expect_err("looked at").code, Code::DecisionsMismatch, "{name}");
         let agent = Principal { kind: countersign::core::approval::principal::PrincipalKind::Agent, ..ann.clone() };

@@ -63,7 +63,7 @@ async fn w2_an_event_with_a_seq_is_given_only_when_it_is_on_the_disk() {
         }
     };
     assert_eq!(texts, 3, "the user's, and one of each answer");
-    let new = NewDecision { approval_key: key, decisions: vec![Decision::approve()], ..Default::default() };
+    let new = NewDecision::new(key, vec![Decision::approve()]);
     let before = store.survives("s");
     runtime.decide(&me(), new, false).await.expect("decided");
     assert!(store.survives("s") > before, "an acknowledged decision");
@@ -85,7 +85,7 @@ async fn r3_what_was_acknowledged_read_or_returned_survives_a_power_cut() {
     assert_eq!((outcome.status, store.survives("s")), (Status::AwaitingInput, written(&store).await), "an outcome");
     let state = runtime.state(&me(), "s").await.expect("state");
     assert_eq!(store.survives("s"), written(&store).await, "a read: {state:?}");
-    let new = NewDecision { approval_key: "s_1".into(), decisions: vec![Decision::approve()], ..Default::default() };
+    let new = NewDecision::new("s_1", vec![Decision::approve()]);
     let before = written(&store).await;
     runtime.decide(&me(), new, false).await.expect("decided");
     assert!(store.survives("s") > before, "an acknowledged decision");

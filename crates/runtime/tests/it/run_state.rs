@@ -15,7 +15,7 @@ use countersign::{
         session::Snapshot,
     },
     model::scripted::Scripted,
-    run::{ApprovalQuery, NewDecision, NewMessage, Runtime},
+    run::{ApprovalQuery, NewDecision, NewMessage, Reply, Runtime},
     run_state::{RunState, RunStateError},
     store::{Append, Durability, Store, memory::MemoryStore},
     tool::{Approval, builtin},
@@ -244,8 +244,8 @@ async fn asked() -> RunState {
 }
 
 fn fifty() -> NewDecision {
-    let answers = Some(serde_json::json!({ "How many?": "50" }));
-    NewDecision { approval_key: "s_1".into(), answers, ..NewDecision::default() }
+    let answers = serde_json::json!({ "How many?": "50" });
+    NewDecision::new("s_1", Reply::Answers(answers))
 }
 
 #[tokio::test]
@@ -301,7 +301,7 @@ async fn s17_a_session_with_the_most_options_is_saved_and_read() {
     assert_eq!(renamed.matches("\"Other\"").count(), 1);
     assert!(read_journal(&renamed).await.is_ok());
     let answers = json!({ "Which?": "19" });
-    let answer = NewDecision { approval_key: "s_1".into(), answers: Some(answers), ..NewDecision::default() };
+    let answer = NewDecision::new("s_1", Reply::Answers(answers));
     runtime.decide_and_run(&Principal::trusted(), answer).await.expect("answered");
     let text = RunState::save(&*store, "s").await.expect("saved").to_json();
     assert_eq!(RunState::from_json(&text).expect("read").to_json(), text);

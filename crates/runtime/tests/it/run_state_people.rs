@@ -58,7 +58,7 @@ fn person(name: &str, roles: &[&str]) -> Principal {
 }
 
 async fn decide(runtime: &Runtime, by: &Principal, key: &str, decision: Decision) -> Result<Outcome, Code> {
-    let new = NewDecision { approval_key: key.to_owned(), decisions: vec![decision], ..NewDecision::default() };
+    let new = NewDecision::new(key, vec![decision]);
     runtime.decide_and_run(by, new).await.map_err(|refusal| refusal.code)
 }
 

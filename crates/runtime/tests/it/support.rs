@@ -76,7 +76,7 @@ pub async fn send(runtime: &Runtime, session: &str, text: &str) -> Result<Outcom
 }
 
 pub async fn decide(runtime: &Runtime, key: &str, decisions: Vec<Decision>) -> Result<Outcome, Refusal> {
-    let decision = NewDecision { approval_key: key.to_owned(), decisions, ..NewDecision::default() };
+    let decision = NewDecision::new(key, decisions);
     runtime.decide_and_run(&Principal::trusted(), decision).await
 }
 

@@ -16,7 +16,7 @@ use countersign::{
         refusal::Code,
     },
     model::scripted::Scripted,
-    run::{NewDecision, Outcome, Runtime},
+    run::{NewDecision, Outcome, Reply, Runtime},
     store::{
         Store,
         sqlite::{SqliteOptions, SqliteStore},
@@ -125,7 +125,7 @@ async fn s13_s21_a_tool_that_is_gone_can_be_rejected_and_no_approval_is_spent_on
         assert!(refused.message.ends_with("what can be decided: reject, defer"), "{refused}");
     }
     let yes = serde_json::value::to_raw_value(&true).expect("json");
-    let yes = NewDecision { approval_key: "s_1".into(), resume: Some(yes.into()), ..NewDecision::default() };
+    let yes = NewDecision::new("s_1", Reply::Resume(yes.into()));
     assert_eq!(gone.decide(&Principal::trusted(), yes, false).await.expect_err("no").code, Code::Unresolvable);
     let outcome = decide(&gone, "s_1", vec![Decision::reject(None), Decision::approve()]).await.expect("decided");
     assert_eq!((outcome.status, ran(&ledger)), (Status::Completed, vec!["tell".to_owned()]));
@@ -216,11 +216,7 @@ async fn s13_p1_a_tool_that_changes_between_two_levels_goes_back_to_the_first() 
     let open = store(&folder);
     let two = || Approval::always().levels(["admin", "legal"]);
     let of = |name: &str| Principal::person(name, vec![name.to_owned()]);
-    let approve = |key: &str| countersign::run::NewDecision {
-        approval_key: key.into(),
-        decisions: vec![Decision::approve()],
-        ..Default::default()
-    };
+    let approve = |key: &str| countersign::run::NewDecision::new(key, vec![Decision::approve()]);
     let before = runtime(&open, &ledger, |_| {}, two());
     before.run(&of("user"), countersign::run::NewMessage::text("s", "go")).await.expect("paused");
     before.decide_and_run(&of("admin"), approve("s_1")).await.expect("the first level");
@@ -416,7 +412,7 @@ async fn s7_s13_a_standing_approval_is_for_the_tool_that_was_shown_and_a_standin
             };
             let word = async |runtime: &Runtime, key: &str, decision: Decision| {
                 let (approval_key, decisions) = (key.to_owned(), vec![decision]);
-                let new = countersign::run::NewDecision { approval_key, decisions, ..Default::default() };
+                let new = countersign::run::NewDecision::new(approval_key, decisions);
                 runtime.decide_and_run(&ann, new).await.expect("decided")
             };
             let next = if always == Always::Session { "s" } else { "t" };

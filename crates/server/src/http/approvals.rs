@@ -14,7 +14,7 @@ use countersign::{
         journal::run::{Raw, given},
         wire::schema::GivenAnswers,
     },
-    run::{ApprovalQuery, ApprovalStatus, ApprovalView, NewDecision, NewNote},
+    run::{ApprovalQuery, ApprovalStatus, ApprovalView, NewDecision, NewNote, Reply},
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -25,12 +25,7 @@ use super::{
     sessions::outcome,
     to_the_end,
 };
-use crate::{
-    app::App,
-    auth::pass::Pass,
-    problem::Problem,
-    reply::{reply, said},
-};
+use crate::{app::App, auth::pass::Pass, problem::Problem};
 
 /// The query of `GET /v1/approvals`.
 #[derive(Debug, Deserialize)]
@@ -124,15 +119,14 @@ pub(super) async fn decide(
     Body(body): Body<Decide>,
 ) -> Result<Response, Problem> {
     let request_id = request_id(&headers, body.request_id)?;
-    let reply = reply(body.decisions, body.answers.as_deref(), body.resume)?;
-    let (digest, user_edit_content) = (body.digest, body.user_edit_content);
-    let decision = NewDecision { approval_key: key.clone(), digest, user_edit_content, request_id, ..reply };
-    let said = said(&decision);
+    let reply = Reply::of(body.decisions, body.answers.as_deref(), body.resume)?;
+    let (kinds, digest, user_edit_content) = (reply.kinds(), body.digest, body.user_edit_content);
+    let decision = NewDecision { approval_key: key.clone(), reply, digest, user_edit_content, request_id };
     let (runtime, decider) = (app.runtime.clone(), pass.by().clone());
     let stored = to_the_end(async move { runtime.decide(&decider, decision, false).await })
         .await
         .inspect_err(|problem| app.metrics.refused(problem.code()))?;
-    app.metrics.decided(&said);
+    app.metrics.decided(&kinds);
     if params.wait {
         return Ok(Json(outcome(&app, &mut pass, &stored.session_id).await?).into_response());
     }

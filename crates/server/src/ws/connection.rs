@@ -15,7 +15,7 @@ use countersign::{
             event::ConnectionEvent,
         },
     },
-    run::{NewDecision, NewMessage, NewNote, Stored},
+    run::{NewDecision, NewMessage, NewNote, Reply, Stored},
 };
 use futures::{
     SinkExt as _, StreamExt as _,
@@ -33,7 +33,6 @@ use crate::{
     auth::pass::Pass,
     metrics::{Counted, Transport},
     options::{FRAMES_AT_ONCE, SLOWEST_READER, WRITE_STALL_SECONDS},
-    reply::{reply, said},
 };
 
 /// Unanswered pings after which the connection is closed.
@@ -253,17 +252,18 @@ impl Connection {
             if of != Some(&*approval.session_id) {
                 return Err(resolve::not_found(&approval.approval_key));
             }
+            let reply = Reply::of(approval.decisions, approval.answers.as_deref(), approval.resume)?;
+            let kinds = reply.kinds();
             let new = NewDecision {
                 approval_key: approval.approval_key,
+                reply,
                 digest: approval.digest,
                 user_edit_content: approval.user_edit_content,
                 request_id: approval.request_id,
-                ..reply(approval.decisions, approval.answers.as_deref(), approval.resume)?
             };
             room?;
-            let said = said(&new);
             let stored = app.runtime.decide(by, new, follow).await?;
-            app.metrics.decided(&said);
+            app.metrics.decided(&kinds);
             Ok(stored)
         };
         match stored.await {

@@ -29,7 +29,7 @@ use countersign::{
         openai_chat::{OpenAiChat, OpenAiChatConfig},
         scripted::Scripted,
     },
-    run::{NewDecision, NewMessage, Outcome, Runtime},
+    run::{NewDecision, NewMessage, Outcome, Reply, Runtime},
     store::{
         Store,
         memory::MemoryStore,
@@ -217,12 +217,11 @@ fn decision(approval_key: &str, calls: usize, answer: &str) -> Result<Option<New
             _ => return Ok(None),
         }
     }
-    let new = NewDecision { approval_key: approval_key.to_owned(), ..NewDecision::default() };
     Ok(match approved.as_slice() {
-        [yes] => Some(NewDecision { resume: Some(Raw::of(if *yes { "yes" } else { "no" })?), ..new }),
+        [yes] => Some(NewDecision::new(approval_key, Reply::Resume(Raw::of(if *yes { "yes" } else { "no" })?))),
         each if each.len() == calls => {
             let decision = |yes: &bool| if *yes { Decision::approve() } else { Decision::reject(None) };
-            Some(NewDecision { decisions: each.iter().map(decision).collect(), ..new })
+            Some(NewDecision::new(approval_key, each.iter().map(decision).collect::<Vec<_>>()))
         }
         _ => None,
     })

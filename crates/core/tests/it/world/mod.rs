@@ -16,7 +16,8 @@ use countersign_core::{
     approval::{decision::Decision, principal::Principal},
     decide::{
         note::{self, NewNote, NoteInput},
-        resolve::{self, DecideInput, Reply},
+        reply::Reply,
+        resolve::{self, DecideInput},
     },
     journal::{
         cursor::Cursor,

@@ -175,8 +175,8 @@ async fn decide(runtime: &Runtime, session_id: &str, how: u8) {
         _ => Decision::edit("buy", Args::parse(r#"{"n":9}"#).expect("arguments")),
     };
     let approval_key = format!("{session_id}_{}", open.asked.n);
-    let decisions = (0..open.asked.actions.len()).map(decision).collect();
-    let decision = NewDecision { approval_key, decisions, ..NewDecision::default() };
+    let decisions: Vec<_> = (0..open.asked.actions.len()).map(decision).collect();
+    let decision = NewDecision::new(approval_key, decisions);
     let _ = runtime.decide_and_run(&me, decision).await;
 }
 

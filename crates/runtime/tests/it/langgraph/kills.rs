@@ -144,7 +144,7 @@ async fn next(folder: &Path, payments: i64) -> (Runtime, Runs<Work>, Outcome<Wor
 }
 
 async fn decide(runtime: &Runtime, runs: &Runs<Work>, key: &str, decision: Decision) -> Outcome<Work> {
-    let new = NewDecision { approval_key: key.to_owned(), decisions: vec![decision], ..NewDecision::default() };
+    let new = NewDecision::new(key, vec![decision]);
     runtime.decide_and_run(&me(), new).await.expect("decided");
     runs.outcome(&me(), "s").await.expect("outcome")
 }

@@ -22,7 +22,7 @@ use countersign::{
         },
     },
     model::scripted::Scripted,
-    run::{NewDecision, Outcome, Runtime},
+    run::{NewDecision, Outcome, Reply, Runtime},
     store::Store,
     tool::Approval,
 };
@@ -85,8 +85,8 @@ fn ran(ledger: &Ledger) -> Vec<String> {
 }
 
 async fn yes_or_no(runtime: &Runtime, key: &str, yes: bool) -> Outcome {
-    let resume = Some(Raw::of(&yes).expect("JSON"));
-    let new = NewDecision { approval_key: key.to_owned(), resume, ..NewDecision::default() };
+    let resume = Raw::of(&yes).expect("JSON");
+    let new = NewDecision::new(key, Reply::Resume(resume));
     runtime.decide_and_run(&me(), new).await.expect("decided")
 }
 

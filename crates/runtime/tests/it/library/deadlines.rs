@@ -210,11 +210,10 @@ async fn s18_a_runtime_over_a_restored_store_sees_the_new_context() {
     let store = Arc::new(MemoryStore::new());
     state.restore(&*store).await.expect("restored");
     let runtime = Runtime::builder(store.clone()).agent(agent).build().expect("runtime");
-    let decision = countersign::run::NewDecision {
-        approval_key: state.interruptions()[0].approval_key.clone(),
-        decisions: vec![countersign::core::approval::decision::Decision::approve()],
-        ..countersign::run::NewDecision::default()
-    };
+    let decision = countersign::run::NewDecision::new(
+        state.interruptions()[0].approval_key.clone(),
+        vec![countersign::core::approval::decision::Decision::approve()],
+    );
     runtime.decide_and_run(&Principal::trusted(), decision).await.expect("over");
     let kept = RunState::save(&*store, &state.state().session_id).await.expect("kept").to_json();
     assert!(kept.contains(r#""output":"{\"user\":\"Bob\"}""#), "{kept}");

@@ -136,7 +136,7 @@ pub async fn decide_all(runtime: &Runtime, key: &str, decision: Decision) -> Out
         _ => 1,
     };
     let decisions = vec![decision; actions];
-    let decision = NewDecision { approval_key: key.to_owned(), decisions, ..NewDecision::default() };
+    let decision = NewDecision::new(key, decisions);
     runtime.decide_and_run(&Principal::trusted(), decision).await.expect("decided")
 }
 

@@ -144,7 +144,7 @@ async fn s5_an_edit_changes_what_an_agent_is_asked_and_never_whom() {
     let runtime = runtime_of(&store, agent("Root", &outer).tool(tool).tool(free("look", &ledger)));
     let paused = send(&runtime, "s", "go").await.expect("run");
     let decisions = vec![Decision::edit("look", Args::parse("{}").expect("args"))];
-    let decision = NewDecision { approval_key: paused.pending[0].clone(), decisions, ..NewDecision::default() };
+    let decision = NewDecision::new(paused.pending[0].clone(), decisions);
     let refused = runtime.decide_and_run(&Principal::trusted(), decision).await.expect_err("refused");
     assert_eq!(refused.code.name(), "invalid_edit");
     assert!(refused.message.contains("another agent"), "{}", refused.message);
@@ -289,11 +289,7 @@ async fn i101_a_cancelled_turn_takes_its_nested_agents_with_it() {
         assert_eq!(done.text, "after", "{kind}");
         let heard = outer.heard.lock().expect("heard")[1].clone();
         assert_eq!(heard.len(), 4, "{kind}: a result for its one call: {heard:?}");
-        let late = NewDecision {
-            approval_key: paused.pending[0].clone(),
-            decisions: vec![Decision::approve()],
-            ..NewDecision::default()
-        };
+        let late = NewDecision::new(paused.pending[0].clone(), vec![Decision::approve()]);
         let late = runtime.decide_and_run(&Principal::trusted(), late).await.expect_err("late");
         assert_eq!(late.code.name(), "approval_already_resolved", "{kind}");
         assert!(ran(&ledger).is_empty(), "{kind}");

@@ -119,8 +119,7 @@ async fn s11_what_waits_beside_a_call_that_trips_within_is_withdrawn_and_what_ot
         assert_eq!(still.status, Status::AwaitingInput, "{kind}: {:?}", still.error);
         assert_eq!(waiting(&still).iter().map(|one| one.1.as_str()).collect::<Vec<_>>(), ["cut"], "{kind}");
         for gone in [sign, dig] {
-            let late =
-                NewDecision { approval_key: gone, decisions: vec![Decision::approve()], ..NewDecision::default() };
+            let late = NewDecision::new(gone, vec![Decision::approve()]);
             let late = runtime.decide(&Principal::trusted(), late, false).await.expect_err("late");
             assert_eq!(late.code.name(), "approval_already_resolved", "{kind}");
             assert_eq!(late.details.expect("details")["resolution"], "cancelled", "{kind}");

@@ -1,0 +1,76 @@
+//! What people reply to an interruption, whether it comes over the WebSocket, HTTP or from a program.
+
+use serde_json::{Value, value::RawValue};
+
+use crate::{
+    approval::decision::Decision,
+    journal::run::Raw,
+    refusal::{Code, Refusal},
+};
+
+/// A person's reply to an interruption.
+#[derive(Clone, Debug)]
+pub enum Reply {
+    /// To actions, one for each as the client sent them, missing ones are filled in; to questions, one reject.
+    Decisions(Vec<Decision>),
+    /// The same from a program that resumes a state, one for each action: a `defer` is an action without a decision
+    /// yet, which needs no permission (spec S8).
+    Staged(Vec<Decision>),
+    /// To questions: a JSON object, question text → answer.
+    Answers(Value),
+    /// To a node of a graph: any JSON value. To actions: yes or no, for all of them (spec G3).
+    Resume(Raw),
+}
+
+impl From<Vec<Decision>> for Reply {
+    fn from(decisions: Vec<Decision>) -> Reply {
+        Reply::Decisions(decisions)
+    }
+}
+
+impl Reply {
+    /// The reply of a client, which sends exactly one of these members (spec W1).
+    ///
+    /// # Errors
+    /// `invalid_message`: several of them, none, or answers that are not JSON.
+    pub fn of(
+        decisions: Option<Vec<Decision>>,
+        answers: Option<&RawValue>,
+        resume: Option<Raw>,
+    ) -> Result<Reply, Refusal> {
+        let invalid = |message: &str| Err(Refusal::new(Code::InvalidMessage, message));
+        match (decisions, answers, resume) {
+            (Some(decisions), None, None) => Ok(Reply::Decisions(decisions)),
+            (None, Some(answers), None) => match serde_json::from_str(answers.get()) {
+                Ok(answers) => Ok(Reply::Answers(answers)),
+                Err(error) => invalid(&format!("answers: {error}")),
+            },
+            (None, None, Some(resume)) => Ok(Reply::Resume(resume)),
+            (None, None, None) => invalid(
+                "\"decisions\" (for actions), \"answers\" (for questions) or \"resume\" (for what a node of a graph asks) is missing",
+            ),
+            _ => invalid("send one of \"decisions\", \"answers\" and \"resume\", not several"),
+        }
+    }
+
+    /// The decisions, if it has any.
+    #[must_use]
+    pub fn decisions(&self) -> &[Decision] {
+        match self {
+            Reply::Decisions(decisions) | Reply::Staged(decisions) => decisions,
+            Reply::Answers(_) | Reply::Resume(_) => &[],
+        }
+    }
+
+    /// Its kinds, for metrics.
+    #[must_use]
+    pub fn kinds(&self) -> Vec<&'static str> {
+        match self {
+            Reply::Decisions(decisions) | Reply::Staged(decisions) => {
+                decisions.iter().map(|decision| decision.kind().name()).collect()
+            }
+            Reply::Answers(_) => vec!["answer"],
+            Reply::Resume(_) => vec!["resume"],
+        }
+    }
+}
