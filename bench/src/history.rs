@@ -99,6 +99,7 @@ impl Maker<'_> {
             blocks,
             usage: Usage::default(),
             opaque: None,
+            first_call: 0,
             run: 0,
             cut: None,
             continued: 0,

@@ -35,6 +35,15 @@ impl Block {
         }
     }
 
+    /// The call, if it is one.
+    #[must_use]
+    pub fn tool_use(&self) -> Option<&ToolUse> {
+        match self {
+            Block::ToolUse(call) => Some(call),
+            Block::Text(_) | Block::Thinking(_) => None,
+        }
+    }
+
     /// The block with no content yet.
     #[must_use]
     pub fn begun(&self) -> Block {

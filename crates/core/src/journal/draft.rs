@@ -390,7 +390,12 @@ impl Draft {
 
     /// The model has answered; `gates` are the verdicts on its calls, in order. An answer that is no longer wanted
     /// changes nothing: calls of an earlier one may be pending.
-    pub fn model_responded(mut self, answer: ModelResponded, gates: Vec<Gate>, catalog: &dyn Catalog) -> Transition {
+    pub fn model_responded(
+        mut self,
+        mut answer: ModelResponded,
+        gates: Vec<Gate>,
+        catalog: &dyn Catalog,
+    ) -> Transition {
         let run = answer.run;
         if !self.state.wants_answer(run) {
             return self.finish();
@@ -401,6 +406,7 @@ impl Draft {
             let note = self.state.locale.fill(Text::AnswerCut, &[("reason", cut.name())]);
             text = format!("{text}\n[{note}]");
         }
+        answer.first_call = self.state.first_call(&answer);
         self.push(Record::ModelResponded(answer));
         if self.state.calls_of(run).next().is_some() {
             self.push(Record::CallsGated(gates));

@@ -116,6 +116,9 @@ fn follows(state: &State, before: u64, record: &Record) -> Result<(), Illegal> {
             state.wants_answer(0) && state.begun.is_none() && *block == block.begun() && block.is_streamed()
         }
         Record::BlockShown(_) | Record::Restarted(_) | Record::Status { .. } => state.status.is_active(),
+        Record::ModelResponded(answer) if answer.first_call != state.first_call(answer) => {
+            return Err(Illegal("its calls do not have the next numbers"));
+        }
         Record::ModelResponded(answer) if answer.run != 0 => {
             answer.shown == 0 && state.asking().any(|nested| nested.call == answer.run)
         }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     input::CallInput,
     outdated::Shown,
-    record::{Action, CallStatus, Interrupted, Kind, Millis, after, is_zero},
+    record::{Action, CallStatus, Interrupted, Kind, Millis, ToolUse, after, is_zero},
 };
 use crate::call::{
     args::Args,
@@ -125,6 +125,39 @@ pub struct Call {
 }
 
 impl Call {
+    /// A call of an answer that has just come.
+    pub(super) fn proposed(number: u32, run: u32, agent: Arc<str>, call: &ToolUse, args: Option<Args>) -> Call {
+        Call {
+            call: number,
+            id: call.id.clone(),
+            agent,
+            name: call.name.clone(),
+            args,
+            phase: Phase::Proposed,
+            ask: None,
+            question: false,
+            display: call.display.clone(),
+            idempotent: false,
+            attempts: 0,
+            level: 0,
+            deadline: Deadline::Fresh,
+            instead: None,
+            escalated: 0,
+            approved_by: Vec::new(),
+            edited_by: None,
+            by_rule: false,
+            stood_in: None,
+            cleared: false,
+            run,
+            target: None,
+            ends: false,
+            result: None,
+            preview: None,
+            shown: None,
+            input: None,
+        }
+    }
+
     /// Whether it runs, or will without a decision. A handoff waits for the other calls of its answer.
     #[must_use]
     pub fn goes_on(&self) -> bool {

@@ -298,6 +298,9 @@ pub struct ModelResponded {
     /// The blocks after those.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub blocks: Vec<Block>,
+    /// The number of its first call in the session; the others follow. 0: it has none. The journal sets it.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub first_call: u32,
     /// Tokens.
     #[serde(default, skip_serializing_if = "Usage::is_zero")]
     pub usage: Usage,

@@ -15,7 +15,7 @@ use super::{
     parts::next_reviewer,
     record::{
         Block, CallStatus, Cut, Decided, EndReason, Entry, Failure, Interrupted, Kind, Millis, ModelResponded, Note,
-        Noted, Record, ToolUse, Unshown, Usage, UserMessage,
+        Noted, Record, Unshown, Usage, UserMessage,
     },
     run::{GraphRun, Step, TaskPhase},
     size,
@@ -209,6 +209,14 @@ impl State {
             output: None,
             nested: Vec::new(),
         }
+    }
+
+    /// The number that the first call of an answer gets; 0 if the answer has no calls.
+    pub(super) fn first_call(&self, answer: &ModelResponded) -> u32 {
+        let shown = if answer.run == 0 { answer.shown as usize } else { 0 };
+        let shown = self.shown.iter().rev().take(shown);
+        let has_calls = shown.chain(&answer.blocks).any(|block| block.tool_use().is_some());
+        if has_calls { self.call_count.saturating_add(1) } else { 0 }
     }
 
     /// The keys of the pending interruptions, oldest first.
@@ -419,44 +427,14 @@ impl State {
         let shown = if run == 0 { self.shown.split_off(kept) } else { Vec::new() };
         self.shown.clear();
         self.calls.retain(|call| call.run != run);
-        let blocks = shown.iter().chain(&answer.blocks);
+        let proposed = || shown.iter().chain(&answer.blocks).filter_map(Block::tool_use);
         // No spare capacity: it would be kept for as long as the calls are pending.
-        self.calls.reserve_exact(blocks.clone().filter(|block| matches!(block, Block::ToolUse(_))).count());
-        for block in blocks {
-            if let Block::ToolUse(call) = block {
-                let ToolUse { id, name, display, .. } = call;
-                self.call_count += 1;
-                self.calls.push(Call {
-                    call: self.call_count,
-                    id: id.clone(),
-                    agent: agent.clone(),
-                    name: name.clone(),
-                    // Without arguments it never reaches a person or a tool, whatever its verdict.
-                    args: if call.is_cut(answer.cut) { None } else { call.args().ok() },
-                    phase: Phase::Proposed,
-                    ask: None,
-                    question: false,
-                    display: display.clone(),
-                    idempotent: false,
-                    attempts: 0,
-                    level: 0,
-                    deadline: Deadline::Fresh,
-                    instead: None,
-                    escalated: 0,
-                    approved_by: Vec::new(),
-                    edited_by: None,
-                    by_rule: false,
-                    stood_in: None,
-                    cleared: false,
-                    run,
-                    target: None,
-                    ends: false,
-                    result: None,
-                    preview: None,
-                    shown: None,
-                    input: None,
-                });
-            }
+        self.calls.reserve_exact(proposed().count());
+        for (number, call) in (answer.first_call..).zip(proposed()) {
+            self.call_count = number;
+            // Without arguments it never reaches a person or a tool, whatever its verdict.
+            let args = if call.is_cut(answer.cut) { None } else { call.args().ok() };
+            self.calls.push(Call::proposed(number, run, agent.clone(), call, args));
         }
         match self.nested.iter_mut().find(|nested| nested.call == run) {
             Some(nested) => {

@@ -158,6 +158,26 @@ pub enum Event {
     },
 }
 
+impl Event {
+    /// The `type` of its frame.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Event::MessageStart { .. } => "message_start",
+            Event::ContentBlockStart { .. } => "content_block_start",
+            Event::ContentBlockDelta { .. } => "content_block_delta",
+            Event::ContentBlockStop { .. } => "content_block_stop",
+            Event::ContentReplaced { .. } => "content_replaced",
+            Event::GroupStart { .. } => "group_start",
+            Event::GroupEnd { .. } => "group_end",
+            Event::RunStatus { .. } => "run_status",
+            Event::ApprovalResolved { .. } => "approval_resolved",
+            Event::ApprovalUpdated { .. } => "approval_updated",
+            Event::MessageStop { .. } => "message_stop",
+        }
+    }
+}
+
 /// A frame from the server that belongs to the connection.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
@@ -422,6 +442,17 @@ pub enum RequestBlock {
         #[serde(skip_serializing_if = "Option::is_none")]
         digest: Option<Arc<str>>,
     },
+}
+
+impl RequestBlock {
+    /// The interruption's key.
+    #[must_use]
+    pub fn approval_key(&self) -> &str {
+        match self {
+            RequestBlock::Actions(request) => &request.approval_key,
+            RequestBlock::Questions { approval_key, .. } => approval_key,
+        }
+    }
 }
 
 /// The questions of an `approval_request`.

@@ -95,6 +95,7 @@ impl Session {
             blocks,
             usage,
             opaque: None,
+            first_call: 0,
             run: 0,
             cut: None,
             continued: 0,

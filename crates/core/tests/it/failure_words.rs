@@ -58,6 +58,7 @@ fn answer(blocks: Vec<Block>) -> ModelResponded {
         blocks,
         usage: Usage::default(),
         opaque: None,
+        first_call: 0,
         run: 0,
         cut: None,
         continued: 0,

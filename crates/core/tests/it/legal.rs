@@ -1,6 +1,9 @@
 //! What cannot come next in a journal (spec S21).
 
-use countersign_core::{journal::record::Entry, session::Snapshot};
+use countersign_core::{
+    journal::record::{Entry, Record},
+    session::Snapshot,
+};
 
 use crate::world::{Op, World};
 
@@ -28,6 +31,14 @@ fn s21_an_append_that_no_input_makes_is_refused() {
     assert!(wrong(&world, |entry| entry.pos += 1).contains("next position"));
     assert!(wrong(&world, |entry| entry.at = 0).contains("older"));
     assert!(wrong(&world, |entry| entry.cursor.seq += 1).contains("cursor"));
+    let other_number = |entry: &mut Entry| {
+        for record in &mut entry.records {
+            if let Record::ModelResponded(answer) = record {
+                answer.first_call += 1;
+            }
+        }
+    };
+    assert!(wrong(&world, other_number).contains("numbers"));
     let first = world.journal[0].records[0].clone();
     assert!(wrong(&world, |entry| entry.records.push(first)).contains("made by its first entry"));
     assert!(wrong(&world, |entry| entry.records.reverse()).contains("do not lead to it"));

@@ -145,6 +145,7 @@ fn p4_a_standing_rule_speaks_for_its_maker_and_does_not_approve_what_they_have_a
         blocks: vec![Block::ToolUse(ToolUse::new("r", "pay", r#"{"n":1}"#))],
         usage: Usage::default(),
         opaque: None,
+        first_call: 0,
         run: 0,
         cut: None,
         continued: 0,

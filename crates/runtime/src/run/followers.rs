@@ -124,10 +124,10 @@ impl Queue {
 
 #[cfg(test)]
 mod tests {
-    use super::{super::subscription::Frame, *};
+    use super::{super::subscription::Written, *};
 
     fn told(bytes: usize) -> Vec<Told> {
-        vec![Told::Frame(Frame { json: "x".repeat(bytes).into(), seq: None })]
+        vec![Told::Written(0, Written::Text("x".repeat(bytes)))]
     }
 
     #[tokio::test]

@@ -396,7 +396,7 @@ impl LiveState {
     /// holds yet.
     pub(super) fn follow(&mut self, now: &Snapshot) -> (Arc<Queue>, Option<Begun>) {
         let begun = now.begun.as_ref().map(|block| Begun {
-            start: Frame::of(&expand::start_again(&now.session_id, &now.cursor, block)),
+            start: Frame::of(expand::start_again(&now.session_id, &now.cursor, block)),
             written: self.written.as_ref().and_then(|block| content(now, block)),
         });
         (self.followers.add(), begun)
@@ -445,7 +445,7 @@ impl LiveState {
                     }
                 }
                 if followed {
-                    told.extend(events.iter().map(|event| Told::Frame(Frame::of(event))));
+                    told.extend(events.into_iter().map(|event| Told::Frame(Frame::of(event))));
                 }
             }
         }
@@ -460,7 +460,7 @@ impl LiveState {
         let before = self.written.replace(block.clone());
         if let Some(now) = self.now.as_ref().filter(|_| self.has_followers()) {
             let over = before.is_some_and(|before| !before.content().is_empty());
-            let start = over.then(|| Frame::of(&expand::start_again(&now.session_id, &now.cursor, block)));
+            let start = over.then(|| Frame::of(expand::start_again(&now.session_id, &now.cursor, block)));
             self.send_frames(start.into_iter().chain(content(now, block)).collect());
         }
     }
@@ -479,7 +479,7 @@ impl LiveState {
 /// The text of the block that is begun, if there is any.
 fn content(now: &Snapshot, block: &Block) -> Option<Frame> {
     let delta = || expand::more(&now.session_id, &now.cursor, expand::block_parts(block).1);
-    (!block.content().is_empty()).then(|| Frame::of(&delta()))
+    (!block.content().is_empty()).then(|| Frame::of(delta()))
 }
 
 #[cfg(test)]

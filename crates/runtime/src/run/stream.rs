@@ -634,6 +634,7 @@ impl<'a> Writer<'a> {
                 self.usage_before
             },
             opaque: self.opaque.filter(|_| self.continued == 0),
+            first_call: 0,
             run: self.run,
             cut: self.cut,
             continued: self.continued,

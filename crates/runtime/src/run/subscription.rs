@@ -24,17 +24,23 @@ const REPLAY_PAGE: usize = 128;
 /// One event, ready to be sent.
 #[derive(Clone, Debug)]
 pub struct Frame {
-    /// The JSON text.
+    /// The event.
+    pub event: Arc<SessionEvent>,
+    /// The same as JSON: serialised once, for all followers.
     pub json: Arc<str>,
-    /// Its `seq`; `None` for deltas.
-    pub seq: Option<u64>,
 }
 
 impl Frame {
-    pub(super) fn of(event: &SessionEvent) -> Frame {
+    pub(super) fn of(event: SessionEvent) -> Frame {
         // Events are plain data with string keys, which always serialise.
-        let json = serde_json::to_string(event).unwrap_or_default();
-        Frame { json: json.into(), seq: event.seq }
+        let json = serde_json::to_string(&event).unwrap_or_default();
+        Frame { event: Arc::new(event), json: json.into() }
+    }
+
+    /// Its `seq`; `None` for deltas.
+    #[must_use]
+    pub fn seq(&self) -> Option<u64> {
+        self.event.seq
     }
 }
 
@@ -53,7 +59,8 @@ impl Told {
     /// About how much memory it takes.
     pub(super) fn bytes(&self) -> usize {
         match self {
-            Told::Frame(frame) => frame.json.len(),
+            // The event has the same texts once more.
+            Told::Frame(frame) => 2 * frame.json.len(),
             Told::Entry(entry) => {
                 let mut written = Count(0);
                 // Plain data with string keys, which always serialises.
@@ -238,8 +245,8 @@ impl Subscription {
 
     fn pop(&mut self) -> Option<Told> {
         let told = self.ready.pop_front();
-        if let Some(Told::Frame(Frame { seq: Some(seq), .. })) = &told {
-            self.seq = self.seq.max(*seq);
+        if let Some(Told::Frame(frame)) = &told {
+            self.seq = self.seq.max(frame.seq().unwrap_or_default());
         }
         told
     }
@@ -263,7 +270,7 @@ impl Subscription {
                 Err(Missed::Gone) => return Err(self.inner.no_more_events()),
             }
             // Events without a `seq` are not on record.
-            let on_record = |told: &Told| matches!(told, Told::Frame(Frame { seq: Some(_), .. }));
+            let on_record = |told: &Told| matches!(told, Told::Frame(frame) if frame.seq().is_some());
             self.unreleased = self.ready.iter().any(on_record);
         }
         Ok(())
@@ -305,7 +312,7 @@ impl Subscription {
         if pos >= until {
             if let Some(Begun { start, written }) = self.replay.take().and_then(|replay| replay.begun) {
                 // Its start has just come, or comes again.
-                let again = start.seq.is_some_and(|seq| seq <= after).then_some(start);
+                let again = start.seq().is_some_and(|seq| seq <= after).then_some(start);
                 self.ready.extend(again.into_iter().chain(written).map(Told::Frame));
             }
             return Ok(());
@@ -326,7 +333,7 @@ impl Subscription {
         replay.pos = Some(entry.pos);
         self.take(&Told::Entry(entry.clone()));
         let events = expand::expand_after(&self.live.session_id, &entry, after);
-        self.ready.extend(events.iter().map(|event| Told::Frame(Frame::of(event))));
+        self.ready.extend(events.into_iter().map(|event| Told::Frame(Frame::of(event))));
         Ok(())
     }
 

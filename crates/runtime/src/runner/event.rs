@@ -1,21 +1,19 @@
 //! The events of a run, for a program that follows it (spec S15).
 //!
-//! They are derived from the frames of the wire protocol, which are made from the session's journal: a streamed run and
+//! They are derived from the events of the wire protocol, which are made from the session's journal: a streamed run and
 //! a session of the server use the same code.
 //!
 //! A handoff is no event of the wire; it follows from the result of its call.
 
 use std::sync::Arc;
 
-use countersign_core::{
-    journal::{record::CallStatus, state::Status},
-    wire::event::{self, Resolution},
-};
-use serde_json::Value;
-
 use super::nested::NestedEvent;
 use crate::interruption::Interruption;
 use crate::run::subscription::Frame;
+use countersign_core::{
+    journal::{record::CallStatus, state::Status},
+    wire::event::{self, ContentBlock, Delta, Event, Resolution, Role, TypedDelta},
+};
 
 /// An event of a run. Events of agents that work for calls of other agents are opt-in: see [`RunEvent::Nested`].
 ///
@@ -139,29 +137,17 @@ impl RunEvent {
 #[non_exhaustive]
 pub struct RunFrame {
     /// `message_start`, `content_block_delta`, `run_status`, …
-    pub name: String,
+    pub name: &'static str,
     /// The whole frame.
     pub json: Arc<str>,
     /// Its `seq` in the session; deltas have none.
     pub seq: Option<u64>,
-    value: Value,
 }
 
 impl RunFrame {
-    pub(super) fn of(frame: Frame) -> RunFrame {
-        let value: Value = serde_json::from_str(&frame.json).unwrap_or_default();
-        RunFrame { name: string(&value, "type"), json: frame.json, seq: frame.seq, value }
+    pub(super) fn of(frame: &Frame) -> RunFrame {
+        RunFrame { name: frame.event.event.name(), json: frame.json.clone(), seq: frame.seq() }
     }
-
-    /// The frame, parsed.
-    #[must_use]
-    pub fn value(&self) -> &Value {
-        &self.value
-    }
-}
-
-fn string(value: &Value, key: &str) -> String {
-    value.get(key).and_then(Value::as_str).unwrap_or_default().to_owned()
 }
 
 /// The block that is open.
@@ -174,7 +160,7 @@ enum Block {
     Other,
 }
 
-/// Reads frames, in order.
+/// Reads the events of the wire, in order.
 #[derive(Default)]
 pub(super) struct Reader {
     /// Whether the current message is a user's.
@@ -224,13 +210,13 @@ impl Block {
 }
 
 impl Reader {
-    /// The events of a frame: at least one. The caller adds the items of a request.
-    pub(super) fn take(&mut self, frame: &RunFrame) -> Vec<RunEvent> {
-        let mut events = match &*frame.name {
-            "content_block_start" => self.start(begun(frame.value.get("content_block").unwrap_or_default())),
-            "content_block_delta" => self.delta(frame.value.get("delta").unwrap_or_default()),
-            "content_block_stop" => self.stop(),
-            _ => vec![self.other(frame)],
+    /// The events of an event of the wire: at least one. The caller adds the items of a request.
+    pub(super) fn take(&mut self, event: &Event) -> Vec<RunEvent> {
+        let mut events = match event {
+            Event::ContentBlockStart { content_block, .. } => self.start(begun(content_block)),
+            Event::ContentBlockDelta { delta, .. } => self.delta(delta),
+            Event::ContentBlockStop { .. } => self.stop(),
+            other => vec![self.other(other)],
         };
         if events.is_empty() {
             events.push(RunEvent::Other);
@@ -238,37 +224,24 @@ impl Reader {
         events
     }
 
-    fn other(&mut self, frame: &RunFrame) -> RunEvent {
-        let value = &frame.value;
-        match &*frame.name {
-            "message_start" => self.user = string(value, "role") == "user",
-            "message_stop" => self.user = false,
-            "content_replaced" => {
+    fn other(&mut self, event: &Event) -> RunEvent {
+        match event {
+            Event::MessageStart { role, .. } => self.user = *role == Role::User,
+            Event::MessageStop { .. } => self.user = false,
+            Event::ContentReplaced { .. } => {
                 // What follows is sent from its beginning, even if it repeats the earlier text.
                 (self.open, self.told) = (None, None);
                 return RunEvent::AnswerReplaced;
             }
-            "approval_resolved" => {
+            Event::ApprovalResolved { approval_key, resolution, by, .. } => {
                 return RunEvent::ApprovalResolved {
-                    approval_key: string(value, "approval_key"),
-                    resolution: match &*string(value, "resolution") {
-                        "timeout" => Resolution::Timeout,
-                        "cancelled" => Resolution::Cancelled,
-                        _ => Resolution::Decided,
-                    },
-                    by: value.get("by").and_then(Value::as_str).map(str::to_owned),
+                    approval_key: approval_key.clone(),
+                    resolution: *resolution,
+                    by: by.as_deref().map(str::to_owned),
                 };
             }
-            "run_status" => {
-                let keys = value.get("pending").and_then(Value::as_array).into_iter().flatten();
-                return RunEvent::Status {
-                    status: Status::from_name(&string(value, "status")).unwrap_or_default(),
-                    pending: keys.filter_map(|key| key.as_str().map(str::to_owned)).collect(),
-                    error: value.get("error").map(|error| event::RunError {
-                        code: string(error, "code"),
-                        message: string(error, "message"),
-                    }),
-                };
+            Event::RunStatus { status, pending, error } => {
+                return RunEvent::Status { status: *status, pending: pending.clone(), error: error.clone() };
             }
             _ => {}
         }
@@ -291,22 +264,21 @@ impl Reader {
         events
     }
 
-    fn delta(&mut self, delta: &Value) -> Vec<RunEvent> {
-        let said = |key: &str| string(delta, key);
+    fn delta(&mut self, delta: &Delta) -> Vec<RunEvent> {
         let Some(open) = &mut self.open else { return Vec::new() };
-        let more = match open {
-            Block::Text(_) => said("text"),
-            Block::Thinking(_) => said("thinking"),
-            Block::Call { .. } => said("partial_json"),
-            Block::Result { .. } => said("content"),
-            Block::Request(_) | Block::Other => return Vec::new(),
+        let more = match delta {
+            Delta::Typed(TypedDelta::TextDelta { text: more })
+            | Delta::Typed(TypedDelta::ThinkingDelta { thinking: more })
+            | Delta::Typed(TypedDelta::InputJsonDelta { partial_json: more })
+            | Delta::Content { content: more } => more,
+            Delta::Decisions { .. } | Delta::Resume { .. } | Delta::Questions(_) => return Vec::new(),
         };
         match open {
-            Block::Text(content) | Block::Thinking(content) => content.push_str(&more),
-            Block::Call { input: content, .. } | Block::Result { output: content, .. } => content.push_str(&more),
-            Block::Request(_) | Block::Other => {}
+            Block::Text(content) | Block::Thinking(content) => content.push_str(more),
+            Block::Call { input: content, .. } | Block::Result { output: content, .. } => content.push_str(more),
+            Block::Request(_) | Block::Other => return Vec::new(),
         }
-        let Some(told) = &self.told else { return open.told(&more, self.user).into_iter().collect() };
+        let Some(told) = &self.told else { return open.told(more, self.user).into_iter().collect() };
         if told.content().starts_with(open.content()) {
             // All of it was sent.
             return Vec::new();
@@ -349,23 +321,22 @@ impl Reader {
     }
 }
 
-fn begun(block: &Value) -> Block {
-    let said = |key: &str| string(block, key);
-    match &*said("type") {
-        "text" => Block::Text(String::new()),
-        "thinking" => Block::Thinking(String::new()),
-        "tool_use" => Block::Call { id: said("id"), tool: said("name"), input: String::new() },
-        "tool_result" => Block::Result {
-            id: said("tool_use_id"),
-            tool: said("name"),
-            status: match &*said("status") {
-                "success" => CallStatus::Success,
-                "rejected" => CallStatus::Rejected,
-                _ => CallStatus::Error,
-            },
+fn begun(block: &ContentBlock) -> Block {
+    match block {
+        ContentBlock::Text => Block::Text(String::new()),
+        ContentBlock::Thinking => Block::Thinking(String::new()),
+        ContentBlock::ToolUse { id, name } => {
+            Block::Call { id: id.to_string(), tool: name.to_string(), input: String::new() }
+        }
+        ContentBlock::ToolResult { tool_use_id, name, status } => Block::Result {
+            id: tool_use_id.to_string(),
+            tool: name.to_string(),
+            status: *status,
             output: String::new(),
         },
-        "approval_request" => Block::Request(said("approval_key")),
-        _ => Block::Other,
+        ContentBlock::ApprovalRequest(request) => Block::Request(request.approval_key().to_owned()),
+        ContentBlock::Image { .. } | ContentBlock::ApprovalResult { .. } | ContentBlock::ApprovalTimeout { .. } => {
+            Block::Other
+        }
     }
 }

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::run::{
     hold::{Ending, Hold},
-    subscription::Told,
+    subscription::{Frame, Told},
 };
 
 /// A run whose events are read as they happen. It ends when the run is paused or over; then [`RunStream::finish`]
@@ -117,7 +117,7 @@ impl RunStream {
     async fn next_event(&mut self) -> Result<Option<RunEvent>, RunError> {
         while self.then.is_empty() && !self.ended {
             match self.next_told().await? {
-                Some(Told::Frame(frame)) => self.take(RunFrame::of(frame)),
+                Some(Told::Frame(frame)) => self.take(&frame),
                 Some(told) => self.take_nested(told),
                 None => return Ok(None),
             }
@@ -128,11 +128,11 @@ impl RunStream {
         Ok(self.then.pop_front())
     }
 
-    fn take(&mut self, frame: RunFrame) {
-        let events = self.reader.take(&frame);
+    fn take(&mut self, frame: &Frame) {
+        let events = self.reader.take(&frame.event.event);
         let mut tool = None;
         let start::Told { until, runs, .. } = self.session.told;
-        self.seq = frame.seq.unwrap_or(self.seq);
+        self.seq = frame.seq().unwrap_or(self.seq);
         match events.last() {
             // A status from before it resumed is not its end.
             Some(RunEvent::Status { status, .. }) if runs => {
@@ -147,7 +147,7 @@ impl RunStream {
         if let Some(tool) = tool {
             self.handed_on(&tool);
         }
-        self.frame = Some(frame);
+        self.frame = Some(RunFrame::of(frame));
     }
 
     /// Events of nested agents have no frame.

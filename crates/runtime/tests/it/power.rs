@@ -53,7 +53,7 @@ async fn w2_an_event_with_a_seq_is_given_only_when_it_is_on_the_disk() {
     let key = loop {
         let frame = follow.next().await.expect("event");
         let event: Value = serde_json::from_str(&frame.json).expect("JSON");
-        if let Some(seq) = frame.seq {
+        if let Some(seq) = frame.seq() {
             let survives = surviving_seq(&store).await;
             assert!(seq <= survives, "{event} was given while only {survives} events were on the disk");
         }
@@ -69,7 +69,7 @@ async fn w2_an_event_with_a_seq_is_given_only_when_it_is_on_the_disk() {
     assert!(store.survives("s") > before, "an acknowledged decision");
     loop {
         let frame = follow.next().await.expect("event");
-        if let Some(seq) = frame.seq {
+        if let Some(seq) = frame.seq() {
             assert!(seq <= surviving_seq(&store).await, "{}", frame.json);
         }
         if frame.json.contains(r#""status":"completed""#) {
@@ -126,7 +126,7 @@ async fn w2_a_block_that_is_being_written_is_shown_only_when_its_beginning_is_on
     loop {
         let frame = follow.next().await.expect("event");
         let event: Value = serde_json::from_str(&frame.json).expect("JSON");
-        match frame.seq {
+        match frame.seq() {
             Some(seq) => assert!(seq <= surviving_seq(&store).await, "{event}"),
             None => deltas += 1,
         }

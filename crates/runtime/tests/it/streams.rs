@@ -65,7 +65,7 @@ async fn until_quiet(subscription: &mut Subscription, client: &mut Client) -> Ve
         let frame =
             tokio::time::timeout(Duration::from_secs(20), subscription.next()).await.expect("frames").expect("frame");
         client.take(&frame.json);
-        frames.push((frame.json.to_string(), frame.seq));
+        frames.push((frame.json.to_string(), frame.seq()));
         if frame.json.contains(r#""type":"run_status""#) && !frame.json.contains(r#""running""#) {
             return frames;
         }

@@ -161,7 +161,7 @@ impl Turn {
         };
         let next = look(&self.app, &mut self.pass, &self.subscription).await.and(next);
         if let Ok(frame) = &next {
-            self.seq = frame.seq.unwrap_or(self.seq);
+            self.seq = frame.seq().unwrap_or(self.seq);
         }
         Some(next)
     }
@@ -185,7 +185,7 @@ async fn next(subscription: &mut Subscription) -> Result<Frame, Refusal> {
 
 fn event(frame: &Frame) -> Event {
     let event = Event::default().data(&*frame.json);
-    match frame.seq {
+    match frame.seq() {
         Some(seq) => event.id(seq.to_string()),
         None => event,
     }

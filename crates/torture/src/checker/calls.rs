@@ -58,7 +58,6 @@ pub(super) struct Calls<'a, 'f> {
     questions: BTreeMap<u32, Question>,
     shown: Vec<Block>,
     answer: Vec<(u32, ToolUse)>,
-    count: u32,
     active: bool,
 }
 
@@ -71,7 +70,6 @@ impl<'a, 'f> Calls<'a, 'f> {
             questions: BTreeMap::new(),
             shown: Vec::new(),
             answer: Vec::new(),
-            count: 0,
             active: false,
         }
     }
@@ -87,12 +85,9 @@ impl<'a, 'f> Calls<'a, 'f> {
             Record::ModelResponded(answer) => {
                 let kept = self.shown.len().saturating_sub(answer.shown as usize);
                 self.answer.clear();
-                for block in self.shown.drain(..).skip(kept).chain(answer.blocks.iter().cloned()) {
-                    if let Block::ToolUse(call) = block {
-                        self.count += 1;
-                        self.answer.push((self.count, call));
-                    }
-                }
+                let blocks = self.shown.drain(..).skip(kept).chain(answer.blocks.iter().cloned());
+                let calls = blocks.filter_map(|block| block.tool_use().cloned());
+                self.answer.extend((answer.first_call..).zip(calls));
             }
             Record::CallsGated(gates) => {
                 if gates.len() != self.answer.len() {

@@ -135,6 +135,7 @@ impl World {
             blocks,
             usage: Usage::default(),
             opaque: None,
+            first_call: 0,
             run,
             cut: None,
             continued: 0,

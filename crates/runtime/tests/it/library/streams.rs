@@ -25,10 +25,10 @@ async fn s15_l139_a_stream_ends_at_a_pause_and_goes_on_as_a_stream() {
     let mut stream = run_streamed(&agent, "go").await.expect("begins");
     let (mut kinds, mut last) = (Vec::new(), None);
     while let Some(event) = stream.next().await.expect("event") {
-        kinds.push(stream.frame().expect("a frame").name.clone());
+        kinds.push(stream.frame().expect("a frame").name);
         last = Some(event);
     }
-    assert_eq!(kinds.last().map(String::as_str), Some("run_status"));
+    assert_eq!(kinds.last().copied(), Some("run_status"));
     assert!(matches!(last, Some(RunEvent::Status { status: Status::AwaitingInput, .. })), "{last:?}");
     let mut paused = stream.finish().await.expect("paused");
     assert_eq!((ids(&paused), ran(&done).len()), (vec!["c1".to_owned()], 0));
