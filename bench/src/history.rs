@@ -10,7 +10,7 @@ use countersign::{
             draft::{Catalog, Draft, MessageInput, ToolFacts, Transition},
             record::{Block, Entry, Millis, ModelResponded, SessionCreated, ToolUse, Usage},
         },
-        session::Snapshot,
+        session::Session,
     },
     run::{Direction, HistoryQuery, Runtime},
     store::{Append, Durability, Store, memory::MemoryStore},
@@ -49,7 +49,7 @@ impl Catalog for Anything {
 /// A session under construction: no model is involved, so that a long one is made within seconds.
 struct Maker<'a> {
     store: &'a dyn Store,
-    session: Snapshot,
+    session: Session,
     /// The position that the store has reached.
     stored: u64,
     entries: Vec<Arc<Entry>>,
@@ -144,7 +144,7 @@ async fn one_group(maker: &mut Maker<'_>, messages: usize) -> Result<()> {
 }
 
 async fn make(store: &dyn Store, name: &str, group: bool, messages: usize) -> Result<()> {
-    let mut maker = Maker { store, session: Snapshot::new(name.into()), stored: 0, entries: Vec::new() };
+    let mut maker = Maker { store, session: Session::new(name.into()), stored: 0, entries: Vec::new() };
     let mut draft = maker.draft();
     draft.create(SessionCreated {
         agent: "trader".into(),

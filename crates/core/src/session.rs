@@ -1,6 +1,6 @@
-//! A session where a journal stands: its state, and the position of its event stream. Both are folds of the journal,
-//! and neither needs the other: transitions are made from the state alone, and get their places in the stream here,
-//! once, before they are stored.
+//! A session: its state, and the position of its event stream. Both are folds of the journal, and the state does not
+//! need the stream: transitions are made from the state alone, and their appends get their cursors here, before they
+//! are stored.
 
 use std::{ops::Deref, sync::Arc};
 
@@ -18,36 +18,38 @@ use crate::{
     wire::expand,
 };
 
-/// A session after an append.
+/// A session after the appends so far. Its state and its cursor move together: by [`Session::apply`],
+/// [`Session::append`] and [`Session::place`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Snapshot {
+pub struct Session {
     /// The position of its event stream.
     pub cursor: Cursor,
     /// Its state.
     pub state: Arc<State>,
 }
 
-impl Deref for Snapshot {
+impl Deref for Session {
     type Target = State;
     fn deref(&self) -> &State {
         &self.state
     }
 }
 
-impl Snapshot {
+impl Session {
     /// A session before its first append.
     #[must_use]
-    pub fn new(session_id: Arc<str>) -> Snapshot {
-        Snapshot { cursor: Cursor::default(), state: Arc::new(State::new(session_id)) }
+    pub fn new(session_id: Arc<str>) -> Session {
+        Session { cursor: Cursor::default(), state: Arc::new(State::new(session_id)) }
     }
 
     /// Applies the next append, of a journal of our own.
     pub fn apply(&mut self, entry: &Entry) {
         Arc::make_mut(&mut self.state).apply(entry);
-        self.cursor = expand::after(entry);
+        entry.records.iter().for_each(|record| expand::pass(&mut self.cursor, record));
     }
 
-    /// Applies the next append, if it is legal. If it is not, the snapshot must be discarded.
+    /// Applies the next append, if it is legal; this is the rulebook for journals from outside. If it is not, the session
+    /// must be discarded.
     ///
     /// # Errors
     /// The rule it breaks.
@@ -66,9 +68,10 @@ impl Snapshot {
         Ok(())
     }
 
-    /// Gives a transition of this session its places in the event stream.
+    /// Gives the appends of a transition of this session their cursors.
     pub fn place(&self, transition: Transition) -> Placed {
         let (state, mut entries, started) = transition.into_parts();
+        debug_assert!(state.session_id == self.session_id && entries.first().is_none_or(|e| e.pos == self.pos + 1));
         let mut cursor = self.cursor.clone();
         for entry in &mut entries {
             if entry.cursor != cursor {
@@ -76,7 +79,7 @@ impl Snapshot {
             }
             cursor = expand::after(entry);
         }
-        Placed { after: Snapshot { cursor, state }, entries, started }
+        Placed { after: Session { cursor, state }, entries, started }
     }
 }
 
@@ -84,7 +87,7 @@ impl Snapshot {
 #[derive(Debug)]
 #[must_use = "a transition does nothing until it is stored and committed"]
 pub struct Placed {
-    after: Snapshot,
+    after: Session,
     entries: Vec<Arc<Entry>>,
     started: Vec<u32>,
 }
@@ -99,7 +102,7 @@ impl Placed {
 
     /// The session after them.
     #[must_use]
-    pub fn after(&self) -> &Snapshot {
+    pub fn after(&self) -> &Session {
         &self.after
     }
 
@@ -144,7 +147,7 @@ impl Placed {
 #[derive(Debug)]
 pub struct Committed {
     /// The session now.
-    pub after: Snapshot,
+    pub after: Session,
     /// What was stored.
     pub entries: Vec<Arc<Entry>>,
     /// The right to run each call whose start was stored.

@@ -2,7 +2,7 @@
 //! S17, S20, S21).
 //!
 //! ```json
-//! {"schema": "countersign.run_state", "version": 0, "session_id": "…", "decisions": […], "entries": [1767225600000, {…}, 12, {…}, "g2", …],
+//! {"schema": "countersign.run_state", "version": 1, "session_id": "…", "decisions": […], "entries": [1767225600000, {…}, 12, {…}, "g2", …],
 //!  "stored": …, "count": …, "end": […]}
 //! ```
 //! `stored` says how many of the entries are in the store that the state was taken from; absent if all are.
@@ -17,7 +17,7 @@
 //!
 //! Decisions:
 //! - The portable state is the journal and no second format. Reading one checks that each entry can follow from the
-//!   state before it (`State::append`). Reformatting a text does not change it: raw JSON is compared by content
+//!   session before it (`Session::append`). Reformatting a text does not change it: raw JSON is compared by content
 //!   (`same_json`).
 //! - A state is claimed, not locked: a file by renaming it, a store by the position of its journal, at which only one
 //!   process can append. Copies of a text are copies of a run.
@@ -49,7 +49,7 @@ use countersign_core::{
         state::State,
     },
     limits,
-    session::Snapshot,
+    session::Session,
     wire::{client::check_session_id, event::Request, expand::request},
 };
 use serde::{Deserialize, Serialize};
@@ -68,8 +68,8 @@ use crate::{
 
 /// The schema that the text names.
 const SCHEMA: &str = "countersign.run_state";
-/// The version that is written and read: the only one. It is fixed with the first release.
-const VERSION: u64 = 0;
+/// The version that is written and read: the only one. `tests/formats` holds it.
+const VERSION: u64 = 1;
 /// The times that entries can have: from 1970 to the year 9999.
 const TIMES: std::ops::RangeInclusive<Millis> = 0..=253_402_300_799_999;
 
@@ -101,7 +101,7 @@ const TIMES: std::ops::RangeInclusive<Millis> = 0..=253_402_300_799_999;
 pub struct RunState {
     entries: Vec<Arc<Entry>>,
     /// The session after them.
-    session: Snapshot,
+    session: Session,
     /// How many of the entries its store has. Those after them were made on the state, and are stored when the run
     /// resumes.
     pub(crate) stored: usize,
@@ -534,7 +534,7 @@ impl RunState {
     }
 
     /// The state of a runtime's session: the entries are known to be valid.
-    pub(crate) fn of_session(entries: Vec<Arc<Entry>>, session: Snapshot) -> RunState {
+    pub(crate) fn of_session(entries: Vec<Arc<Entry>>, session: Session) -> RunState {
         RunState {
             stored: entries.len(),
             entries,
@@ -573,7 +573,7 @@ impl RunState {
         if entries.is_empty() {
             return Err(damaged(0, "there are no entries"));
         }
-        let mut session = Snapshot::new(session_id);
+        let mut session = Session::new(session_id);
         // The positions of the appends that begin a turn.
         let mut turns: Vec<u64> = Vec::new();
         for (pos, entry) in (1..).zip(&mut entries) {

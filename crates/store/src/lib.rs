@@ -29,7 +29,7 @@ use countersign_core::{
         record::{Entry, Millis},
         state::{State, Status},
     },
-    session::Snapshot,
+    session::Session,
     wire::event::Resolution,
 };
 use futures::future::BoxFuture;
@@ -183,7 +183,7 @@ pub struct Append {
     /// At least one entry, at positions `expected + 1 …`.
     pub entries: Vec<Arc<Entry>>,
     /// The session after them, from which the summary is taken.
-    pub after: Snapshot,
+    pub after: Session,
     /// Whether to keep `after` as the snapshot.
     pub snapshot: bool,
     /// How durable it must be.
@@ -208,7 +208,7 @@ pub struct Head {
     /// The position of the last entry.
     pub pos: u64,
     /// A snapshot, if there is a usable one; apply the entries after `snapshot.pos` to it.
-    pub snapshot: Option<Snapshot>,
+    pub snapshot: Option<Session>,
 }
 
 /// A session in lists.

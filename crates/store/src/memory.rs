@@ -11,7 +11,7 @@ use countersign_core::{
         record::{Entry, Millis},
         state::{State, Status},
     },
-    session::Snapshot,
+    session::Session,
 };
 use futures::{FutureExt as _, future, future::BoxFuture};
 
@@ -96,21 +96,21 @@ impl AuditLog {
 
 #[derive(Default)]
 struct Shard {
-    sessions: HashMap<Arc<str>, Session>,
+    sessions: HashMap<Arc<str>, Kept>,
     /// The ids of deleted sessions, which are never used again.
     deleted: HashSet<Arc<str>>,
 }
 
 impl Shard {
-    fn get(&self, session_id: &str) -> Option<&Session> {
+    fn get(&self, session_id: &str) -> Option<&Kept> {
         self.sessions.get(session_id)
     }
 }
 
-struct Session {
+struct Kept {
     entries: Vec<Arc<Entry>>,
     /// The session after the last entry: summary and snapshot at once.
-    now: Snapshot,
+    after: Session,
     interruptions: BTreeMap<u32, Arc<InterruptionRow>>,
     requests: BTreeMap<Box<str>, Claimant>,
     waypoints: BTreeMap<u64, Waypoint>,
@@ -185,9 +185,9 @@ impl MemoryStore {
                     return Err(StoreError::Conflict);
                 }
                 index::admit(&claims, |_| Ok(None))?;
-                let session = Session {
+                let session = Kept {
                     entries: past,
-                    now: after.clone(),
+                    after: after.clone(),
                     interruptions: BTreeMap::new(),
                     requests: BTreeMap::new(),
                     waypoints: BTreeMap::new(),
@@ -210,7 +210,7 @@ impl MemoryStore {
             self.change(session, change);
         }
         // Roles are only ever added, except those of a copied past, which had no entry here.
-        if new || session.now.reviewers.len() != after.reviewers.len() {
+        if new || session.after.reviewers.len() != after.reviewers.len() {
             let mut people = lock(&self.people);
             for reason in Reason::of(&after) {
                 people.entry(reason).or_default().insert(after.session_id.clone());
@@ -221,11 +221,11 @@ impl MemoryStore {
             lock(&self.audit).events.extend(told);
         }
         session.entries.extend(entries);
-        session.now = after;
+        session.after = after;
         Ok(())
     }
 
-    fn change(&self, session: &mut Session, change: Change) {
+    fn change(&self, session: &mut Kept, change: Change) {
         match change {
             Change::Asked(row) => {
                 if let Some(at) = row.due_at() {
@@ -273,7 +273,8 @@ impl MemoryStore {
             }
             Change::RuleRevoked { id, at, by } => {
                 let mut rules = lock(&self.rules);
-                let found = rules.iter_mut().find(|row| row.session_id == session.now.session_id && row.rule.id == id);
+                let found =
+                    rules.iter_mut().find(|row| row.session_id == session.after.session_id && row.rule.id == id);
                 if let Some(row) = found.filter(|row| row.revoked_at.is_none()) {
                     row.revoked_at = Some(at);
                     row.revoked_by = by;
@@ -294,7 +295,7 @@ impl MemoryStore {
         }
         lock(&self.rules).retain(|row| *row.session_id != *session_id);
         let mut people = lock(&self.people);
-        for reason in Reason::of(&session.now) {
+        for reason in Reason::of(&session.after) {
             if let Some(sessions) = people.get_mut(&reason) {
                 sessions.remove(session_id);
                 if sessions.is_empty() {
@@ -306,7 +307,7 @@ impl MemoryStore {
     }
 
     /// Visits each session that a person may see, or every one.
-    fn each_session(&self, who: Option<&Visible>, mut take: impl FnMut(&Session)) {
+    fn each_session(&self, who: Option<&Visible>, mut take: impl FnMut(&Kept)) {
         let Some(who) = who else {
             return self.shards.iter().for_each(|shard| lock(shard).sessions.values().for_each(&mut take));
         };
@@ -329,7 +330,7 @@ impl MemoryStore {
     ) -> Result<Paged<InterruptionRow>, StoreError> {
         let start = page::start::<InterruptionRow>(page)?;
         let mut found: Vec<Arc<InterruptionRow>> = Vec::new();
-        let take = |found: &mut Vec<_>, session: &Session| {
+        let take = |found: &mut Vec<_>, session: &Kept| {
             let matching = session.interruptions.values().filter(|row| filter.matches(row));
             found.extend(matching.filter(|row| start.as_ref().is_none_or(|start| row.key() < *start)).cloned());
         };
@@ -349,7 +350,7 @@ impl MemoryStore {
         let start = page::start::<Summary>(page)?;
         let mut found: Vec<Arc<State>> = Vec::new();
         self.each_session(filter.visible_to.as_ref(), |session| {
-            let state = &session.now.state;
+            let state = &session.after.state;
             let place = (state.updated_at, &*state.session_id);
             if start.as_ref().is_none_or(|start| place < (start.at, &*start.session_id)) && filter.matches(state) {
                 found.push(state.clone());
@@ -421,7 +422,7 @@ impl Store for MemoryStore {
         if let Some(id) = shard.deleted.get(session_id) {
             return ready(Err(StoreError::Deleted(id.clone())));
         }
-        let head = |session: &Session| Head { pos: session.entries.len() as u64, snapshot: Some(session.now.clone()) };
+        let head = |session: &Kept| Head { pos: session.entries.len() as u64, snapshot: Some(session.after.clone()) };
         ready(Ok(shard.get(session_id).map(head)))
     }
 
@@ -482,7 +483,7 @@ impl Store for MemoryStore {
         for shard in &self.shards {
             let shard = lock(shard);
             running.extend(
-                shard.sessions.iter().filter(|(_, s)| s.now.status == Status::Running).map(|(id, _)| id.clone()),
+                shard.sessions.iter().filter(|(_, s)| s.after.status == Status::Running).map(|(id, _)| id.clone()),
             );
         }
         running.sort_unstable();

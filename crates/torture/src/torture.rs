@@ -10,7 +10,7 @@ use std::{
 };
 
 use countersign::{
-    core::{journal::record::Entry, session::Snapshot},
+    core::{journal::record::Entry, session::Session},
     run::failpoint::POINTS,
     store::{
         Store as _,
@@ -216,7 +216,7 @@ pub async fn journals(world: &World, sessions: &[&str]) -> Result<Vec<Vec<Entry>
             }
             entries.extend(page.iter().map(|entry| Entry::clone(entry)));
         }
-        let mut state = Snapshot::new(Arc::from(*session));
+        let mut state = Session::new(Arc::from(*session));
         for entry in &entries {
             let legal = state.append(entry);
             legal.map_err(|wrong| {

@@ -104,6 +104,16 @@ fn every_target_has_its_program_its_seeds_and_its_test() {
     }
 }
 
+/// Seeds that are refused at once lead nowhere.
+#[test]
+fn the_saved_states_among_the_seeds_are_taken() {
+    for name in ["asks", "failed", "waits"] {
+        let text = fs::read_to_string(folder().join("seeds/run_state").join(name)).unwrap();
+        let read = countersign::run_state::RunState::from_json(&text);
+        assert!(read.is_ok(), "{name}: {:?}", read.err());
+    }
+}
+
 #[test]
 fn r9_fuzzed_frames_are_taken_and_written_again_or_refused_with_a_code() {
     run("frame");

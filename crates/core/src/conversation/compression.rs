@@ -15,7 +15,6 @@ use crate::{
 pub struct Cut {
     pub(crate) locale: Locale,
     pub(crate) through: u64,
-    pub(crate) calls: u32,
     pub(crate) kept: u32,
     /// The summary of earlier cuts.
     pub(crate) before: Option<String>,
@@ -99,7 +98,6 @@ impl Cut {
             usage: Usage::default(),
             tokens_before: room.tokens,
             tokens_after: room.tokens,
-            calls: self.calls,
             kept: self.kept,
         };
         if let Some(Summary { text, model, usage }) = given {

@@ -106,8 +106,6 @@ pub struct Conversation {
     /// Whether there are images in users' messages.
     has_images: bool,
     shown: Vec<Block>,
-    /// The number of the latest call so far; numbers follow the model's order.
-    calls: u32,
     /// The open calls of the latest answer, in the model's order.
     open: Vec<Open>,
     /// Messages that users sent while calls were open.
@@ -126,8 +124,8 @@ pub struct Conversation {
     broken_off: Option<String>,
     /// Whether a turn is open.
     active: bool,
-    /// Where the fold began: the position, and the calls so far.
-    base: (u64, u32),
+    /// The position after which the fold began.
+    base: u64,
     /// The run of the conversation: the call of this number, or 0.
     run: u32,
     /// Where turns began; there, and only there, every call has its result and nothing is pending.
@@ -143,8 +141,6 @@ struct Begin {
     after: u64,
     /// How many messages come before it.
     messages: usize,
-    /// How many calls were made before it.
-    calls: u32,
 }
 
 #[derive(Clone, Debug)]
@@ -170,14 +166,9 @@ impl Conversation {
     /// compression's own.
     #[must_use]
     pub fn resume(locale: Locale, compressed: &Compressed) -> Conversation {
-        let Compressed { through, calls, summary, .. } = compressed;
-        let mut conversation = Conversation {
-            locale,
-            calls: *calls,
-            base: (*through, *calls),
-            summary: summary.clone(),
-            ..Conversation::default()
-        };
+        let Compressed { through, summary, .. } = compressed;
+        let mut conversation =
+            Conversation { locale, base: *through, summary: summary.clone(), ..Conversation::default() };
         conversation.summary_message().into_iter().for_each(|summary| conversation.push(summary));
         conversation
     }
@@ -185,7 +176,7 @@ impl Conversation {
     /// The conversation of a nested agent. Apply the append in which it began next.
     #[must_use]
     pub fn nested(locale: Locale, nested: &Nested) -> Conversation {
-        Conversation { locale, run: nested.call, calls: nested.calls_before, ..Conversation::default() }
+        Conversation { locale, run: nested.call, ..Conversation::default() }
     }
 
     /// The approximate memory it takes, in bytes.
@@ -217,14 +208,13 @@ impl Conversation {
         let first = self.turns.len().saturating_sub(keep.max(1) as usize);
         // Open calls belong to the newest turn, which is kept.
         let begin = self.turns.get(first).copied().filter(|_| first > 0);
-        let (through, calls) = begin.map_or(self.base, |begin| (begin.after, begin.calls));
+        let through = begin.map_or(self.base, |begin| begin.after);
         let kept = if begin.is_some() { self.turns.len() - first } else { self.turns.len() };
         let (covered, rest) = self.messages.split_at(begin.map_or(0, |begin| begin.messages));
         let summaries = usize::from(self.summary.is_some()).min(covered.len());
         Cut {
             locale: self.locale,
             through,
-            calls,
             kept: u32::try_from(kept).unwrap_or(u32::MAX),
             before: self.summary.clone(),
             messages: covered[summaries..].to_vec(),
@@ -238,7 +228,7 @@ impl Conversation {
         let Some(first) = self.turns.iter().rposition(|turn| turn.after <= compressed.through) else { return };
         let covered = self.turns[first].messages;
         self.turns.drain(..first);
-        self.base = self.turns.first().map_or(self.base, |begin| (begin.after, begin.calls));
+        self.base = self.turns.first().map_or(self.base, |begin| begin.after);
         self.summary.clone_from(&compressed.summary);
         let summary = self.summary_message();
         for turn in &mut self.turns {
@@ -361,11 +351,7 @@ impl Conversation {
             Record::AgentBegan(began) if began.call == self.run => {
                 self.push(Message::User(began.input.clone().into()));
             }
-            // Answers of another run are only counted: call numbers are the session's.
-            Record::ModelResponded(answer) if answer.run != self.run => {
-                let calls = answer.blocks.iter().filter(|block| matches!(block, Block::ToolUse(_))).count();
-                self.calls += u32::try_from(calls).unwrap_or(u32::MAX);
-            }
+            Record::ModelResponded(answer) if answer.run != self.run => {}
             // People talk to the session's own agent.
             Record::UserMessage(_) | Record::BlockShown(_) | Record::Replaced { .. } if self.run != 0 => {}
             Record::UserMessage(message) => {
@@ -373,11 +359,7 @@ impl Conversation {
                     // Every call has its result.
                     (self.changed, self.started, self.waiting) = Default::default();
                     self.keep_broken_off();
-                    self.turns.push(Begin {
-                        after: pos.saturating_sub(1),
-                        messages: self.messages.len(),
-                        calls: self.calls,
-                    });
+                    self.turns.push(Begin { after: pos.saturating_sub(1), messages: self.messages.len() });
                 }
                 let said = message.content.joined();
                 if self.open.is_empty() { self.push(Message::User(said)) } else { self.held.push(said) }
@@ -393,12 +375,9 @@ impl Conversation {
                 let mut blocks = self.shown.split_off(keep);
                 self.shown.clear();
                 blocks.extend(answer.blocks.iter().cloned());
-                for block in &blocks {
-                    if matches!(block, Block::ToolUse(_)) {
-                        self.calls += 1;
-                        self.open.push(Open { call: self.calls, result: None });
-                    }
-                }
+                let calls = (0..).zip(blocks.iter().filter_map(Block::tool_use));
+                let open = |i: u32| Open { call: answer.first_call.saturating_add(i), result: None };
+                self.open.extend(calls.map(|(i, _)| open(i)));
                 self.push(Answer { model: answer.model.clone(), blocks, opaque: answer.opaque.clone() }.into());
             }
             Record::Interrupted(interrupted) => {

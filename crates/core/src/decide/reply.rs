@@ -13,9 +13,6 @@ use crate::{
 pub enum Reply {
     /// To actions, one for each as the client sent them, missing ones are filled in; to questions, one reject.
     Decisions(Vec<Decision>),
-    /// The same from a program that resumes a state, one for each action: a `defer` is an action without a decision
-    /// yet, which needs no permission (spec S8).
-    Staged(Vec<Decision>),
     /// To questions: a JSON object, question text → answer.
     Answers(Value),
     /// To a node of a graph: any JSON value. To actions: yes or no, for all of them (spec G3).
@@ -57,7 +54,7 @@ impl Reply {
     #[must_use]
     pub fn decisions(&self) -> &[Decision] {
         match self {
-            Reply::Decisions(decisions) | Reply::Staged(decisions) => decisions,
+            Reply::Decisions(decisions) => decisions,
             Reply::Answers(_) | Reply::Resume(_) => &[],
         }
     }
@@ -66,9 +63,7 @@ impl Reply {
     #[must_use]
     pub fn kinds(&self) -> Vec<&'static str> {
         match self {
-            Reply::Decisions(decisions) | Reply::Staged(decisions) => {
-                decisions.iter().map(|decision| decision.kind().name()).collect()
-            }
+            Reply::Decisions(decisions) => decisions.iter().map(|decision| decision.kind().name()).collect(),
             Reply::Answers(_) => vec!["answer"],
             Reply::Resume(_) => vec!["resume"],
         }

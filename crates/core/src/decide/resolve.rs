@@ -43,6 +43,9 @@ pub struct DecideInput {
     pub n: u32,
     /// The decisions or answers.
     pub reply: Reply,
+    /// A program resumes a state, with one decision for each action: a `defer` is an action without a decision yet,
+    /// which needs no permission (spec S8).
+    pub staged: bool,
     /// The digest of one of the shown actions, if the client gives it: refused if it is another request's.
     pub digest: Option<String>,
     /// The policy's verdict on each edited call, as if the model had made it: one for each decision, none where there
@@ -76,16 +79,15 @@ pub fn decide(state: &State, now: Millis, input: DecideInput, catalog: &dyn Cata
     if input.user_edit_content.as_ref().is_some_and(|text| text.len() > limits::DECISION_TEXT_BYTES) {
         return Err(too_long("user_edit_content"));
     }
-    let DecideInput { n, reply, digest, verdicts, previews, user_edit_content, by, request_id } = input;
+    let DecideInput { n, reply, staged, digest, verdicts, previews, user_edit_content, by, request_id } = input;
     let draft = Draft::new(state, now);
-    let staged = matches!(reply, Reply::Staged(_));
     match (asked.kind, reply) {
         (Kind::Question, Reply::Answers(answers)) => {
             let answers = check_answers(asked, &answers)?;
             let answered = Answered { n, answers, by: by.subject, request_id };
             Ok(draft.answered(answered, user_edit_content, catalog))
         }
-        (Kind::Question, Reply::Decisions(decisions) | Reply::Staged(decisions)) => {
+        (Kind::Question, Reply::Decisions(decisions)) => {
             check_decline(asked, &decisions)?;
             let decided = Decided { by: by.subject, request_id, ..Decided::of(asked, decisions) };
             Ok(draft.decided(decided, user_edit_content, catalog))
@@ -109,7 +111,7 @@ pub fn decide(state: &State, now: Millis, input: DecideInput, catalog: &dyn Cata
         (Kind::Approval, Reply::Resume(value)) => {
             let decision = yes_or_no(&value)?;
             let reply = Reply::Decisions(vec![decision; asked.actions.len()]);
-            let input = DecideInput { n, reply, digest, verdicts, previews, user_edit_content, by, request_id };
+            let input = DecideInput { n, reply, staged, digest, verdicts, previews, user_edit_content, by, request_id };
             decide(state, now, input, catalog)
         }
         (Kind::InDoubt, Reply::Resume(_)) => Err(Refusal::new(
@@ -120,7 +122,7 @@ pub fn decide(state: &State, now: Millis, input: DecideInput, catalog: &dyn Cata
             Code::DecisionsRequired,
             "an action waits under this key, not a question: send \"decisions\", not \"answers\"",
         )),
-        (Kind::Approval | Kind::InDoubt, Reply::Decisions(decisions) | Reply::Staged(decisions)) => {
+        (Kind::Approval | Kind::InDoubt, Reply::Decisions(decisions)) => {
             let decisions = check_decisions(open, &decisions, staged, now, catalog)?;
             check_person(state, open, &decisions, &by)?;
             check_there(asked, &decisions, catalog)?;

@@ -68,8 +68,6 @@ pub struct Nested {
     pub turn_calls: u32,
     /// The position of the append that began it.
     pub began: u64,
-    /// How many calls the session had at that time.
-    pub calls_before: u32,
     /// It has given its last answer, which is the call's result.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub answered: bool,
@@ -175,7 +173,6 @@ impl State {
             agent: began.agent.clone(),
             turn_calls: 0,
             began: pos,
-            calls_before: self.call_count,
             answered: false,
         });
         self.set_phase(began.call, |_| Phase::Delegated);
@@ -250,7 +247,7 @@ impl Draft {
         if run == 0 || !self.state.wants_answer(run) {
             return self.finish();
         }
-        self.push(Record::ModelResponded(answer));
+        self.push_answer(answer);
         self.push(Record::CallsGated(gates));
         self.stop_agent(run, message);
         self.settle(catalog)

@@ -81,16 +81,16 @@ impl Block {
 
     /// Where it is shown; `None` if it is not (spec Q2, Q5).
     #[must_use]
-    pub fn place(&self) -> Option<Place> {
+    pub fn shown_as(&self) -> Option<ShownAs> {
         match self {
-            Block::Text(text) => Some(Place { content: true, empty: text.is_empty() }),
-            Block::Thinking(text) => Some(Place { content: false, empty: text.is_empty() }),
+            Block::Text(text) => Some(ShownAs { content: true, empty: text.is_empty() }),
+            Block::Thinking(text) => Some(ShownAs { content: false, empty: text.is_empty() }),
             Block::ToolUse(call) if call.display.thought => {
-                call.thought().map(|_| Place { content: true, empty: false })
+                call.thought().map(|_| ShownAs { content: true, empty: false })
             }
             Block::ToolUse(call) => {
                 let stream = call.display.stream;
-                stream.stream_tool_use.then_some(Place { content: stream.display_as_content, empty: false })
+                stream.stream_tool_use.then_some(ShownAs { content: stream.display_as_content, empty: false })
             }
         }
     }
@@ -117,7 +117,7 @@ impl Block {
 
 /// Where a block is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct ShownAs {
     /// Whether it is displayed outside groups (spec Q5).
     pub content: bool,
     /// Whether it has no content: history leaves it out.

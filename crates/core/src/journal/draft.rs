@@ -97,11 +97,13 @@ impl Transition {
     pub fn made(state: Arc<State>, entries: Vec<Arc<Entry>>) -> Transition {
         Transition { state, entries, started: Vec::new() }
     }
+
     /// The state after them.
     #[must_use]
     pub fn state(&self) -> &Arc<State> {
         &self.state
     }
+
     /// This transition, followed by one made from the state after it.
     pub fn then(mut self, next: Transition) -> Transition {
         self.entries.extend(next.entries);
@@ -109,7 +111,7 @@ impl Transition {
         Transition { state: next.state, entries: self.entries, started: self.started }
     }
 
-    /// The state after it, its entries without their places in the event stream, and the calls that it starts.
+    /// The state after it, its entries, and the calls that it starts.
     pub(crate) fn into_parts(self) -> (Arc<State>, Vec<Arc<Entry>>, Vec<u32>) {
         (self.state, self.entries, self.started)
     }
@@ -381,7 +383,7 @@ impl Draft {
         if let Some(block) = self.begun(partial) {
             self.push(Record::BlockShown(block));
         }
-        let places: Vec<_> = self.state.shown.iter().filter_map(Block::place).collect();
+        let places: Vec<_> = self.state.shown.iter().filter_map(Block::shown_as).collect();
         if places.iter().any(|place| !place.empty) {
             self.push(Record::Replaced { blocks: u32::try_from(places.len()).unwrap_or(u32::MAX) });
         }
@@ -390,12 +392,7 @@ impl Draft {
 
     /// The model has answered; `gates` are the verdicts on its calls, in order. An answer that is no longer wanted
     /// changes nothing: calls of an earlier one may be pending.
-    pub fn model_responded(
-        mut self,
-        mut answer: ModelResponded,
-        gates: Vec<Gate>,
-        catalog: &dyn Catalog,
-    ) -> Transition {
+    pub fn model_responded(mut self, answer: ModelResponded, gates: Vec<Gate>, catalog: &dyn Catalog) -> Transition {
         let run = answer.run;
         if !self.state.wants_answer(run) {
             return self.finish();
@@ -406,14 +403,19 @@ impl Draft {
             let note = self.state.locale.fill(Text::AnswerCut, &[("reason", cut.name())]);
             text = format!("{text}\n[{note}]");
         }
-        answer.first_call = self.state.first_call(&answer);
-        self.push(Record::ModelResponded(answer));
+        self.push_answer(answer);
         if self.state.calls_of(run).next().is_some() {
             self.push(Record::CallsGated(gates));
         } else if run != 0 {
             self.agent_answered(run, &text);
         }
         self.settle(catalog)
+    }
+
+    /// Records an answer, whose calls get the next numbers.
+    pub(super) fn push_answer(&mut self, answer: ModelResponded) {
+        let first_call = self.state.first_call(&answer);
+        self.push(Record::ModelResponded(ModelResponded { first_call, ..answer }));
     }
 
     /// Claims the start of those of `calls` that are permitted.

@@ -23,11 +23,12 @@ impl Illegal {
 }
 
 impl State {
-    /// Applies the next append, if it is legal. If it is not, the state must be discarded.
+    /// Applies the next append, if it is legal. If it is not, the state must be discarded. What an append says of the
+    /// event stream is for [`Session::append`](crate::session::Session::append) to check, which is the whole rulebook.
     ///
     /// # Errors
     /// The rule it breaks.
-    pub fn append(&mut self, entry: &Entry) -> Result<(), Illegal> {
+    pub(crate) fn append(&mut self, entry: &Entry) -> Result<(), Illegal> {
         if entry.pos != self.pos + 1 {
             return Err(Illegal("it is not at the next position"));
         }
@@ -84,7 +85,7 @@ impl State {
 pub fn cuts_between_turns(state: &State, compressed: &Compressed, turns: &[u64]) -> Result<(), Illegal> {
     let kept = turns.iter().filter(|begin| **begin > compressed.through).count();
     let whole = compressed.through == state.window.from || turns.contains(&(compressed.through + 1));
-    if whole && kept > 0 && kept == compressed.kept as usize && compressed.calls <= state.call_count {
+    if whole && kept > 0 && kept == compressed.kept as usize {
         Ok(())
     } else {
         Err(Illegal("it does not cover whole turns"))
@@ -123,7 +124,7 @@ fn follows(state: &State, before: u64, record: &Record) -> Result<(), Illegal> {
             answer.shown == 0 && state.asking().any(|nested| nested.call == answer.run)
         }
         Record::Replaced { blocks } => {
-            let shown = state.shown.iter().filter(|block| block.place().is_some()).count();
+            let shown = state.shown.iter().filter(|block| block.shown_as().is_some()).count();
             *blocks > 0 && *blocks as usize == shown
         }
         Record::ModelResponded(answer) => state.status.is_active() && answer.shown as usize <= state.shown.len(),

@@ -216,7 +216,7 @@ impl State {
         let shown = if answer.run == 0 { answer.shown as usize } else { 0 };
         let shown = self.shown.iter().rev().take(shown);
         let has_calls = shown.chain(&answer.blocks).any(|block| block.tool_use().is_some());
-        if has_calls { self.call_count.saturating_add(1) } else { 0 }
+        if has_calls { self.call_count.checked_add(1).unwrap_or_default() } else { 0 }
     }
 
     /// The keys of the pending interruptions, oldest first.
@@ -430,7 +430,10 @@ impl State {
         let proposed = || shown.iter().chain(&answer.blocks).filter_map(Block::tool_use);
         // No spare capacity: it would be kept for as long as the calls are pending.
         self.calls.reserve_exact(proposed().count());
-        for (number, call) in (answer.first_call..).zip(proposed()) {
+        // No number is used twice, whatever a damaged journal says.
+        let first = answer.first_call.max(self.call_count.saturating_add(1));
+        for (i, call) in (0..).zip(proposed()) {
+            let number = first.saturating_add(i);
             self.call_count = number;
             // Without arguments it never reaches a person or a tool, whatever its verdict.
             let args = if call.is_cut(answer.cut) { None } else { call.args().ok() };

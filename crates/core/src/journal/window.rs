@@ -62,8 +62,6 @@ pub struct Compressed {
     pub tokens_before: u64,
     /// Tokens that it has now: an estimate.
     pub tokens_after: u64,
-    /// How many calls were made in what it covers: numbering continues from there.
-    pub calls: u32,
     /// How many turns have begun after what it covers.
     pub kept: u32,
 }

@@ -19,7 +19,7 @@ use crate::{
     },
     content::{Content, Part},
     journal::{
-        block::Place,
+        block::ShownAs,
         cursor::{Cursor, OpenGroup},
         failure::{Failure, Unshown, Why},
         record::{Block, CallFinished, EndReason, Entry, Interrupted, Kind, Note, Record},
@@ -219,7 +219,7 @@ impl Out<'_> {
 
     /// A block that a model is writing: its end comes in a later record.
     fn model_begins(&mut self, block: &Block) {
-        let Some(Place { content, .. }) = block.place() else { return };
+        let Some(ShownAs { content, .. }) = block.shown_as() else { return };
         self.group(!content);
         self.block_begins(|_| block_parts(block).0);
         self.cursor.began = self.cursor.seq;
@@ -227,7 +227,7 @@ impl Out<'_> {
 
     /// A model's block, whose start may already be out.
     fn model_block(&mut self, block: &Block) {
-        let Some(Place { empty, .. }) = block.place() else { return };
+        let Some(ShownAs { empty, .. }) = block.shown_as() else { return };
         if self.cursor.began == 0 {
             self.model_begins(block);
         }

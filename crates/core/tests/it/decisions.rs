@@ -81,6 +81,7 @@ pub fn decide_under(
 /// A bare reply to an interruption.
 pub fn reply(n: u32, reply: Reply, by: Principal) -> DecideInput {
     DecideInput {
+        staged: false,
         digest: None,
         previews: Vec::new(),
         n,
@@ -324,6 +325,7 @@ fn r11_an_answer_that_names_another_question_is_stale() {
     let answer = |digest: &str| DecideInput {
         n: 1,
         reply: Reply::Answers(serde_json::json!({ "Q": "A" })),
+        staged: false,
         digest: Some(digest.to_owned()),
         verdicts: Vec::new(),
         previews: Vec::new(),
@@ -541,6 +543,7 @@ fn w9_a_comment_of_a_queued_messages_words_does_not_take_its_place() {
     let input = DecideInput {
         n: 1,
         reply: vec![Decision::approve()].into(),
+        staged: false,
         digest: None,
         verdicts: Vec::new(),
         previews: Vec::new(),

@@ -255,22 +255,22 @@ fn w9_a_queued_message_waits_for_the_retry_where_something_of_the_turn_is_left()
 #[test]
 fn s21_a_failure_or_a_retry_that_says_something_else_does_not_follow() {
     let mut world = waiting(&[("pay", plain())]);
-    let before = world.state.clone();
+    let before = world.session();
     fails(&mut world);
     let mut failed = Entry::clone(world.journal.last().expect("its append"));
     let Some(Record::TurnFailed(record)) = failed.records.first_mut() else { panic!("{failed:?}") };
     record.pending.clear();
-    assert!(State::clone(&before).append(&failed).is_err(), "a request is pending");
+    assert!(before.clone().append(&failed).is_err(), "a request is pending");
 
     world.apply(&Op::Decide(0, vec![0], false, 4, 0)).expect("decided");
-    let before = world.state.clone();
+    let before = world.session();
     retried(&mut world);
     let retry = Entry::clone(world.journal.last().expect("its append"));
-    assert!(State::clone(&before).append(&retry).is_ok());
+    assert!(before.clone().append(&retry).is_ok());
     let Some(Record::Retried(record)) = retry.records.first() else { panic!("{retry:?}") };
     let less = Record::Retried(Arc::new(Retried { shown: Vec::new(), ..Retried::clone(record) }));
     let records = std::iter::once(less).chain(retry.records.iter().skip(1).cloned()).collect();
-    assert!(State::clone(&before).append(&Entry { records, ..retry.clone() }).is_err(), "a decision is not shown");
+    assert!(before.clone().append(&Entry { records, ..retry.clone() }).is_err(), "a decision is not shown");
 }
 
 #[test]

@@ -15,7 +15,7 @@ use countersign_core::{
         draft::{Catalog, Draft, MessageInput, OnPending, ToolFacts},
         graph,
         record::{Block, Entry, ModelResponded, Record, Retried, ToolUse, Usage, UserMessage, records},
-        state::{State, Status},
+        state::Status,
     },
     refusal::{Code, Refusal},
     wire::fold::Fold,
@@ -97,7 +97,7 @@ fn retry(world: &mut World, helper: &Helper) -> Result<(), Refusal> {
 
 fn approves_with_a_comment(world: &mut World, helper: &Helper) {
     let approves = reply(1, Reply::Decisions(vec![Decision::approve()]), Principal::trusted());
-    let input = DecideInput { user_edit_content: Some("looks fine".into()), ..approves };
+    let input = DecideInput { staged: false, user_edit_content: Some("looks fine".into()), ..approves };
     let decided = resolve::decide(&world.state, world.now, input, helper).expect("decided");
     world.commit(decided);
 }
@@ -259,14 +259,14 @@ fn h1_a_call_of_an_answer_that_broke_off_and_the_next_answers_call_are_two_messa
 fn s21_a_message_does_not_follow_on_a_failed_turn_that_has_something_left() {
     let mut world = calls(&NINE, true, Display::default());
     fails(&mut world, &NINE);
-    let mut state = State::clone(&world.state);
+    let mut session = world.session();
     let said =
         UserMessage { content: "x".into(), by: None, roles: Vec::new(), agent: None, request_id: None, queued: 0 };
     let entry = Entry {
-        pos: state.pos + 1,
-        at: state.updated_at,
-        cursor: world.cursor.clone(),
+        pos: session.pos + 1,
+        at: session.updated_at,
+        cursor: session.cursor.clone(),
         records: vec![Record::UserMessage(said)],
     };
-    assert!(state.append(&entry).is_err());
+    assert!(session.append(&entry).is_err());
 }

@@ -11,7 +11,7 @@ use countersign_core::{
         record::{Entry, Record, records},
         state::{Phase, State, Status},
     },
-    session::Snapshot,
+    session::Session,
     wire::expand::expand,
 };
 use proptest::prelude::*;
@@ -30,7 +30,7 @@ fn random(ops: &[Op]) -> World {
 }
 
 /// A fork of a world at one of its checkpoints.
-fn forked(world: &World, pos: u64, edit: u8, run: bool) -> (Snapshot, Snapshot, Vec<Arc<Entry>>) {
+fn forked(world: &World, pos: u64, edit: u8, run: bool) -> (Session, Session, Vec<Arc<Entry>>) {
     let past = world.state_at(pos);
     let input = World::fork_input(&past, edit, run);
     let made = Draft::new(&past, world.now).fork(input, &Tools::FIRST).expect("a checkpoint can be forked");

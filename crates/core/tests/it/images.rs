@@ -13,7 +13,7 @@ use countersign_core::{
     limits,
     locale::Locale,
     refusal::Code,
-    session::Snapshot,
+    session::Session,
     tokens,
     wire::{
         event::{ContentBlock, Event},
@@ -49,7 +49,7 @@ fn elsewhere() -> Image {
     Image::url("https://example.com/a.png").expect("an address")
 }
 
-fn session() -> (Snapshot, Vec<Arc<Entry>>) {
+fn session() -> (Session, Vec<Arc<Entry>>) {
     let mut draft = Draft::new(&State::new("s".into()), 1);
     draft.create(SessionCreated {
         agent: "a".into(),
@@ -59,7 +59,7 @@ fn session() -> (Snapshot, Vec<Arc<Entry>>) {
         context: None,
         birth: "b".into(),
     });
-    let made = Snapshot::new("s".into()).place(draft.finish()).commit();
+    let made = Session::new("s".into()).place(draft.finish()).commit();
     (made.after, made.entries)
 }
 

@@ -14,7 +14,7 @@ use countersign_core::{
         record::{Block, Entry, Interrupted, Kind, Record, records},
         state::{Phase, State, Status},
     },
-    session::Snapshot,
+    session::Session,
     wire::{
         event::{Event, Role, SessionEvent},
         expand::{expand, expand_after},
@@ -29,7 +29,7 @@ use crate::world::{Op, World, ops};
 fn fold(entries: &[Arc<Entry>]) -> State {
     let mut state = State::new("s".into());
     entries.iter().for_each(|entry| state.apply(entry));
-    let mut legal = Snapshot::new("s".into());
+    let mut legal = Session::new("s".into());
     for entry in entries {
         legal.append(entry).unwrap_or_else(|wrong| panic!("{wrong}: {entry:?}"));
     }

@@ -2,7 +2,7 @@
 
 use countersign_core::{
     journal::record::{Entry, Record},
-    session::Snapshot,
+    session::Session,
 };
 
 use crate::world::{Op, World};
@@ -10,7 +10,7 @@ use crate::world::{Op, World};
 /// The error when `change` alters the last append of this journal.
 fn wrong(world: &World, change: impl FnOnce(&mut Entry)) -> String {
     let (last, before) = world.journal.split_last().expect("a journal");
-    let mut state = Snapshot::new("s".into());
+    let mut state = Session::new("s".into());
     before.iter().for_each(|entry| state.append(entry).expect("as it was made"));
     state.clone().append(last).expect("as it was made");
     let mut last = Entry::clone(last);

@@ -99,7 +99,7 @@ impl Runtime {
         live: &LiveRef,
         by: &Principal,
         n: u32,
-        decision: NewDecision,
+        mut decision: NewDecision,
         (follow, durability): (bool, Durability),
     ) -> Result<Option<Subscription>, Refusal> {
         let mut guard = live.lock().await;
@@ -108,15 +108,15 @@ impl Runtime {
             return Err(resolve::not_found(&decision.approval_key));
         }
         by.check_may_decide()?;
-        let request_id = own_request_id(by, &state, decision.request_id.clone());
-        if self.inner.is_repeat(&live.session_id, request_id.as_deref()).await? {
+        decision.request_id = own_request_id(by, &state, decision.request_id.take());
+        if self.inner.is_repeat(&live.session_id, decision.request_id.as_deref()).await? {
             self.inner.released().await?;
             return self.inner.follow_if(follow, live, &mut guard);
         }
         let Some(open) = state.waiting(n) else {
             return Err(self.inner.already_resolved(&live.session_id, n).await?);
         };
-        let input = self.inner.decide_input(by, &state, open, decision, request_id).await;
+        let input = self.inner.decide_input(by, &state, open, decision, false).await;
         let at = now();
         let make = |state: &State| resolve::decide(state, at, input, &self.inner.agents);
         let followed = self.inner.follow_if(follow, live, &mut guard)?;
@@ -135,8 +135,8 @@ impl Inner {
         by: &Principal,
         state: &State,
         open: &Open,
-        NewDecision { reply, digest, user_edit_content, .. }: NewDecision,
-        request_id: Option<String>,
+        NewDecision { approval_key: _, reply, digest, user_edit_content, request_id }: NewDecision,
+        staged: bool,
     ) -> DecideInput {
         let (mut verdicts, mut previews) = (Vec::new(), Vec::new());
         for (i, (action, decision)) in open.asked.actions.iter().zip(reply.decisions()).enumerate() {
@@ -153,6 +153,7 @@ impl Inner {
         DecideInput {
             n: open.asked.n,
             reply,
+            staged,
             digest,
             verdicts,
             previews,

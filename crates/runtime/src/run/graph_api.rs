@@ -177,6 +177,7 @@ impl<S: GraphState> Runs<S> {
                     previews: Vec::new(),
                     n,
                     reply: Reply::Resume(value),
+                    staged: false,
                     digest: None,
                     verdicts: Vec::new(),
                     user_edit_content: None,

@@ -21,7 +21,7 @@ use countersign_core::{
         state::State,
     },
     refusal::{Code, Refusal},
-    session::Snapshot,
+    session::Session,
     wire::expand,
 };
 use tokio::sync::{Mutex, MutexGuard, Notify};
@@ -53,7 +53,7 @@ pub(crate) struct Live {
 #[derive(Default)]
 pub(super) struct LiveState {
     /// `None`: not loaded, or a store operation was abandoned and it must be loaded again.
-    now: Option<Snapshot>,
+    session: Option<Session>,
     /// The position of the last snapshot.
     snapshot: u64,
     /// The position of the last entry published to followers.
@@ -133,22 +133,22 @@ impl Inner {
     }
 
     /// The session's state, from memory or from the store. A session that is not stored has `pos` 0.
-    pub(super) async fn load(&self, live: &Live, guard: &mut LiveState) -> Result<Snapshot, Refusal> {
+    pub(super) async fn load(&self, live: &Live, guard: &mut LiveState) -> Result<Session, Refusal> {
         self.check_open()?;
         if guard.gone {
             return Err(store_refusal(StoreError::Deleted(live.session_id.clone())));
         }
-        if let Some(now) = &guard.now {
-            return Ok(now.clone());
+        if let Some(session) = &guard.session {
+            return Ok(session.clone());
         }
         let head = self.store.head(&live.session_id).await.map_err(|error| self.refused(error))?;
         let snapshot = head.as_ref().and_then(|head| head.snapshot.clone());
-        let mut now = snapshot.unwrap_or_else(|| Snapshot::new(live.session_id.clone()));
-        guard.snapshot = now.pos;
+        let mut session = snapshot.unwrap_or_else(|| Session::new(live.session_id.clone()));
+        guard.snapshot = session.pos;
         let end = head.map_or(0, |head| head.pos);
         // The snapshot may include an append that was abandoned half way, which followers have not received.
         let heard = guard.published;
-        let mut pos = if heard > 0 { now.pos.min(heard) } else { now.pos };
+        let mut pos = if heard > 0 { session.pos.min(heard) } else { session.pos };
         let mut unheard = Vec::new();
         while pos < end {
             let page = self
@@ -159,8 +159,8 @@ impl Inner {
             let Some(last) = page.last() else { return Err(self.no_entries(&live.session_id).await) };
             pos = last.pos;
             for entry in page.iter() {
-                if entry.pos > now.pos {
-                    now.apply(entry);
+                if entry.pos > session.pos {
+                    session.apply(entry);
                 }
             }
             unheard.extend(page.into_iter().filter(|entry| heard > 0 && entry.pos > heard));
@@ -168,9 +168,9 @@ impl Inner {
         if !unheard.is_empty() {
             guard.publish(&live.session_id, &unheard);
         }
-        guard.published = now.pos;
-        guard.now = Some(now.clone());
-        Ok(now)
+        guard.published = session.pos;
+        guard.session = Some(session.clone());
+        Ok(session)
     }
 
     /// Why a session's journal has no next entry: it was deleted meanwhile, or has a gap.
@@ -195,12 +195,12 @@ impl Inner {
         durability: Durability,
         make: impl FnOnce(&State) -> Result<Transition, Refusal>,
     ) -> Result<Vec<Permit>, Refusal> {
-        let now = self.load(live, guard).await?;
-        let transition = make(&now)?;
+        let session = self.load(live, guard).await?;
+        let transition = make(&session)?;
         if transition.is_empty() {
             return Ok(Vec::new());
         }
-        let placed = now.place(transition);
+        let placed = session.place(transition);
         let pos = placed.after().pos;
         let closes = |record: &Record| {
             matches!(record, Record::ModelResponded(_) | Record::TurnEnded(_) | Record::TurnFailed(_))
@@ -215,13 +215,13 @@ impl Inner {
         let durability = if records(placed.entries()).any(begins) { Durability::Synced } else { durability };
         let append = Append {
             session_id: live.session_id.clone(),
-            expected: now.pos,
+            expected: session.pos,
             entries: placed.entries().to_vec(),
             after: placed.after().clone(),
             snapshot,
             durability,
         };
-        guard.now = None;
+        guard.session = None;
         let stored = self.store.append(append).await;
         if let Err(error) = stored {
             let known = !matches!(
@@ -229,11 +229,11 @@ impl Inner {
                 StoreError::Conflict | StoreError::Unknown | StoreError::Deleted(_) | StoreError::Closed(_)
             );
             if known {
-                guard.now = Some(now);
+                guard.session = Some(session);
             }
             return Err(self.refused(error));
         }
-        spans::told(&guard.part, &now, placed.entries());
+        spans::told(&guard.part, &session, placed.entries());
         let committed = placed.commit();
         if let Some(answer) = committed.entries.iter().rev().find(|entry| own_answer(entry).is_some()) {
             guard.answer = Some(answer.clone());
@@ -244,10 +244,10 @@ impl Inner {
         }
         guard.published = pos;
         // No await from here on: dropping the future would lose the permits.
-        if waypoints::passed(&now, &committed.after) {
+        if waypoints::passed(&session, &committed.after) {
             self.keep_waypoint(committed.after.clone());
         }
-        guard.now = Some(committed.after);
+        guard.session = Some(committed.after);
         Ok(committed.permits)
     }
 }
@@ -276,7 +276,7 @@ impl Inner {
         &self,
         live: &Live,
         guard: &mut LiveState,
-        (from, past): (&str, &Snapshot),
+        (from, past): (&str, &Session),
         transition: Transition,
     ) -> Result<(), Refusal> {
         let placed = past.place(transition);
@@ -288,11 +288,11 @@ impl Inner {
             snapshot: true,
             durability: Durability::Synced,
         };
-        guard.now = None;
+        guard.session = None;
         self.store.fork(from, append).await.map_err(|error| self.refused(error))?;
         let after = placed.commit().after;
         (guard.snapshot, guard.published) = (after.pos, after.pos);
-        guard.now = Some(after);
+        guard.session = Some(after);
         Ok(())
     }
 }
@@ -373,13 +373,13 @@ impl LiveState {
     }
 
     /// The session, which the caller has loaded.
-    pub(super) fn session(&self) -> Result<Snapshot, Refusal> {
-        self.now.clone().ok_or_else(|| Refusal::new(Code::Internal, "the session is not loaded"))
+    pub(super) fn session(&self) -> Result<Session, Refusal> {
+        self.session.clone().ok_or_else(|| Refusal::new(Code::Internal, "the session is not loaded"))
     }
 
     /// Another writer has continued it: it is read from the store again before its next use.
     pub(super) fn load_again(&mut self) {
-        self.now = None;
+        self.session = None;
     }
 
     /// The session is deleted, or its store closed: nothing in memory is valid any more.
@@ -394,10 +394,10 @@ impl LiveState {
 
     /// A queue of everything from now on, and the block that is begun: its start, and its text so far, which no record
     /// holds yet.
-    pub(super) fn follow(&mut self, now: &Snapshot) -> (Arc<Queue>, Option<Begun>) {
-        let begun = now.begun.as_ref().map(|block| Begun {
-            start: Frame::of(expand::start_again(&now.session_id, &now.cursor, block)),
-            written: self.written.as_ref().and_then(|block| content(now, block)),
+    pub(super) fn follow(&mut self, session: &Session) -> (Arc<Queue>, Option<Begun>) {
+        let begun = session.begun.as_ref().map(|block| Begun {
+            start: Frame::of(expand::start_again(&session.session_id, &session.cursor, block)),
+            written: self.written.as_ref().and_then(|block| content(session, block)),
         });
         (self.followers.add(), begun)
     }
@@ -458,10 +458,10 @@ impl LiveState {
     /// over.
     pub(super) fn write(&mut self, block: &Block) {
         let before = self.written.replace(block.clone());
-        if let Some(now) = self.now.as_ref().filter(|_| self.has_followers()) {
+        if let Some(session) = self.session.as_ref().filter(|_| self.has_followers()) {
             let over = before.is_some_and(|before| !before.content().is_empty());
-            let start = over.then(|| Frame::of(expand::start_again(&now.session_id, &now.cursor, block)));
-            self.send_frames(start.into_iter().chain(content(now, block)).collect());
+            let start = over.then(|| Frame::of(expand::start_again(&session.session_id, &session.cursor, block)));
+            self.send_frames(start.into_iter().chain(content(session, block)).collect());
         }
     }
 
@@ -470,15 +470,15 @@ impl LiveState {
         let Some(written) = &mut self.written else { return };
         let added = written.begun().with(more);
         written.write(more);
-        if let Some(now) = self.now.as_ref().filter(|_| self.has_followers()) {
-            self.send_frames(content(now, &added).into_iter().collect());
+        if let Some(session) = self.session.as_ref().filter(|_| self.has_followers()) {
+            self.send_frames(content(session, &added).into_iter().collect());
         }
     }
 }
 
 /// The text of the block that is begun, if there is any.
-fn content(now: &Snapshot, block: &Block) -> Option<Frame> {
-    let delta = || expand::more(&now.session_id, &now.cursor, expand::block_parts(block).1);
+fn content(session: &Session, block: &Block) -> Option<Frame> {
+    let delta = || expand::more(&session.session_id, &session.cursor, expand::block_parts(block).1);
     (!block.content().is_empty()).then(|| Frame::of(delta()))
 }
 

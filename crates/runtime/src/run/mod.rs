@@ -61,7 +61,7 @@ use countersign_core::{
     },
     locale::Locale,
     refusal::{Code, Refusal},
-    session::Snapshot,
+    session::Session,
     wire::{client::check_session_id, event::Request},
 };
 pub(crate) use live::LiveRef;
@@ -297,14 +297,14 @@ impl Runtime {
         self.cancel_in(&live, by, None).await
     }
 
-    pub(crate) async fn loaded(&self, session_id: &Arc<str>) -> Result<Snapshot, Refusal> {
+    pub(crate) async fn loaded(&self, session_id: &Arc<str>) -> Result<Session, Refusal> {
         let live = self.inner.live(session_id);
         let mut guard = live.lock().await;
         self.inner.load(&live, &mut guard).await
     }
 
     /// The text of a session's latest answer, and its state.
-    pub(crate) async fn stands(&self, session_id: &Arc<str>) -> Result<(String, Snapshot), Refusal> {
+    pub(crate) async fn stands(&self, session_id: &Arc<str>) -> Result<(String, Session), Refusal> {
         let live = self.inner.live(session_id);
         let mut guard = live.lock().await;
         let state = self.inner.load(&live, &mut guard).await?;

@@ -14,7 +14,7 @@ use countersign_core::{
         state::{State, Status},
     },
     refusal::{Code, Refusal},
-    session::Snapshot,
+    session::Session,
     time::rfc3339,
 };
 use schemars::JsonSchema;
@@ -118,7 +118,7 @@ fn read_cursor(text: &str, end: u64) -> Result<u64, Refusal> {
 
 /// A session at a checkpoint.
 pub(super) struct Then {
-    pub(super) session: Snapshot,
+    pub(super) session: Session,
     /// The append that led there.
     pub(super) last: Arc<Entry>,
 }

@@ -15,7 +15,7 @@ use countersign_core::{
         state::{State, Status},
     },
     refusal::{Code, Refusal},
-    session::Snapshot,
+    session::Session,
 };
 
 use super::{NewDecision, Runtime, owned, store_refusal, visible};
@@ -127,7 +127,7 @@ impl Runtime {
         let not_found = || resolve::not_found(&reply.approval_key);
         let (_, n) = parse_approval_key(&reply.approval_key).ok_or_else(not_found)?;
         let open = state.waiting(n).ok_or_else(not_found)?;
-        Ok(self.inner.decide_input(by, state, open, reply, None).await)
+        Ok(self.inner.decide_input(by, state, open, reply, true).await)
     }
 }
 
@@ -154,7 +154,7 @@ impl Together {
 
 /// Entries that were made outside a store, as a transition of this session. `None`: they do not follow from it. What a
 /// text says about earlier states does not count.
-fn onto(mut session: Snapshot, made: Vec<Arc<Entry>>) -> Option<Transition> {
+fn onto(mut session: Session, made: Vec<Arc<Entry>>) -> Option<Transition> {
     made.iter().try_for_each(|entry| session.append(entry)).ok()?;
     Some(Transition::made(session.state, made))
 }

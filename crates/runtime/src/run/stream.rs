@@ -24,7 +24,7 @@ use countersign_core::{
     limits,
     locale::{Locale, Text},
     refusal::{Code, Refusal},
-    session::Snapshot,
+    session::Session,
 };
 use futures::{FutureExt as _, StreamExt as _, future::BoxFuture};
 use serde_json::value::RawValue;
@@ -644,7 +644,7 @@ impl<'a> Writer<'a> {
     /// The state, if the turn is still wanted. It is loaded again after another caller's request was abandoned half
     /// way, which is no reason to ask the model again.
     async fn current(&self, guard: &mut LiveState) -> Option<Arc<State>> {
-        let Snapshot { state, .. } = self.inner.load(self.live, guard).await.ok()?;
+        let Session { state, .. } = self.inner.load(self.live, guard).await.ok()?;
         state.is_in(self.turn).then_some(state)
     }
 }

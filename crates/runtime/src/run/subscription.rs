@@ -59,8 +59,8 @@ impl Told {
     /// About how much memory it takes.
     pub(super) fn bytes(&self) -> usize {
         match self {
-            // The event has the same texts once more.
-            Told::Frame(frame) => 2 * frame.json.len(),
+            // The event's own texts are as long again at most.
+            Told::Frame(frame) => frame.json.len() + size_of::<SessionEvent>(),
             Told::Entry(entry) => {
                 let mut written = Count(0);
                 // Plain data with string keys, which always serialises.

@@ -21,7 +21,7 @@ use countersign_core::{
     },
     locale::Locale,
     refusal::{Code, Refusal},
-    session::Snapshot,
+    session::Session,
     time::rfc3339,
     todo::Todo,
     wire::{
@@ -258,8 +258,8 @@ pub struct StateView {
 }
 
 impl StateView {
-    pub(super) fn of(now: &Snapshot) -> StateView {
-        let Snapshot { cursor, state } = now;
+    pub(super) fn of(now: &Session) -> StateView {
+        let Session { cursor, state } = now;
         StateView {
             session: SessionView::of_state(state),
             locale: state.locale,
@@ -465,14 +465,14 @@ impl Runtime {
         self.inner.store.check().await.map_err(|error| self.inner.refused(error))
     }
 
-    pub(super) async fn read_state(&self, by: &Principal, session_id: &str) -> Result<Snapshot, Refusal> {
+    pub(super) async fn read_state(&self, by: &Principal, session_id: &str) -> Result<Session, Refusal> {
         self.inner.read_state(by, session_id).await
     }
 }
 
 impl Inner {
     /// A session for a client.
-    pub(super) async fn read_state(self: &Arc<Self>, by: &Principal, session_id: &str) -> Result<Snapshot, Refusal> {
+    pub(super) async fn read_state(self: &Arc<Self>, by: &Principal, session_id: &str) -> Result<Session, Refusal> {
         check_session_id(session_id)?;
         let live = self.live(&Arc::from(session_id));
         let mut guard = live.lock().await;

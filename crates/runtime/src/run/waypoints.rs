@@ -22,7 +22,7 @@ use countersign_core::{
         state::State,
     },
     refusal::Refusal,
-    session::Snapshot,
+    session::Session,
 };
 use sha2::{Digest as _, Sha256};
 use tokio::runtime::Handle;
@@ -60,7 +60,7 @@ fn digest(session_id: &str, pos: u64, state: &str) -> String {
 }
 
 /// A waypoint: the digest, and the session there. `None` if that exceeds `most` bytes.
-fn write(session_id: &str, session: &Snapshot, most: usize) -> Option<Waypoint> {
+fn write(session_id: &str, session: &Session, most: usize) -> Option<Waypoint> {
     let mut written = Bounded { bytes: Vec::new(), most };
     serde_json::to_writer(&mut written, session).ok()?;
     let text = String::from_utf8(written.bytes).ok()?;
@@ -70,7 +70,7 @@ fn write(session_id: &str, session: &Snapshot, most: usize) -> Option<Waypoint> 
 }
 
 /// The session, if it is what was written.
-fn read(session_id: &str, waypoint: &Waypoint) -> Option<Snapshot> {
+fn read(session_id: &str, waypoint: &Waypoint) -> Option<Session> {
     let (told, text) = waypoint.body.split_at_checked(DIGEST)?;
     if waypoint.version != FOLD_VERSION || told != digest(session_id, waypoint.pos, text) {
         tracing::warn!(
@@ -79,7 +79,7 @@ fn read(session_id: &str, waypoint: &Waypoint) -> Option<Snapshot> {
         );
         return None;
     }
-    let session: Snapshot = serde_json::from_str(text).ok()?;
+    let session: Session = serde_json::from_str(text).ok()?;
     (session.pos == waypoint.pos).then_some(session)
 }
 
@@ -112,7 +112,7 @@ pub(super) fn passed(before: &State, after: &State) -> bool {
 pub(super) struct Walk<'a> {
     inner: &'a Inner,
     session_id: &'a Arc<str>,
-    at: Snapshot,
+    at: Session,
     begin: u64,
     /// The bytes of records up to the last waypoint, and from there to the next.
     kept: u64,
@@ -140,7 +140,7 @@ impl<'a> Walk<'a> {
                 Arc::make_mut(&mut session.state).session_id = as_session.clone();
                 session
             }
-            None => Snapshot::new(as_session.clone()),
+            None => Session::new(as_session.clone()),
         };
         let (begin, kept) = (at.pos, at.bytes);
         Ok(Walk { inner, session_id, at, begin, kept, stretch: STRETCH })
@@ -154,7 +154,7 @@ impl<'a> Walk<'a> {
         &self.at
     }
 
-    pub(super) fn into_session(self) -> Snapshot {
+    pub(super) fn into_session(self) -> Session {
         self.at
     }
 
@@ -211,7 +211,7 @@ async fn keep(store: &dyn Store, session_id: &str, waypoint: Waypoint) {
 impl Inner {
     /// Saves a waypoint of a session as it is now. Nothing waits for it: what was stored must have its effects,
     /// whether the cache works or not. The store may be closed meanwhile.
-    pub(super) fn keep_waypoint(&self, session: Snapshot) {
+    pub(super) fn keep_waypoint(&self, session: Session) {
         let store = Arc::downgrade(&self.store);
         let Ok(threads) = self.threads.clone().map_or_else(Handle::try_current, Ok) else { return };
         threads.spawn(async move {

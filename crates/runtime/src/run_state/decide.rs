@@ -4,7 +4,7 @@
 //!
 //! A decision is checked when it is made, against the pending arguments. A second, different one is refused until the
 //! first is retracted, so no order of calls turns a rejection into an execution. An undecided request is deferred,
-//! whatever its tool lets a reviewer decide (`Reply::Staged`); a standing decision also covers pending requests.
+//! whatever its tool lets a reviewer decide (`DecideInput::staged`); a standing decision also covers pending requests.
 //! Questions of tools, nodes and models are listed among the interruptions and answered on the state
 //! (`RunState::answer`), with their schema checked at once.
 

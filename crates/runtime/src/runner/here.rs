@@ -12,7 +12,7 @@ use crate::{
     graph::{Graph, GraphState, Outcome},
     interruption::Interruption,
     run::{
-        NewDecision, Reply, Runtime,
+        NewDecision, Runtime,
         guard::Settings,
         now,
         settle::{Stands, Unsettled},
@@ -151,7 +151,7 @@ async fn goes_on(runtime: &Runtime, by: &Principal, store: &dyn Store, mut state
         let call = open.asked.actions.first()?.call;
         let staged = state.staged.iter().find(|staged| staged.call == call)?;
         let approval_key = approval_key(&id, open.asked.n);
-        Some(NewDecision::new(approval_key, Reply::Staged(vec![staged.decision.clone()])))
+        Some(NewDecision::new(approval_key, vec![staged.decision.clone()]))
     });
     let replies = decided.chain(answers(&state, &id)).collect();
     let stands = Stands { pos: state.stored_pos(), unstored: state.unstored().to_vec(), at: now() };

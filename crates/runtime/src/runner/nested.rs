@@ -124,7 +124,7 @@ impl Nested {
 /// A block of an answer that is on record.
 fn complete(block: &Block) -> Option<RunEvent> {
     // As in the stream's own answers.
-    block.place()?;
+    block.shown_as()?;
     // Visible reasoning is shown as text.
     if let Some(text) = block.text() {
         return Some(RunEvent::Text { text });

@@ -19,7 +19,7 @@ use countersign_core::{
     },
     locale::Text,
     refusal::{Code, Refusal},
-    session::Snapshot,
+    session,
 };
 
 use super::{
@@ -35,7 +35,7 @@ use crate::{
     agent::Agent,
     interruption::Interruption,
     run::{
-        LiveRef, NewDecision, NewMessage, NewSession, Reply, Runtime,
+        LiveRef, NewDecision, NewMessage, NewSession, Runtime,
         guard::{Settings, Watch},
         hold::Hold,
         now,
@@ -359,7 +359,7 @@ impl Session {
         }
         let decided = sets.into_iter().map(|(n, decisions)| {
             let approval_key = approval_key(&self.session_id, n);
-            NewDecision::new(approval_key, Reply::Staged(decisions))
+            NewDecision::new(approval_key, decisions)
         });
         let replies = decided.chain(answers).collect();
         let cancelled = self.settle(state, at, replies).await?;
@@ -609,7 +609,7 @@ impl Session {
     }
 
     /// Why the turn failed, or that it was cancelled.
-    fn failed(&self, entries: Vec<Arc<Entry>>, state: &Snapshot) -> RunError {
+    fn failed(&self, entries: Vec<Arc<Entry>>, state: &session::Session) -> RunError {
         let (failure, limit) = (state.failure.clone(), state.turn_calls);
         let mut state = Box::new(self.saved(RunState::of_session(entries, state.clone())));
         let Some(failure) = failure else { return RunError::Cancelled { state } };

@@ -7,7 +7,7 @@ use countersign::{
     core::{
         approval::{principal::Principal, rule::RuleId},
         journal::{draft::Draft, state::Status},
-        session::Snapshot,
+        session::Session,
     },
     model::scripted::Scripted,
     run::Runtime,
@@ -36,7 +36,7 @@ async fn r6_a_session_with_a_record_from_the_future_times_out_in_time() {
         send(&first, "s", "hello").await.expect("said");
         first.shutdown(Duration::ZERO).await;
         // The clock was a day ahead for one record.
-        let mut state = Snapshot::new("s".into());
+        let mut state = Session::new("s".into());
         store.read("s", 0, usize::MAX).await.expect("entries").iter().for_each(|entry| state.apply(entry));
         let late = Draft::new(&state, state.updated_at + DAY).revoke(RuleId { n: 9, action: 0 }, None);
         let placed = state.place(late);

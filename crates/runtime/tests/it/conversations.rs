@@ -8,7 +8,7 @@ use countersign::{
         approval::{decision::Decision, principal::Principal},
         call::args::Args,
         journal::draft::{Catalog, Draft, OnPending, ToolFacts, ToolKind},
-        session::Snapshot,
+        session::Session,
         wire::history::HistoryMessage,
     },
     run::{Direction, HistoryQuery, NewDecision, NewMessage, Reply, Runtime, subscription::Subscription},
@@ -369,7 +369,7 @@ async fn decide(runtime: &Runtime, which: u8, how: u8) {
 /// The deadline of all that waits comes: recorded as another process would, whose clock is far ahead.
 pub async fn time_out(store: &Arc<dyn Store>) {
     let Some(head) = store.head(SESSION).await.expect("head") else { return };
-    let mut state = head.snapshot.unwrap_or_else(|| Snapshot::new(SESSION.into()));
+    let mut state = head.snapshot.unwrap_or_else(|| Session::new(SESSION.into()));
     for entry in store.read(SESSION, state.pos, usize::MAX >> 1).await.expect("entries") {
         state.apply(&entry);
     }

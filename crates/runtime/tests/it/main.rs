@@ -17,6 +17,7 @@ mod cut_answers;
 mod failing;
 mod files;
 mod forks;
+mod formats;
 mod graph_edges;
 mod graph_state;
 mod graphs;

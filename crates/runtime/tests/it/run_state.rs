@@ -12,7 +12,7 @@ use countersign::{
             state::Status,
         },
         locale::Locale,
-        session::Snapshot,
+        session::Session,
     },
     model::scripted::Scripted,
     run::{ApprovalQuery, NewDecision, NewMessage, Reply, Runtime},
@@ -51,7 +51,7 @@ fn journal(state: &RunState) -> String {
 async fn read_journal(journal: &str) -> Result<RunState, RunStateError> {
     let entries: Vec<Entry> = serde_json::from_str(journal).expect("entries");
     let entries: Vec<Arc<Entry>> = (1..).zip(entries).map(|(pos, entry)| Arc::new(Entry { pos, ..entry })).collect();
-    let mut after = Snapshot::new("s".into());
+    let mut after = Session::new("s".into());
     Arc::make_mut(&mut after.state).pos = entries.len() as u64;
     let (snapshot, durability) = (false, Durability::Synced);
     let store = MemoryStore::new();
@@ -396,7 +396,7 @@ fn append(entries: Vec<Arc<Entry>>, world: &World) -> Append {
         session_id: "s".into(),
         expected: 0,
         entries,
-        after: Snapshot { cursor: world.cursor.clone(), state: world.state.clone() },
+        after: world.session(),
         snapshot: false,
         durability: Durability::Synced,
     }

@@ -9,7 +9,7 @@ use countersign_core::{
         checkpoint::FOLD_VERSION,
         record::{Entry, Millis},
     },
-    session::Snapshot,
+    session::Session,
 };
 use rusqlite::{Connection, Row, TransactionBehavior, params, types::Value};
 use serde_json::value::RawValue;
@@ -68,7 +68,7 @@ impl RawHead {
             Value::Null => None,
             stored => values.read_text(place, stored).inspect_err(|e| tracing::warn!("{e}; it is not used")).ok(),
         };
-        let snapshot = body.and_then(|body| match serde_json::from_str::<Snapshot>(&body) {
+        let snapshot = body.and_then(|body| match serde_json::from_str::<Session>(&body) {
             Ok(snapshot) if snapshot.pos <= pos && *snapshot.session_id == *session_id => Some(snapshot),
             Ok(_) => None,
             Err(e) => {

@@ -9,9 +9,8 @@ use crate::owner_only;
 
 /// 'CSGN', at a fixed offset in every database of ours.
 const APPLICATION_ID: i32 = 0x4353_474E;
-/// The version of the schema and of its contents, in `user_version`: the only one supported. It is fixed with the first
-/// release.
-const VERSION: i32 = 0;
+/// The version of the schema and of its contents, in `user_version`: the only one supported. `tests/formats` holds it.
+const VERSION: i32 = 1;
 /// Prepared statements kept by each connection; more than there are.
 const STATEMENTS: usize = 128;
 

@@ -234,7 +234,7 @@ async fn the_head_and_the_entries_after_it_give_the_state(store: Tested) {
             driven.store(&*store, transition).await.expect("append");
             let loaded = load(&*store, "s").await.expect("session");
             assert_eq!(loaded, driven.state);
-            let mut folded = countersign_core::session::Snapshot::new("s".into());
+            let mut folded = countersign_core::session::Session::new("s".into());
             for entry in store.read("s", 0, usize::MAX).await.expect("read") {
                 folded.apply(&entry);
             }

@@ -10,7 +10,7 @@ use countersign_core::{
         fork::ForkInput,
         record::{Millis, Record},
     },
-    session::Snapshot,
+    session::Session,
     wire::event::Resolution,
 };
 use countersign_store::{
@@ -32,7 +32,7 @@ conformance! {
 
 /// The append that makes a session a fork of another, at a position.
 fn fork_of(of: &Driven, at: u64, id: &str, now: Millis) -> Append {
-    let mut past = Snapshot::new(id.into());
+    let mut past = Session::new(id.into());
     of.entries.iter().filter(|entry| entry.pos <= at).for_each(|entry| past.apply(entry));
     let input = ForkInput { from: of.id.clone(), birth: "born anew".into(), ..ForkInput::default() };
     let placed = past.place(Draft::new(&past, now).fork(input, &Anything).expect("fork"));

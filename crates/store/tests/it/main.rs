@@ -5,6 +5,7 @@
 mod conformance;
 mod differential;
 mod forks;
+mod formats;
 mod lists;
 mod rules;
 mod sealed;

@@ -12,7 +12,7 @@ use countersign_core::{
         state::Phase,
     },
     refusal::Refusal,
-    session::Snapshot,
+    session::Session,
 };
 use countersign_store::{
     Append, Durability, InterruptionFilter, Page, SessionFilter, Store, StoreError,
@@ -39,7 +39,7 @@ impl Catalog for Anything {
 #[derive(Clone, Debug)]
 pub(crate) struct Driven {
     pub(crate) id: Arc<str>,
-    pub(crate) state: Snapshot,
+    pub(crate) state: Session,
     pub(crate) entries: Vec<Arc<Entry>>,
     pub(crate) snapshot: bool,
     pub(crate) durability: Durability,
@@ -49,7 +49,7 @@ impl Driven {
     /// A session that is not stored yet.
     pub(crate) fn new(id: &str) -> Driven {
         let id: Arc<str> = id.into();
-        let state = Snapshot::new(id.clone());
+        let state = Session::new(id.clone());
         Driven { id, state, entries: Vec::new(), snapshot: true, durability: Durability::Synced }
     }
 
@@ -161,6 +161,7 @@ impl Driven {
         request_id: Option<&str>,
     ) -> Result<Transition, Refusal> {
         let input = DecideInput {
+            staged: false,
             digest: None,
             previews: Vec::new(),
             n,
@@ -211,9 +212,9 @@ pub(crate) async fn waiting(
 }
 
 /// The session as a load sees it: the snapshot, with the later entries applied.
-pub(crate) async fn load(store: &dyn Store, id: &str) -> Option<Snapshot> {
+pub(crate) async fn load(store: &dyn Store, id: &str) -> Option<Session> {
     let head = store.head(id).await.expect("head")?;
-    let mut state = head.snapshot.unwrap_or_else(|| Snapshot::new(id.into()));
+    let mut state = head.snapshot.unwrap_or_else(|| Session::new(id.into()));
     for entry in store.read(id, state.pos, usize::MAX).await.expect("read") {
         state.apply(&entry);
     }

@@ -58,6 +58,7 @@ pub(super) struct Calls<'a, 'f> {
     questions: BTreeMap<u32, Question>,
     shown: Vec<Block>,
     answer: Vec<(u32, ToolUse)>,
+    count: u32,
     active: bool,
 }
 
@@ -70,6 +71,7 @@ impl<'a, 'f> Calls<'a, 'f> {
             questions: BTreeMap::new(),
             shown: Vec::new(),
             answer: Vec::new(),
+            count: 0,
             active: false,
         }
     }
@@ -86,8 +88,14 @@ impl<'a, 'f> Calls<'a, 'f> {
                 let kept = self.shown.len().saturating_sub(answer.shown as usize);
                 self.answer.clear();
                 let blocks = self.shown.drain(..).skip(kept).chain(answer.blocks.iter().cloned());
-                let calls = blocks.filter_map(|block| block.tool_use().cloned());
-                self.answer.extend((answer.first_call..).zip(calls));
+                self.answer.extend((self.count + 1..).zip(blocks.filter_map(|block| block.tool_use().cloned())));
+                if let Some((first, _)) = self.answer.first()
+                    && *first != answer.first_call
+                {
+                    let (first, said) = (*first, answer.first_call);
+                    self.wrong("R3", &format!("an answer's first call is {first}, and its record says {said}"));
+                }
+                self.count = self.answer.last().map_or(self.count, |(call, _)| *call);
             }
             Record::CallsGated(gates) => {
                 if gates.len() != self.answer.len() {

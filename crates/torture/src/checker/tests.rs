@@ -57,7 +57,7 @@ fn asked(idempotent: bool) -> Vec<Value> {
     vec![
         json!({ "session_created": { "agent": "a", "locale": "en", "birth": "b" } }),
         json!({ "user_message": { "text": ["hello"], "request_id": "q1" } }),
-        json!({ "model_responded": { "model": "m", "blocks": [{ "tool_use": { "id": "t", "name": "pay", "input": "{\"n\":1}" } }] } }),
+        json!({ "model_responded": { "model": "m", "first_call": 1, "blocks": [{ "tool_use": { "id": "t", "name": "pay", "input": "{\"n\":1}" } }] } }),
         json!({ "calls_gated": [{ "verdict": { "ask": {} }, "idempotent": idempotent }] }),
         interrupted(1, "approval"),
     ]
@@ -256,7 +256,7 @@ fn question(how: Vec<Value>, status: &str, output: &str) -> Case {
     let asked = vec![
         json!({ "session_created": { "agent": "a", "locale": "en", "birth": "b" } }),
         json!({ "user_message": { "text": ["hello"], "request_id": "q1" } }),
-        json!({ "model_responded": { "model": "m", "blocks": [{ "tool_use": { "id": "t", "name": name, "input": input } }] } }),
+        json!({ "model_responded": { "model": "m", "first_call": 1, "blocks": [{ "tool_use": { "id": "t", "name": name, "input": input } }] } }),
         json!({ "calls_gated": [{ "verdict": { "question": {} }, "idempotent": false }] }),
         json!({ "interrupted": { "n": 1, "kind": "question", "actions": [action], "content": true } }),
     ];

@@ -13,7 +13,7 @@ use countersign_core::{
         state::{Call, State},
     },
     refusal::Refusal,
-    session::Snapshot,
+    session::Session,
 };
 
 use super::{World, people::edited};
@@ -29,8 +29,8 @@ impl World {
     }
 
     /// The state at a position.
-    pub fn state_at(&self, pos: u64) -> Snapshot {
-        let mut state = Snapshot::new("s".into());
+    pub fn state_at(&self, pos: u64) -> Session {
+        let mut state = Session::new("s".into());
         self.journal.iter().filter(|entry| entry.pos <= pos).for_each(|entry| state.apply(entry));
         state
     }
@@ -111,7 +111,7 @@ impl World {
         let mut seen = std::collections::HashSet::new();
         self.given.retain(|(call, attempt, _)| seen.insert((*call, *attempt)));
         self.running.clear();
-        Snapshot { cursor: self.cursor, state: self.state } = state;
+        Session { cursor: self.cursor, state: self.state } = state;
         self.commit(transition);
         Ok(())
     }

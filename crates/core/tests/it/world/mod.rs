@@ -29,7 +29,7 @@ use countersign_core::{
         state::{Call, Open, State},
     },
     refusal::Refusal,
-    session::Snapshot,
+    session::Session,
 };
 
 use self::people::{decision, edited, person, question};
@@ -105,10 +105,13 @@ impl World {
         Draft::new(&self.state, self.now)
     }
 
+    pub fn session(&self) -> Session {
+        Session { cursor: self.cursor.clone(), state: self.state.clone() }
+    }
+
     pub fn commit(&mut self, transition: Transition) {
         let turns = self.state.turns;
-        let now = Snapshot { cursor: self.cursor.clone(), state: self.state.clone() };
-        let committed = now.place(transition).commit();
+        let committed = self.session().place(transition).commit();
         for entry in &committed.entries {
             for record in &entry.records {
                 if let Record::Interrupted(asked) = record {
@@ -123,7 +126,7 @@ impl World {
             self.past.push((self.allowed.clone(), self.by_policy.clone(), self.again.clone()));
         }
         self.journal.extend(committed.entries);
-        Snapshot { cursor: self.cursor, state: self.state } = committed.after;
+        Session { cursor: self.cursor, state: self.state } = committed.after;
         for permit in committed.permits {
             self.given.push((permit.call(), permit.attempt(), permit.args().text().to_owned()));
             self.parked.remove(&permit.call());
@@ -198,6 +201,7 @@ impl World {
                 let decisions: Vec<Decision> = decisions.iter().map(|d| decision(*d)).collect();
                 let of_edit = |d: &Decision| d.edited().map(|_| edited(*verdict));
                 let input = DecideInput {
+                    staged: false,
                     digest: None,
                     previews: Vec::new(),
                     n: open.asked.n,
@@ -232,6 +236,7 @@ impl World {
             Op::Reply(i, answers, comment) if !self.state.open.is_empty() => {
                 let open = &self.state.open[i % self.state.open.len()];
                 let input = DecideInput {
+                    staged: false,
                     digest: None,
                     previews: Vec::new(),
                     n: open.asked.n,
@@ -292,6 +297,7 @@ impl World {
                     _ => serde_json::json!(null),
                 };
                 let input = DecideInput {
+                    staged: false,
                     digest: None,
                     previews: Vec::new(),
                     n: open.asked.n,

@@ -140,7 +140,10 @@ impl World {
             cut: None,
             continued: 0,
         };
-        let transition = self.draft().model_responded(answer, gates, &self.tools);
+        let transition = match run != 0 && !calls.is_empty() && self.now % 5 == 0 {
+            true => self.draft().model_stopped(answer, gates, "stopped", &self.tools),
+            false => self.draft().model_responded(answer, gates, &self.tools),
+        };
         self.commit(transition);
     }
 }

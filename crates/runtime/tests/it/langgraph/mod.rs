@@ -128,7 +128,7 @@ pub(crate) fn failure(outcome: &Outcome<Work>) -> &str {
 /// The journal of a session, which keeps the rules of journals.
 pub(crate) async fn journal(store: &Arc<dyn Store>, session: &str) -> Vec<Arc<Entry>> {
     let entries = store.read(session, 0, usize::MAX).await.expect("journal");
-    let mut state = countersign::core::session::Snapshot::new(session.into());
+    let mut state = countersign::core::session::Session::new(session.into());
     for entry in &entries {
         state.append(entry).unwrap_or_else(|wrong| panic!("{wrong}: {entry:?}"));
     }

@@ -1,0 +1,219 @@
+//! Version 1 of what is stored, fixed by the fixtures in `tests/formats`: entries, the SQLite file, the audit log and
+//! sealed values.
+//!
+//! `journals.jsonl` was recorded from sessions of all kinds, one journal a line, and is never rewritten; the other files
+//! follow from it. Before the first release a deliberate change may rewrite those with `UPDATE_GOLDEN=1`; after it,
+//! whatever fails here is a change that existing data would not survive.
+
+use std::{collections::BTreeSet, fmt::Write as _, fs, path::PathBuf, sync::Arc};
+
+use countersign_core::{
+    journal::record::{Entry, Record},
+    session::Session,
+};
+use countersign_store::{
+    Append, Durability, Store,
+    memory::MemoryStore,
+    seal::{Key, Keys, Place, Sealer},
+    sqlite::SqliteStore,
+};
+use rusqlite::{Connection, types::ValueRef};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+/// A journal of the fixture.
+#[derive(Deserialize)]
+struct Journal<'a> {
+    session: Arc<str>,
+    #[serde(borrow)]
+    entries: Vec<&'a RawValue>,
+}
+
+fn file(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/formats").join(name)
+}
+
+fn journals() -> String {
+    fs::read_to_string(file("journals.jsonl")).expect("the fixture")
+}
+
+/// The journals of a text, as appends to empty sessions.
+fn appends(text: &str) -> Vec<Append> {
+    let append = |line: &str| {
+        let journal: Journal<'_> = serde_json::from_str(line).expect("a journal");
+        let mut after = Session::new(journal.session.clone());
+        let mut entries = Vec::new();
+        for (pos, raw) in (1..).zip(&journal.entries) {
+            let entry = Entry { pos, ..serde_json::from_str(raw.get()).unwrap_or_else(|e| panic!("{e}: {raw}")) };
+            assert_eq!(serde_json::to_string(&entry).expect("written"), raw.get(), "written as it was read");
+            after.append(&entry).unwrap_or_else(|wrong| panic!("{wrong}: {raw}"));
+            entries.push(Arc::new(entry));
+        }
+        let (session_id, durability) = (journal.session, Durability::Synced);
+        Append { session_id, expected: 0, entries, after, snapshot: true, durability }
+    };
+    text.lines().map(append).collect()
+}
+
+/// What a fixture says, against what is so now.
+fn same(name: &str, now: &str) {
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        fs::write(file(name), now).expect("written");
+    }
+    let fixed = fs::read_to_string(file(name)).unwrap_or_default();
+    let differs = fixed.lines().zip(now.lines()).find(|(fixed, now)| fixed != now);
+    assert!(differs.is_none(), "tests/formats/{name}: {differs:?}");
+    assert_eq!(fixed.lines().count(), now.lines().count(), "tests/formats/{name}");
+}
+
+/// The name under which a record is stored.
+fn name(record: &Record) -> &'static str {
+    match record {
+        Record::SessionCreated(_) => "session_created",
+        Record::UserMessage(_) => "user_message",
+        Record::MessageQueued(_) => "message_queued",
+        Record::ReviewerSaid(_) => "reviewer_said",
+        Record::BlockBegan(_) => "block_began",
+        Record::BlockShown(_) => "block_shown",
+        Record::Replaced { .. } => "replaced",
+        Record::ModelResponded(_) => "model_responded",
+        Record::CallsGated(_) => "calls_gated",
+        Record::Interrupted(_) => "interrupted",
+        Record::Decided(_) => "decided",
+        Record::Answered(_) => "answered",
+        Record::TimedOut { .. } => "timed_out",
+        Record::Noted(_) => "noted",
+        Record::RuleRevoked(_) => "rule_revoked",
+        Record::Withdrawn { .. } => "withdrawn",
+        Record::CallStarted { .. } => "call_started",
+        Record::AgentBegan(_) => "agent_began",
+        Record::HandedOff(_) => "handed_off",
+        Record::InputRequired(_) => "input_required",
+        Record::CallFinished(_) => "call_finished",
+        Record::CallOutdated { .. } => "call_outdated",
+        Record::CallLost { .. } => "call_lost",
+        Record::Status { .. } => "status",
+        Record::RunStarted(_) => "run_started",
+        Record::FrameBegan(_) => "frame_began",
+        Record::TasksDone(_) => "tasks_done",
+        Record::TaskFailed(_) => "task_failed",
+        Record::TaskWaits { .. } => "task_waits",
+        Record::StepStarted { .. } => "step_started",
+        Record::StepDone { .. } => "step_done",
+        Record::Resumed(_) => "resumed",
+        Record::StateEdited(_) => "state_edited",
+        Record::States(_) => "states",
+        Record::ApprovalSent { .. } => "approval_sent",
+        Record::TurnEnded(_) => "turn_ended",
+        Record::TurnFailed(_) => "turn_failed",
+        Record::Retried(_) => "retried",
+        Record::MakeRoom(_) => "make_room",
+        Record::Compressed(_) => "compressed",
+        Record::Restarted(_) => "restarted",
+        Record::Forked(_) => "forked",
+    }
+}
+
+/// How many kinds of records there are: those of [`name`].
+const KINDS: usize = 42;
+
+#[test]
+fn r9_entries_of_version_1_are_read_keep_the_rules_and_are_written_as_they_were() {
+    let text = journals();
+    let appends = appends(&text);
+    let records = appends.iter().flat_map(|append| &append.entries).flat_map(|entry| &entry.records);
+    let mut seen = BTreeSet::new();
+    for record in records {
+        seen.insert(name(record));
+        let stored = serde_json::to_value(record).expect("JSON");
+        let stored = stored.as_str().or_else(|| stored.as_object()?.keys().next().map(String::as_str));
+        assert_eq!(stored, Some(name(record)));
+    }
+    assert_eq!(seen.len(), KINDS, "the fixture has every kind of record: {seen:?}");
+}
+
+#[tokio::test]
+async fn r8_the_audit_log_of_version_1_follows_from_its_entries() {
+    let (memory, folder) = (MemoryStore::new(), tempfile::tempdir().expect("folder"));
+    let sqlite = SqliteStore::open(folder.path().join("s.db"), &Default::default()).expect("open");
+    let stores: [&dyn Store; 2] = [&memory, &sqlite];
+    for store in stores {
+        for append in appends(&journals()) {
+            store.append(append).await.expect("appended");
+        }
+        let log = store.audit(0, usize::MAX >> 1).await.expect("audit");
+        let lines: String = log.iter().map(|record| serde_json::to_string(record).expect("JSON") + "\n").collect();
+        same("audit.jsonl", &lines);
+    }
+}
+
+#[tokio::test]
+async fn r9_a_sqlite_file_of_version_1_has_these_tables_and_rows() {
+    let folder = tempfile::tempdir().expect("folder");
+    let path = folder.path().join("s.db");
+    let store = SqliteStore::open(path.clone(), &Default::default()).expect("open");
+    for append in appends(&journals()) {
+        store.append(append).await.expect("appended");
+    }
+    drop(store);
+    same("sqlite.txt", &dump(&Connection::open(path).expect("open")));
+}
+
+/// The version, the schema, and the rows of all tables but entries and the audit log, which have fixtures of their own,
+/// and snapshots, which are a cache.
+fn dump(conn: &Connection) -> String {
+    let version: i64 = conn.query_row("PRAGMA user_version", [], |row| row.get(0)).expect("version");
+    let mut text = format!("user_version {version}\n");
+    let list = |sql: &str| -> Vec<(String, String)> {
+        let mut found = conn.prepare(sql).expect("schema");
+        let rows = found.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).expect("schema");
+        rows.map(|row| row.expect("row")).collect()
+    };
+    let schema = "SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL ORDER BY type DESC, name";
+    let words = |sql: &str| sql.split_whitespace().collect::<Vec<_>>().join(" ");
+    for (_, sql) in list(schema) {
+        writeln!(text, "{}", words(&sql)).expect("text");
+    }
+    let tables = "SELECT name, '' FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY name";
+    for (table, _) in list(tables) {
+        if matches!(&*table, "entries" | "audit" | "snapshots") {
+            continue;
+        }
+        let mut all = conn.prepare(&format!("SELECT * FROM {table}")).expect("table");
+        let columns = all.column_count();
+        let mut rows = all.query([]).expect("rows");
+        let mut lines = Vec::new();
+        while let Some(row) = rows.next().expect("row") {
+            let value = |i: usize| match row.get_ref(i).expect("value") {
+                ValueRef::Null => "null".to_owned(),
+                ValueRef::Integer(n) => n.to_string(),
+                ValueRef::Real(n) => n.to_string(),
+                ValueRef::Text(text) => format!("{:?}", String::from_utf8_lossy(text)),
+                ValueRef::Blob(bytes) => format!("blob of {}", bytes.len()),
+            };
+            lines.push((0..columns).map(value).collect::<Vec<_>>().join(" | "));
+        }
+        lines.sort();
+        for line in lines {
+            writeln!(text, "{table}: {line}").expect("text");
+        }
+    }
+    text
+}
+
+/// A value that was sealed once, with a key that is no secret.
+#[test]
+fn x_a_sealed_value_of_version_1_opens() {
+    let keys = Keys::new(Key::parse("2026-11", &"5e".repeat(32)).expect("key"), Vec::new()).expect("keys");
+    let sealer = Sealer::new(keys, [7; 16]);
+    let place = Place::Entry { session: "s", born: 1, pos: 2 };
+    let hex = |bytes: &[u8]| bytes.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"));
+    if std::env::var_os("UPDATE_GOLDEN").is_some() && !file("sealed.txt").exists() {
+        fs::write(file("sealed.txt"), hex(&sealer.seal(place, b"kept").expect("sealed")) + "\n").expect("written");
+    }
+    let text = fs::read_to_string(file("sealed.txt")).expect("the fixture");
+    let byte = |at: usize| u8::from_str_radix(&text[at..at + 2], 16).expect("hexadecimal");
+    let sealed: Vec<u8> = (0..text.trim().len()).step_by(2).map(byte).collect();
+    assert_eq!(sealer.open(place, &sealed).expect("opened"), b"kept");
+    assert_eq!(hex(&sealed), text.trim());
+}
