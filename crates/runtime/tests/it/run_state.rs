@@ -103,7 +103,7 @@ async fn s17_a_saved_session_goes_on_in_another_store_where_it_stopped() {
 #[tokio::test]
 async fn s17_a_state_written_and_read_is_the_same_to_the_letter() {
     let text = saved().await.to_json();
-    let begin = r#"{"schema":"countersign.run_state","version":0,"session_id":"s","entries":["#;
+    let begin = r#"{"schema":"countersign.run_state","version":1,"session_id":"s","entries":["#;
     assert!(text.starts_with(begin), "{text}");
     assert!(text.contains(r#"{"big":18446744073709551615,"n":9007199254740993,"price":1.10}"#), "{text}");
     assert_eq!(RunState::from_json(&text).expect("a run state").to_json(), text);
@@ -200,19 +200,19 @@ async fn s21_other_texts_are_told_apart() {
 #[tokio::test]
 async fn s21_a_state_of_another_version_is_refused_by_it_whatever_else_it_has() {
     let text = saved().await.to_json();
-    let whole = text.replacen("\"version\":0", "\"version\":1", 1);
+    let whole = text.replacen("\"version\":1", "\"version\":2", 1);
     assert_ne!(whole, text);
-    for other in [r#"{"schema":"countersign.run_state","version":1,"compressed":"…"}"#, &whole] {
+    for other in [r#"{"schema":"countersign.run_state","version":2,"compressed":"…"}"#, &whole] {
         let error = RunState::from_json(other).expect_err("another version");
-        assert!(matches!(error, RunStateError::Version { found: 1, known: 0 }), "{error}");
-        let told = "this run state has version 1, and this program reads version 0 only";
+        assert!(matches!(error, RunStateError::Version { found: 2, known: 1 }), "{error}");
+        let told = "this run state has version 2, and this program reads version 1 only";
         assert!(error.to_string().starts_with(told), "{error}");
     }
     // In a file it stays where it is, for the program that reads it.
     let dir = tempfile::tempdir().expect("directory");
     let path = dir.path().join("run.json");
     std::fs::write(&path, &whole).expect("written");
-    assert!(matches!(RunState::take(&path), Err(RunStateError::Version { found: 1, known: 0 })));
+    assert!(matches!(RunState::take(&path), Err(RunStateError::Version { found: 2, known: 1 })));
     assert_eq!(std::fs::read_to_string(&path).expect("it is there"), whole);
     assert_eq!(std::fs::read_dir(dir.path()).expect("directory").count(), 1);
 }
