@@ -1,9 +1,10 @@
-import { useEffect, useRef } from "react";
+import { useEffect, useRef, useState } from "react";
 import { progress, type ApprovalView } from "@countersign/client";
 import { useI18n } from "../i18n/index.js";
 import { inLine, textOf } from "../lib/shown.js";
 import { visibleText } from "../lib/visible.js";
 import { sessionList, waiting } from "../state/lists.js";
+import { useWaits } from "../state/me.js";
 import { openSession, route } from "../state/route.js";
 import { useStore } from "../state/store.js";
 import { Countdown } from "./approval/Countdown.js";
@@ -12,10 +13,13 @@ import { cardTitle, firstQuestion, messageOf } from "./approval/title.js";
 import { Icon } from "./Icon.js";
 import { shortId } from "./Sidebar.js";
 
-/** Everything that waits, across sessions. Choosing one opens its session at the request. */
+/** How many rows are drawn at first, and with each press after that. */
+const STEP = 50;
+
+/** Everything that waits, across sessions, the soonest deadline first. Choosing one opens its session at the request. */
 export function Inbox({ open, onClose }: { open: boolean; onClose: () => void }) {
   const { t } = useI18n();
-  const rows = useStore(waiting);
+  const count = useWaits();
   const dialog = useRef<HTMLDialogElement>(null);
 
   useEffect(() => {
@@ -34,27 +38,48 @@ export function Inbox({ open, onClose }: { open: boolean; onClose: () => void })
       {open && (
         <div className="dialog-body">
           <div className="dialog-head">
-            <h2 id="inbox-heading">{t("inbox.heading")}</h2>
+            <h2 id="inbox-heading">
+              {t("inbox.heading")} {count !== undefined && <span className="muted">({count})</span>}
+            </h2>
             <button type="button" className="icon-button" onClick={onClose} aria-label={t("app.close")}>
               <Icon name="close" />
             </button>
           </div>
-          {rows.length === 0 ? (
-            <div className="empty">
-              <Icon name="check" />
-              <p>{t("inbox.empty")}</p>
-              <p className="muted">{t("inbox.emptyHint")}</p>
-            </div>
-          ) : (
-            <ul className="inbox-list">
-              {rows.map((row) => (
-                <InboxRow key={row.approvalKey} row={row} onClose={onClose} />
-              ))}
-            </ul>
-          )}
+          <Rows onClose={onClose} />
         </div>
       )}
     </dialog>
+  );
+}
+
+function Rows({ onClose }: { onClose: () => void }) {
+  const { t } = useI18n();
+  const { rows, more } = useStore(waiting);
+  const [most, setMost] = useState(STEP);
+  if (rows.length === 0) {
+    return (
+      <div className="empty">
+        <Icon name="check" />
+        <p>{t("inbox.empty")}</p>
+        <p className="muted">{t("inbox.emptyHint")}</p>
+      </div>
+    );
+  }
+  return (
+    <div className="inbox-list">
+      <ul>
+        {rows.slice(0, most).map((row) => (
+          <InboxRow key={row.approvalKey} row={row} onClose={onClose} />
+        ))}
+      </ul>
+      {rows.length > most ? (
+        <button type="button" className="button quiet wide" onClick={() => setMost(most + STEP)}>
+          {t("sessions.more")}
+        </button>
+      ) : (
+        more && <p className="hint pad">{t("inbox.rest", { n: rows.length })}</p>
+      )}
+    </div>
   );
 }
 

@@ -5,7 +5,8 @@ import { statusText } from "../lib/status.js";
 import { agoText } from "../lib/time.js";
 import { useNow } from "../lib/useNow.js";
 import { hasToken, setToken } from "../state/connection.js";
-import { loadMoreSessions, sessionList, waiting } from "../state/lists.js";
+import { loadMoreSessions, sessionList } from "../state/lists.js";
+import { useWaits } from "../state/me.js";
 import { newHref, route, rulesHref, sessionHref } from "../state/route.js";
 import { useStore } from "../state/store.js";
 import { Icon } from "./Icon.js";
@@ -21,7 +22,7 @@ interface Props {
 export function Sidebar({ open, onClose, onInbox }: Props) {
   const { t } = useI18n();
   const list = useStore(sessionList);
-  const count = useStore(waiting).length;
+  const count = useWaits();
   const { sessionId, rules } = useStore(route);
   const signedIn = useStore(hasToken);
   const panel = useRef<HTMLElement>(null);
@@ -59,7 +60,7 @@ export function Sidebar({ open, onClose, onInbox }: Props) {
           <button type="button" className="button wide quiet spread" onClick={onInbox}>
             <Icon name="inbox" />
             <span className="grow">{t("inbox.open")}</span>
-            {count > 0 && (
+            {count !== undefined && (
               <span className="count">
                 <span className="visually-hidden">{t("inbox.count", { n: count })}</span>
                 <span aria-hidden="true">{count}</span>

@@ -430,6 +430,7 @@ export const en = {
   "inbox.emptyHint": "Requests from all sessions appear here as soon as an agent asks.",
   "inbox.session": "Session {id}",
   "inbox.more": "and {n} more",
+  "inbox.rest": "These are the {n} nearest their deadline. More appear here as they are decided.",
   "inbox.review": "Review",
   "inbox.answer": "Answer",
 

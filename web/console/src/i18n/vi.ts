@@ -432,6 +432,7 @@ export const vi: Catalogue = {
   "inbox.emptyHint": "Yêu cầu từ mọi phiên sẽ hiện ở đây ngay khi agent hỏi.",
   "inbox.session": "Phiên {id}",
   "inbox.more": "và {n} hành động khác",
+  "inbox.rest": "Đây là {n} yêu cầu sắp hết hạn nhất. Khi chúng được xử lý, các yêu cầu tiếp theo sẽ hiện ra.",
   "inbox.review": "Xem xét",
   "inbox.answer": "Trả lời",
 

@@ -424,6 +424,7 @@ export const zh: Catalogue = {
   "inbox.emptyHint": "任何会话中的智能体一旦提出请求，就会出现在这里。",
   "inbox.session": "会话 {id}",
   "inbox.more": "另有 {n} 个操作",
+  "inbox.rest": "以上是最先到期的 {n} 个请求。处理之后，其余请求会陆续显示。",
   "inbox.review": "查看",
   "inbox.answer": "回答",
 

@@ -3,7 +3,7 @@
  * only spares people a button that it would refuse.
  */
 import { client } from "./connection.js";
-import { sessionList } from "./lists.js";
+import { sessionList, waiting } from "./lists.js";
 import { Store, useStore } from "./store.js";
 
 /** The name; undefined where nobody has to say who they are, and before the server has said it. */
@@ -25,4 +25,10 @@ export function useOwns(sessionId: string): boolean {
 /** Whose session it is. */
 export function useSubject(sessionId: string): string | undefined {
   return useStore(sessionList).rows.find((row) => row.session_id === sessionId)?.subject;
+}
+
+/** How many requests wait, as a badge shows it; nothing where none do. */
+export function useWaits(): string | undefined {
+  const { rows, more } = useStore(waiting);
+  return rows.length === 0 ? undefined : more ? `${rows.length}+` : String(rows.length);
 }
