@@ -1,4 +1,4 @@
-import { call, expect, oneOrder, openCard, order, resolved, send, test } from "./support/console.js";
+import { call, expect, oneOrder, openCard, order, resolved, send, signIn, test } from "./support/console.js";
 
 test("approve runs the call with exactly the arguments that were shown", async ({ page, serve }) => {
   const { url } = await serve({ turns: oneOrder });
@@ -29,6 +29,58 @@ test("an edit runs instead, and shows what changed", async ({ page, serve }) => 
   await expect(resolved(page).locator(".changes")).toContainText("82000.10→81000.20");
   await expect(page.locator(".markdown").last()).toContainText('"quantity":50');
   await expect(page.locator(".markdown").last()).toContainText('"price":81000.20');
+
+  // The call says what ran, and what the agent had proposed only as changed.
+  await page.locator(".group-row").first().click();
+  const tool = page.locator(".tool");
+  await expect(tool.locator(".tool-row")).toContainText('"quantity":50');
+  await expect(tool.locator(".tool-row")).not.toContainText('"quantity":100');
+  await expect(tool.locator(".tool-row")).toContainText("changed by a reviewer");
+  await tool.locator(".tool-row").click();
+  await expect(tool.locator("pre").first()).toContainText('"quantity": 50');
+  await expect(tool.locator(".changes")).toContainText("100→50");
+});
+
+test("what a call was to do is not said of an edited one", async ({ page, serve }) => {
+  const { url } = await serve({ turns: oneOrder, says: "template", people: { alice: ["user"] } });
+  await signIn(page, "alice");
+  const card = await openCard(page, url);
+  const row = page.locator(".tool-row");
+  await expect(row).toContainText("Order VNM");
+  await card.getByRole("button", { name: "Edit" }).click();
+  await card.getByLabel("symbol").fill("FPT");
+  await card.getByRole("button", { name: "Approve with changes" }).click();
+  await expect(page.locator(".topbar")).toContainText("Finished");
+  await expect(page.locator(".group-row").first()).toContainText("Approved with changes");
+  await expect(page.locator(".group-row").first()).not.toContainText("Order VNM");
+  await page.locator(".group-row").first().click();
+  await expect(row).toContainText('"symbol":"FPT"');
+  await expect(row).not.toContainText("Order VNM");
+  await row.click();
+  await expect(page.locator(".tool-body")).toContainText("Arguments, as alice changed them");
+  await page.reload();
+  await page.locator(".group-row").first().click();
+  await expect(row).toContainText('"symbol":"FPT"');
+});
+
+test("of several actions the summary names the edit", async ({ page, serve }) => {
+  const { url } = await serve({
+    turns: [
+      { calls: ["AAA", "BBB", "CCC"].map((s) => ({ name: "execute_trade", args: `{"symbol":"${s}","quantity":50}` })) },
+      { text: "Done." },
+    ],
+  });
+  const card = await openCard(page, url);
+  const [first, second, third] = [0, 1, 2].map((i) => card.locator(".action").nth(i));
+  await first!.getByRole("button", { name: "Approve", exact: true }).click();
+  await second!.getByRole("button", { name: "Edit" }).click();
+  await second!.getByLabel("quantity").fill("25");
+  await third!.getByRole("button", { name: "Reject", exact: true }).click();
+  await card.getByRole("button", { name: "Send decisions" }).click();
+  await expect(resolved(page)).toContainText("1 approved, 1 approved with changes, 1 rejected");
+  await expect(page.locator(".tool-row").nth(1)).toContainText('"quantity":25');
+  await expect(page.locator(".tool-row").nth(1)).not.toContainText('"quantity":50');
+  await expect(resolved(page).locator(".changes")).toContainText("50→25");
 });
 
 test("a refused edit says why, keeps what was typed, and can be corrected", async ({ page, serve }) => {

@@ -5,8 +5,9 @@
  * or closes it themselves is obeyed, except that a request that waits is never put out of sight.
  */
 import { useId, useLayoutEffect, useRef, useState } from "react";
-import type { ApprovalView, BlockView, GroupView } from "@countersign/client";
+import { toolArgs, type ApprovalView, type BlockView, type GroupView } from "@countersign/client";
 import { useI18n } from "../../i18n/index.js";
+import { isEdited } from "../../lib/edits.js";
 import { visibleText } from "../../lib/visible.js";
 import { summarize } from "../approval/ResolvedLine.js";
 import { Icon } from "../Icon.js";
@@ -36,7 +37,10 @@ export function Group({ group, blocks, context }: Props) {
 
   const steps = blocks.filter((b) => b.type !== "approval_request");
   const thought = steps.length === 1 && steps[0]?.type === "thinking" && requests.length === 0 ? steps[0] : undefined;
-  const summary = group.summary ?? newestMessage(blocks);
+  const named = newestNamed(blocks);
+  // It says what was proposed, which may not be what ran.
+  const edited = named && isEdited(context.reviewed.get(named.id), named.name, toolArgs(named));
+  const summary = edited ? undefined : (group.summary ?? named?.toolContentMessage);
   const tools = [...new Set(steps.flatMap((b) => (b.type === "tool_use" || b.type === "tool_result" ? [b.name] : [])))];
 
   return (
@@ -99,7 +103,7 @@ function Outcomes({ requests }: { requests: ApprovalView[] }) {
   );
 }
 
-function newestMessage(blocks: BlockView[]): string | undefined {
+function newestNamed(blocks: BlockView[]) {
   const newest = blocks.findLast((b) => b.type === "tool_use" && b.toolContentMessage !== undefined);
-  return newest?.type === "tool_use" ? newest.toolContentMessage : undefined;
+  return newest?.type === "tool_use" ? newest : undefined;
 }

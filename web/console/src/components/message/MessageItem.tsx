@@ -1,6 +1,7 @@
 import { memo, useContext, useMemo } from "react";
 import { isCut, type BlockView, type ImageSource, type MessageView, type SessionView } from "@countersign/client";
 import { useI18n } from "../../i18n/index.js";
+import { reviewedCalls } from "../../lib/edits.js";
 import { layOut } from "../../lib/segments.js";
 import { TurnFailed } from "../../lib/turnFailed.js";
 import { hasFailed, type End } from "../../lib/turns.js";
@@ -57,7 +58,8 @@ function Segments({ message, turn, blocks, approvals }: Props) {
   const all = useMemo(() => turn?.flatMap((m) => m.blocks) ?? message.blocks, [turn, message.blocks]);
   const { uses, ...calls } = useMemo(() => callsOf(all), [all]);
   const segments = useMemo(() => layOut(blocks, message.groups, uses), [blocks, message.groups, uses]);
-  const context: MessageContext = { ...calls, approvals, end: endOf(turn?.at(-1) ?? message, failed) };
+  const reviewed = useMemo(() => reviewedCalls(all, approvals), [all, approvals]);
+  const context: MessageContext = { ...calls, approvals, reviewed, end: endOf(turn?.at(-1) ?? message, failed) };
   return segments.map((segment) =>
     "replaced" in segment ? (
       <Replaced key={segment.key} blocks={segment.replaced} />
@@ -78,7 +80,7 @@ function endOf(last: MessageView, failed: boolean): End | undefined {
 /** What an answer that broke off had said: out of the way, and nothing in it goes on. */
 function Replaced({ blocks }: { blocks: BlockView[] }) {
   const { t } = useI18n();
-  const context: MessageContext = { approvals: {}, results: new Map(), newestTodos: undefined, end: "cut" };
+  const context: MessageContext = { approvals: {}, results: new Map(), reviewed: new Map(), newestTodos: undefined, end: "cut" };
   return (
     <details className="thinking replaced">
       <summary>
