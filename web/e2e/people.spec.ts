@@ -133,6 +133,26 @@ test("a comment appears in the other tab, says when, and survives a reload", asy
   await expect(resolved(page).locator(".talk-list")).toContainText("Yes, I have checked.");
 });
 
+test("what a reviewer says to the agent is theirs, not the owner's", async ({ page, context, serve }) => {
+  const { url } = await serve({ turns: oneOrder, people, approval: 'levels = ["admin"]' });
+  const session = await aliceAsks(page, url);
+  const bob = await tabOf(context, "bob", session);
+  await bob.getByRole("button", { name: "Add a comment" }).click();
+  await bob.getByLabel("Comment for the agent").fill("Only this once");
+  await approve(bob).click();
+  for (const [tab, mine, theirs] of [
+    [page, "Buy 100 VNM", "Only this once"],
+    [bob, "Only this once", "Buy 100 VNM"],
+  ] as const) {
+    const author = tab === page ? "bob" : "alice";
+    for (const reload of [false, true]) {
+      if (reload) await tab.reload();
+      await expect(tab.getByRole("article", { name: "You", exact: true })).toHaveText(mine);
+      await expect(tab.getByRole("article", { name: author, exact: true })).toHaveText(`${author}${theirs}`);
+    }
+  }
+});
+
 test("what is handed to somebody is theirs to decide", async ({ page, context, serve }) => {
   const { url } = await serve({ turns: oneOrder, people, approval: 'levels = ["admin"], reassign = ["manager"]' });
   const session = await aliceAsks(page, url);

@@ -5,6 +5,8 @@ import { reviewedCalls } from "../../lib/edits.js";
 import { layOut } from "../../lib/segments.js";
 import { TurnFailed } from "../../lib/turnFailed.js";
 import { hasFailed, type End } from "../../lib/turns.js";
+import { visibleText } from "../../lib/visible.js";
+import { useMe } from "../../state/me.js";
 import { Icon } from "../Icon.js";
 import { Block, type MessageContext } from "./Block.js";
 import { Group } from "./Group.js";
@@ -21,21 +23,28 @@ interface Props {
 
 export const MessageItem = memo(function MessageItem({ message, turn, blocks, approvals }: Props) {
   const { t } = useI18n();
-  if (message.role === "user") {
-    const text = message.blocks.flatMap((b) => (b.type === "text" ? [b.text] : [])).join("\n");
-    const images = message.blocks.flatMap((b) => (b.type === "image" ? [b.source] : []));
-    return (
-      <article className="message user" aria-label={t("chat.you")}>
-        <Said text={text} images={images} />
-      </article>
-    );
-  }
+  if (message.role === "user") return <UserMessage message={message} />;
   return (
     <article className="message assistant" aria-label={t("chat.agent")}>
       <Segments message={message} turn={turn} blocks={blocks} approvals={approvals} />
     </article>
   );
 });
+
+/** What somebody said to the agent: the session's owner, or a reviewer beside a decision. */
+function UserMessage({ message: { by, blocks } }: { message: MessageView }) {
+  const { t } = useI18n();
+  const me = useMe();
+  const text = blocks.flatMap((b) => (b.type === "text" ? [b.text] : [])).join("\n");
+  const images = blocks.flatMap((b) => (b.type === "image" ? [b.source] : []));
+  const other = by === undefined || by === me ? undefined : visibleText(by);
+  return (
+    <article className="message user" aria-label={other ?? t("chat.you")}>
+      {other !== undefined && <p className="author">{other}</p>}
+      <Said text={text} images={images} />
+    </article>
+  );
+}
 
 /** What a person says: images, and the words about them. */
 export function Said({ text, images }: { text: string; images: ImageSource[] }) {
