@@ -153,6 +153,43 @@ test("what a reviewer says to the agent is theirs, not the owner's", async ({ pa
   }
 });
 
+test("an edit says that it is asked about again, and is refused where nobody could approve it then", async ({ page, context, serve }) => {
+  const approval = 'levels = ["user", "admin"], not_self = true';
+  const { url } = await serve({ turns: oneOrder, people: { alice: ["user"], bob: ["admin"] }, approval });
+  const session = await aliceAsks(page, url);
+  await approve(page).click();
+  const bob = await tabOf(context, "bob", session);
+  const card = bob.locator(".card");
+  await card.getByRole("button", { name: "Edit" }).click();
+  await expect(card).toContainText("from the first step: the person who asked.");
+  await expect(card).toContainText("You may not approve what you have changed: somebody else with the role “admin” must.");
+  await card.getByLabel("quantity").fill("25");
+  await card.getByRole("button", { name: "Ask for approval of the changes" }).click();
+  await expect(card.getByRole("alert")).toContainText("nobody could approve it then");
+  // It is as it was, and Bob can still approve it or say what to change.
+  await expect(card.getByLabel("quantity")).toHaveValue("25");
+  await card.getByRole("button", { name: "Back" }).click();
+  await approve(bob).click();
+  await expect(page.locator(".markdown").last()).toContainText('"quantity":100');
+});
+
+test("with a second admin the same edit goes its way", async ({ page, context, serve }) => {
+  const approval = 'levels = ["user", "admin"], not_self = true';
+  const { url } = await serve({ turns: oneOrder, people, approval });
+  const session = await aliceAsks(page, url);
+  await approve(page).click();
+  const bob = await tabOf(context, "bob", session);
+  await bob.locator(".card").getByRole("button", { name: "Edit" }).click();
+  await bob.locator(".card").getByLabel("quantity").fill("25");
+  await bob.getByRole("button", { name: "Ask for approval of the changes" }).click();
+  await expect(resolved(bob).last()).toContainText("Changed, and asked about again");
+  await approve(page).click();
+  await expect(page.locator(".people")).toContainText("Step 2 of 2: admin");
+  const eve = await tabOf(context, "eve", session);
+  await approve(eve).click();
+  await expect(page.locator(".markdown").last()).toContainText('"quantity":25');
+});
+
 test("what is handed to somebody is theirs to decide", async ({ page, context, serve }) => {
   const { url } = await serve({ turns: oneOrder, people, approval: 'levels = ["admin"], reassign = ["manager"]' });
   const session = await aliceAsks(page, url);

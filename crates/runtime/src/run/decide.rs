@@ -8,8 +8,12 @@ use countersign_core::{
         key::{approval_key, parse_approval_key},
         principal::Principal,
     },
+    call::{gate::Verdict, preview::Preview},
     decide::resolve::{self, DecideInput, Reply},
-    journal::{run::Raw, state::State},
+    journal::{
+        run::Raw,
+        state::{Open, State},
+    },
     refusal::{Code, Refusal},
     wire::client::check_session_id,
 };
@@ -110,24 +114,12 @@ impl Runtime {
         let Some(open) = state.waiting(n) else {
             return Err(self.inner.already_resolved(&live.session_id, n).await?);
         };
-        let mut verdicts = Vec::new();
-        let mut previews = Vec::new();
-        for (i, (action, decision)) in open.asked.actions.iter().zip(&decision.decisions).enumerate() {
-            let Some(edited) = decision.edited() else {
-                verdicts.push(None);
-                continue;
-            };
-            verdicts.push(self.inner.edited_verdict(&state, action, edited).await);
-            if let Some(preview) = self.inner.edited_preview(&state, action, edited).await {
-                previews.resize(open.asked.actions.len(), None);
-                previews[i] = Some(preview);
-            }
-        }
+        let edits = self.inner.judge_edits(&state, open, &decision.decisions, by).await;
         let input = DecideInput {
             n,
             digest: decision.digest,
-            verdicts,
-            previews,
+            verdicts: edits.verdicts,
+            previews: edits.previews,
             reply: match (decision.resume, decision.answers) {
                 (Some(value), _) => Reply::Resume(value),
                 (None, Some(answers)) => Reply::Answers(answers),
@@ -138,7 +130,10 @@ impl Runtime {
             request_id: request_id.map(Arc::from),
         };
         let at = now();
-        let make = |state: &State| resolve::decide(state, at, input, &self.inner.agents);
+        let make = |state: &State| {
+            let transition = resolve::decide(state, at, input, &self.inner.agents)?;
+            edits.approvable.map(|()| transition)
+        };
         let followed = self.inner.follow_if(follow, live, &mut guard)?;
         failpoint::hit("decide.before_commit");
         self.inner.transact(live, &mut guard, durability, make).await?;
@@ -148,7 +143,38 @@ impl Runtime {
     }
 }
 
+/// What the policy says of the edits among decisions.
+struct Edits {
+    verdicts: Vec<Option<Verdict>>,
+    previews: Vec<Option<Preview>>,
+    /// Whether somebody could approve what they make of the calls.
+    approvable: Result<(), Refusal>,
+}
+
 impl Inner {
+    async fn judge_edits(&self, state: &State, open: &Open, decisions: &[Decision], by: &Principal) -> Edits {
+        let mut edits = Edits { verdicts: Vec::new(), previews: Vec::new(), approvable: Ok(()) };
+        for (i, (action, decision)) in open.asked.actions.iter().zip(decisions).enumerate() {
+            let Some(edited) = decision.edited() else {
+                edits.verdicts.push(None);
+                continue;
+            };
+            let verdict = self.edited_verdict(state, action, edited).await;
+            let ask = match &verdict {
+                Some(Verdict::Ask(new)) => action.ask.stricter(new),
+                _ => action.ask.clone(),
+            };
+            let authorities = &self.settings.authorities;
+            edits.approvable = edits.approvable.and_then(|()| authorities.check_edit(state, action.call, &ask, by));
+            edits.verdicts.push(verdict);
+            if let Some(preview) = self.edited_preview(state, action, edited).await {
+                edits.previews.resize(open.asked.actions.len(), None);
+                edits.previews[i] = Some(preview);
+            }
+        }
+        edits
+    }
+
     /// The refusal for a key that is not pending: who resolved it first, or that it never existed (spec W5).
     pub(super) async fn already_resolved(&self, session_id: &str, n: u32) -> Result<Refusal, Refusal> {
         let row = self.store.interruption(session_id, n).await.map_err(store_refusal)?;

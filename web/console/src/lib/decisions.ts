@@ -90,6 +90,14 @@ export function needsSight(choice: DecisionType): boolean {
   return choice === "approve" || choice === "edit";
 }
 
+/**
+ * Whether an edit is an approval of what it makes of the call. Else people are asked about that, from the first step on:
+ * who has seen only the call before, and where requesters may not approve, since its author is one then.
+ */
+export function editApproves({ level = 1, quorum = 1, not_self, role }: ReviewConfig): boolean {
+  return level === 1 && quorum <= 1 && !(not_self && role !== undefined && role !== "user");
+}
+
 /** Whether a choice says yes to a call, which not everybody may. */
 export function isYes(choice: DecisionType): boolean {
   return choice === "approve" || choice === "edit" || choice === "respond";

@@ -1,10 +1,11 @@
 /** One action of a request: what would run, and the means to decide about it. */
 import { useCallback, useEffect, useId, useMemo, useRef, type RefObject } from "react";
-import type { Action, Always, ApprovalView, DecisionType } from "@countersign/client";
+import { decidingRole, type Action, type Always, type ApprovalView, type DecisionType, type ReviewConfig } from "@countersign/client";
 import { useI18n } from "../../i18n/index.js";
-import { allowedOf, configOf, needsSight, toDecision, type ActionDraft, type FieldProblem } from "../../lib/decisions.js";
+import { allowedOf, configOf, editApproves, needsSight, toDecision, type ActionDraft, type FieldProblem } from "../../lib/decisions.js";
 import { fieldsOf, newEdit } from "../../lib/form.js";
 import { alwaysChoices, readAlways, type Scope } from "../../lib/always.js";
+import { roleName } from "../../lib/people.js";
 import { visibleText } from "../../lib/visible.js";
 import { serverNow } from "../../state/connection.js";
 import { useSubject } from "../../state/me.js";
@@ -119,6 +120,7 @@ export function ActionPanel({
           onChange={(next) => onDraft({ ...draft, choice: "edit", edit: next })}
         />
       )}
+      {panel === "edit" && !editApproves(config) && <EditAsks config={config} role={decidingRole(approval)} />}
       {panel !== "edit" && <PreviewText action={action} />}
       <AgentSays action={action} />
       {(panel === "reject" || alwaysDraft?.choice === "reject") && (
@@ -184,7 +186,7 @@ export function ActionPanel({
             onClick={onSend}
           >
             {panel === "edit"
-              ? t("decide.approveEdited")
+              ? t(editApproves(config) ? "decide.approveEdited" : "decide.askEdited")
               : panel === "reject"
                 ? t(doubt ? "doubt.confirmReject" : "decide.confirmReject")
                 : t("doubt.send")}
@@ -223,6 +225,21 @@ export function ActionPanel({
       {/* On a phone the buttons stay in view while the request is read, and have one row. */}
       {single && !panel && !alwaysDraft && alwaysButton("link phone-only")}
     </div>
+  );
+}
+
+/** What comes of an edit that is no approval. */
+function EditAsks({ config, role }: { config: ReviewConfig; role: string | undefined }) {
+  const { t } = useI18n();
+  const { level = 1, levels, not_self } = config;
+  return (
+    <p className="people-note edit-asks">
+      <Icon name="shield" />
+      <span>
+        {level > 1 ? t("edit.restarts", { role: roleName(levels?.[0], t) }) : t("edit.asks")}{" "}
+        {not_self && role !== undefined && t("edit.notSelf", { role: roleName(role, t) })}
+      </span>
+    </p>
   );
 }
 

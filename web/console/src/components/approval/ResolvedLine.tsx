@@ -1,7 +1,7 @@
 import { useState } from "react";
 import type { ApprovalView, Decision, JsonValue } from "@countersign/client";
 import { useI18n, type Translate } from "../../i18n/index.js";
-import { decisionFor } from "../../lib/decisions.js";
+import { decisionFor, editApproves } from "../../lib/decisions.js";
 import { elicitationOf, outcomeOf } from "../../lib/elicitation.js";
 import { roleName } from "../../lib/people.js";
 import { valueText } from "../../lib/values.js";
@@ -164,7 +164,7 @@ function decisionText(decision: Decision, approval: ApprovalView, t: Translate):
     case "respond":
       return t(doubt ? "resolved.doubt.respond" : "resolved.responded");
     case "edit":
-      return t("resolved.edited");
+      return t(approval.reviewConfigs.every(editApproves) ? "resolved.edited" : "resolved.changed");
     case "defer":
       return t("resolved.deferred");
     default:
