@@ -1,10 +1,11 @@
 import { useEffect, useRef, useState } from "react";
 import { progress, type ApprovalView } from "@countersign/client";
 import { useI18n } from "../i18n/index.js";
+import { deciderName } from "../lib/people.js";
 import { inLine, textOf } from "../lib/shown.js";
 import { visibleText } from "../lib/visible.js";
-import { sessionList, waiting } from "../state/lists.js";
-import { useWaits } from "../state/me.js";
+import { sessionList } from "../state/lists.js";
+import { useInbox, useWaits } from "../state/me.js";
 import { openSession, route } from "../state/route.js";
 import { useStore } from "../state/store.js";
 import { Countdown } from "./approval/Countdown.js";
@@ -54,8 +55,9 @@ export function Inbox({ open, onClose }: { open: boolean; onClose: () => void })
 
 function Rows({ onClose }: { onClose: () => void }) {
   const { t } = useI18n();
-  const { rows, more } = useStore(waiting);
+  const { mine, others, more } = useInbox();
   const [most, setMost] = useState(STEP);
+  const rows = [...mine, ...others];
   if (rows.length === 0) {
     return (
       <div className="empty">
@@ -67,11 +69,22 @@ function Rows({ onClose }: { onClose: () => void }) {
   }
   return (
     <div className="inbox-list">
+      {mine.length === 0 && <p className="muted pad">{t("inbox.empty")}</p>}
       <ul>
-        {rows.slice(0, most).map((row) => (
+        {mine.slice(0, most).map((row) => (
           <InboxRow key={row.approvalKey} row={row} onClose={onClose} />
         ))}
       </ul>
+      {others.length > 0 && mine.length < most && (
+        <>
+          <h3 className="eyebrow pad">{t("inbox.others")}</h3>
+          <ul>
+            {others.slice(0, most - mine.length).map((row) => (
+              <InboxRow key={row.approvalKey} row={row} decider={deciderName(row, t)} onClose={onClose} />
+            ))}
+          </ul>
+        </>
+      )}
       {rows.length > most ? (
         <button type="button" className="button quiet wide" onClick={() => setMost(most + STEP)}>
           {t("sessions.more")}
@@ -83,7 +96,14 @@ function Rows({ onClose }: { onClose: () => void }) {
   );
 }
 
-function InboxRow({ row, onClose }: { row: ApprovalView; onClose: () => void }) {
+interface RowProps {
+  row: ApprovalView;
+  /** Who decides it, where that is somebody else. */
+  decider?: string;
+  onClose: () => void;
+}
+
+function InboxRow({ row, decider, onClose }: RowProps) {
   const { t } = useI18n();
   const session = useStore(sessionList).rows.find((s) => s.session_id === row.sessionId);
   const action = row.actions[0];
@@ -111,6 +131,7 @@ function InboxRow({ row, onClose }: { row: ApprovalView; onClose: () => void }) 
           )}
           <span className="session-meta">
             {[
+              decider && t("status.waitingFor", { who: decider }),
               action?.agent ?? session?.agent,
               session?.title || t("inbox.session", { id: shortId(row.sessionId) }),
               votes ? t("people.progress", { n: votes.approved, of: votes.quorum }) : "",
@@ -122,7 +143,7 @@ function InboxRow({ row, onClose }: { row: ApprovalView; onClose: () => void }) 
         </span>
         <span className="inbox-side">
           {row.expiresAt && <Countdown expiresAt={row.expiresAt} compact />}
-          <span className="inbox-go">{t(row.kind === "question" || row.kind === "interrupt" || row.kind === "input" ? "inbox.answer" : "inbox.review")}</span>
+          <span className="inbox-go">{t(decider !== undefined ? "inbox.look" : row.kind === "question" || row.kind === "interrupt" || row.kind === "input" ? "inbox.answer" : "inbox.review")}</span>
         </span>
       </button>
     </li>

@@ -53,7 +53,7 @@ export function ResolvedLine({ approval }: { approval: ApprovalView }) {
                   </h4>
                 )}
                 {decision?.type === "edit" ? (
-                  <Changes before={action.args} after={decision.edited_action.args} />
+                  <Changes before={action.args} after={decision.edited_action.args} display={action.display} />
                 ) : (
                   <>
                     <ShownArgs action={action} />

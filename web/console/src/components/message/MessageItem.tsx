@@ -34,10 +34,10 @@ export const MessageItem = memo(function MessageItem({ message, turn, blocks, ap
 /** What somebody said to the agent: the session's owner, or a reviewer beside a decision. */
 function UserMessage({ message: { by, blocks } }: { message: MessageView }) {
   const { t } = useI18n();
-  const me = useMe();
+  const { name } = useMe();
   const text = blocks.flatMap((b) => (b.type === "text" ? [b.text] : [])).join("\n");
   const images = blocks.flatMap((b) => (b.type === "image" ? [b.source] : []));
-  const other = by === undefined || by === me ? undefined : visibleText(by);
+  const other = by === undefined || by === name ? undefined : visibleText(by);
   return (
     <article className="message user" aria-label={other ?? t("chat.you")}>
       {other !== undefined && <p className="author">{other}</p>}
