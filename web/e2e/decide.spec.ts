@@ -1,4 +1,4 @@
-import { call, expect, oneOrder, openCard, order, resolved, send, test } from "./support/console.js";
+import { call, expect, oneOrder, openCard, order, resolved, send, signIn, test } from "./support/console.js";
 
 test("approve runs the call with exactly the arguments that were shown", async ({ page, serve }) => {
   const { url } = await serve({ turns: oneOrder });
@@ -29,19 +29,81 @@ test("an edit runs instead, and shows what changed", async ({ page, serve }) => 
   await expect(resolved(page).locator(".changes")).toContainText("82000.10→81000.20");
   await expect(page.locator(".markdown").last()).toContainText('"quantity":50');
   await expect(page.locator(".markdown").last()).toContainText('"price":81000.20');
+
+  // The call says what ran, and what the agent had proposed only as changed.
+  await page.locator(".group-row").first().click();
+  const tool = page.locator(".tool");
+  await expect(tool.locator(".tool-row")).toContainText('"quantity":50');
+  await expect(tool.locator(".tool-row")).not.toContainText('"quantity":100');
+  await expect(tool.locator(".tool-row")).toContainText("changed by a reviewer");
+  await tool.locator(".tool-row").click();
+  await expect(tool.locator("pre").first()).toContainText('"quantity": 50');
+  await expect(tool.locator(".changes")).toContainText("100→50");
+});
+
+test("what a call was to do is not said of an edited one", async ({ page, serve }) => {
+  const { url } = await serve({ turns: oneOrder, says: "template", people: { alice: ["user"] } });
+  await signIn(page, "alice");
+  const card = await openCard(page, url);
+  const row = page.locator(".tool-row");
+  await expect(row).toContainText("Order VNM");
+  await card.getByRole("button", { name: "Edit" }).click();
+  await card.getByLabel("symbol").fill("FPT");
+  await card.getByRole("button", { name: "Approve with changes" }).click();
+  await expect(page.locator(".topbar")).toContainText("Finished");
+  await expect(page.locator(".group-row").first()).toContainText("Approved with changes");
+  await expect(page.locator(".group-row").first()).not.toContainText("Order VNM");
+  await page.locator(".group-row").first().click();
+  await expect(row).toContainText('"symbol":"FPT"');
+  await expect(row).not.toContainText("Order VNM");
+  await row.click();
+  await expect(page.locator(".tool-body")).toContainText("Arguments, as alice changed them");
+  await page.reload();
+  await page.locator(".group-row").first().click();
+  await expect(row).toContainText('"symbol":"FPT"');
+});
+
+test("of several actions the summary names the edit", async ({ page, serve }) => {
+  const { url } = await serve({
+    turns: [
+      { calls: ["AAA", "BBB", "CCC"].map((s) => ({ name: "execute_trade", args: `{"symbol":"${s}","quantity":50}` })) },
+      { text: "Done." },
+    ],
+  });
+  const card = await openCard(page, url);
+  const [first, second, third] = [0, 1, 2].map((i) => card.locator(".action").nth(i));
+  await first!.getByRole("button", { name: "Approve", exact: true }).click();
+  await second!.getByRole("button", { name: "Edit" }).click();
+  await second!.getByLabel("quantity").fill("25");
+  await third!.getByRole("button", { name: "Reject", exact: true }).click();
+  await card.getByRole("button", { name: "Send decisions" }).click();
+  await expect(resolved(page)).toContainText("1 approved, 1 approved with changes, 1 rejected");
+  await expect(page.locator(".tool-row").nth(1)).toContainText('"quantity":25');
+  await expect(page.locator(".tool-row").nth(1)).not.toContainText('"quantity":50');
+  await expect(resolved(page).locator(".changes")).toContainText("50→25");
 });
 
 test("a refused edit says why, keeps what was typed, and can be corrected", async ({ page, serve }) => {
   const { url } = await serve({ turns: oneOrder });
   const card = await openCard(page, url);
   await card.getByRole("button", { name: "Edit" }).click();
+  // What the schema says simply is said while it is typed.
+  await expect(card.getByText("At most 1000.")).toHaveClass("hint");
   await card.getByLabel("quantity").fill("5000");
+  await expect(card.getByText("At most 1000.")).toHaveClass("field-error");
+  await expect(card.getByLabel("quantity")).toHaveAttribute("aria-invalid", "true");
+  await expect(card.getByRole("button", { name: "Approve with changes" })).toBeDisabled();
+  await card.getByLabel("quantity").fill("50");
+  await card.getByRole("button", { name: "JSON" }).click();
+  const editor = card.getByLabel("Arguments as JSON");
+  await editor.fill('{"symbol": 7, "quantity": 5000}');
   await card.getByRole("button", { name: "Approve with changes" }).click();
   await expect(card.getByRole("alert")).toContainText("do not fit the tool");
-  await expect(card.getByRole("alert")).toContainText("1000");
-  await expect(card.getByLabel("quantity")).toHaveValue("5000");
-  await expect(card.getByLabel("quantity")).toHaveAttribute("aria-invalid", "true");
+  await expect(card.getByRole("alert").getByRole("listitem")).toHaveText([/^quantity At most 1000\.$/, /^symbol The server says: .*string/]);
+  await expect(editor).toHaveValue(/5000/);
 
+  await editor.fill('{"symbol": "VNM", "quantity": 50}');
+  await card.getByRole("button", { name: "Form" }).click();
   await card.getByLabel("quantity").fill("500");
   await expect(card.getByRole("alert")).toHaveCount(0);
   await card.getByRole("button", { name: "Approve with changes" }).click();
@@ -56,7 +118,7 @@ test("the JSON editor says at once whether the text is JSON", async ({ page, ser
   const editor = card.getByLabel("Arguments as JSON");
   await expect(editor).toHaveValue(/"order_ref": 9007199254740993/);
   await editor.fill('{"symbol": "FPT", "quantity": ');
-  await expect(card.getByText("Not valid JSON")).toBeVisible();
+  await expect(card.getByText("Not valid JSON from line 1, column 31.")).toBeVisible();
   await expect(card.getByRole("button", { name: "Approve with changes" })).toBeDisabled();
   await editor.fill('{"symbol": "FPT", "quantity": 7}');
   await card.getByRole("button", { name: "Approve with changes" }).click();
@@ -153,11 +215,13 @@ test("approve all takes one press", async ({ page, serve }) => {
 test("the keyboard is enough", async ({ page, serve }) => {
   const { url } = await serve({ turns: [call(order), call(order), { text: "Finished." }] });
   const card = await openCard(page, url);
-  // Single letters do nothing while the focus is elsewhere.
+  // Single letters do nothing while the focus is elsewhere, and are not named.
+  await expect(card.locator(".keys")).toBeHidden();
   await page.getByLabel("Message to the agent").press("a");
   await expect(card).toBeVisible();
   await page.getByRole("button", { name: "Go to the request" }).press("Enter");
   await expect(card).toBeFocused();
+  await expect(card.locator(".keys")).toHaveText("Keys: A Approve, E Edit, R Reject");
 
   await page.keyboard.press("r");
   await expect(card.getByLabel("Reason")).toBeFocused();
@@ -175,6 +239,38 @@ test("the keyboard is enough", async ({ page, serve }) => {
   await expect(page.locator(".group-row").first()).toBeFocused();
 });
 
+test("the keyboard is enough for several actions", async ({ page, serve }) => {
+  const { url } = await serve({
+    turns: [
+      { calls: ["AAA", "BBB", "CCC"].map((s) => ({ name: "execute_trade", args: `{"symbol":"${s}","quantity":50}` })) },
+      { text: "Done." },
+    ],
+  });
+  const card = await openCard(page, url);
+  const actions = card.locator(".action");
+  await page.getByRole("button", { name: "Go to the request" }).press("Enter");
+  await expect(card).toBeFocused();
+  await page.keyboard.press("a");
+  // On to the next one, which says its keys.
+  await expect(actions.nth(1)).toBeFocused();
+  await expect(actions.nth(1).locator(".keys")).toHaveText("Keys: A Approve, E Edit, R Reject");
+  await expect(actions.nth(0).locator(".keys")).toBeHidden();
+  await page.keyboard.press("e");
+  await expect(actions.nth(1).locator("input").first()).toBeFocused();
+  await actions.nth(1).getByLabel("quantity").fill("25");
+  await page.keyboard.press("Escape");
+  await expect(actions.nth(1)).toBeFocused();
+  await expect(card.getByText("1 of 3 decided")).toBeVisible();
+  await page.keyboard.press("r");
+  await expect(actions.nth(1).getByLabel("Reason")).toBeFocused();
+  await page.keyboard.type("area");
+  await actions.nth(2).getByRole("button", { name: "Edit" }).focus();
+  await page.keyboard.press("a");
+  await expect(card.getByRole("button", { name: "Send decisions" })).toBeFocused();
+  await page.keyboard.press("Enter");
+  await expect(resolved(page)).toContainText("2 approved, 1 rejected");
+});
+
 test("stop cancels what waits", async ({ page, serve }) => {
   const { url } = await serve({ turns: oneOrder });
   await openCard(page, url);
@@ -183,4 +279,21 @@ test("stop cancels what waits", async ({ page, serve }) => {
   await expect(page.getByText("The turn was stopped.")).toBeVisible();
   await send(page, "Again");
   await expect(page.locator(".message.user")).toHaveCount(2);
+});
+
+test("letters that are drawn like others are marked in the form too", async ({ page, serve }) => {
+  // The last letter of the name is Cyrillic, and the first one of the note is another encoding.
+  const { url } = await serve({ turns: [call('{"symbol":"VN\u041c","quantity":1,"note":"\u{1d432}es"}'), { text: "Done." }] });
+  const card = await openCard(page, url);
+  await expect(card.locator(".shown-text")).toContainText("\\u{41C}");
+  await card.getByRole("button", { name: "Edit" }).click();
+  const note = (field: string) => card.locator(".field", { has: page.getByLabel(field) }).locator(".hint.warn");
+  await expect(note("symbol")).toHaveText("Contains characters that look like others, shown as ⟨U+…⟩. VN⟨U+041C⟩");
+  await expect(note("note")).toContainText("⟨U+1D432⟩es");
+  await card.getByLabel("symbol").fill("VNM");
+  await expect(note("symbol")).toHaveCount(0);
+  await expect(card.locator(".changes")).toContainText("VN⟨U+041C⟩→VNM");
+  await card.getByLabel("note").fill("p\u0430y");
+  await expect(note("note")).toContainText("p⟨U+0430⟩y");
+  await expect(card.locator(".changes")).toContainText("p⟨U+0430⟩y");
 });

@@ -130,9 +130,9 @@ test.describe("phone", () => {
 
 const pick = ({ calls }: ReturnType<typeof call>) => ({ calls: calls! });
 
-for (const [locale, approve, heading] of [
-  ["vi-VN", "Phê duyệt", "Cần phê duyệt"],
-  ["zh-CN", "批准", "需要批准"],
+for (const [locale, approve, heading, edit, atMost, noJson, says] of [
+  ["vi-VN", "Phê duyệt", "Cần phê duyệt", "Sửa", "Nhiều nhất là 1000.", "JSON không hợp lệ, từ dòng 1, cột 13.", "Máy chủ cho biết:"],
+  ["zh-CN", "批准", "需要批准", "修改", "不大于 1000。", "JSON 无效，位于第 1 行第 13 列。", "服务器说明："],
 ] as const) {
   test.describe(`language ${locale}`, () => {
     test.use({ locale });
@@ -145,6 +145,22 @@ for (const [locale, approve, heading] of [
       const card = page.locator(".card");
       await expect(card.getByRole("heading", { level: 2 })).toHaveText(heading);
       await expect(card.getByRole("button", { name: approve })).toBeVisible();
+      // What is wrong in a form is said in the page's language; what only the server can say stands apart.
+      await card.getByRole("button", { name: edit }).click();
+      await card.getByLabel("quantity").fill("5000");
+      await expect(card.locator(".field-error")).toHaveText(atMost);
+      await card.getByLabel("quantity").fill("5");
+      await card.getByRole("button", { name: "JSON" }).click();
+      const editor = card.locator("textarea.mono");
+      await editor.fill('{"symbol": 7');
+      await expect(card.locator(".field-error")).toHaveText(noJson);
+      await editor.fill('{"symbol": 7, "quantity": 5000}');
+      await card.locator(".button.primary").click();
+      const problems = card.getByRole("alert").getByRole("listitem");
+      await expect(problems.first()).toHaveText(`quantity ${atMost}`);
+      await expect(problems.last()).toContainText(says);
+      await expect(problems.last().locator("[lang=en]")).toContainText("string");
+      await page.keyboard.press("Escape");
       await page.locator(".preferences select").first().selectOption("en");
       await expect(card.getByRole("button", { name: "Approve" })).toBeVisible();
       await page.reload();

@@ -15,6 +15,9 @@ test("a session goes on from an earlier point in a new one, which asks again", a
   await checkAccessible(page, "earlier points");
   await page.setViewportSize({ width: 360, height: 720 });
   await hasNoSidewaysScroll(page);
+  // All of what it says stands in the dialog.
+  const cut = await dialog.evaluate((box) => [...box.querySelectorAll("p, span, h2, .past")].filter((e) => e.scrollWidth > e.clientWidth + 1 && e.clientWidth > 1).map((e) => e.textContent));
+  expect(cut).toEqual([]);
   await page.setViewportSize({ width: 1280, height: 800 });
   await dialog
     .getByRole("listitem")

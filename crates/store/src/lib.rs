@@ -117,7 +117,8 @@ pub trait Store: Send + Sync {
     fn has_request(&self, session_id: &str, request_id: &str) -> BoxFuture<'_, Result<bool, StoreError>>;
     /// One interruption.
     fn interruption(&self, session_id: &str, n: u32) -> BoxFuture<'_, Result<Option<InterruptionRow>, StoreError>>;
-    /// Interruptions that match, newest first; `cursor` is the opaque cursor of the page before.
+    /// Interruptions that match: pending ones by their deadlines, the soonest first, then those without one and then
+    /// resolved ones, the newest first; `cursor` is the opaque cursor of the page before.
     fn interruptions(
         &self,
         filter: InterruptionFilter,

@@ -342,7 +342,7 @@ impl MemoryStore {
             }
             None => self.each_session(filter.visible_to.as_ref(), |session| take(&mut found, session)),
         }
-        newest(&mut found, page::limit(page), |row| (row.asked_at, row.session_id.clone(), row.n));
+        newest(&mut found, page::limit(page), |row| (row.place(), row.session_id.clone(), row.n));
         Ok(page::cut(found.iter().map(|row| InterruptionRow::clone(row)).collect(), page))
     }
 

@@ -2,6 +2,7 @@
 //!
 //! A list is ordered by a time, then by the session's id, then by a number, all descending; a cursor is
 //! the key of the last row of its page. So rows that are added or removed between two pages never shift others.
+//! Interruptions have a [place](InterruptionRow::place) in place of a time: nothing near its deadline is on a late page.
 
 use countersign_core::{
     approval::rule::RuleId,
@@ -26,7 +27,7 @@ pub(super) fn rule_number(id: RuleId) -> u32 {
 /// The place of a row in its list.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Key {
-    /// When it was asked, or used last.
+    /// When it was used last or made, or its place.
     pub at: Millis,
     /// The session.
     pub session_id: String,
@@ -45,7 +46,19 @@ pub trait Row {
 impl Row for InterruptionRow {
     const LIST: &'static str = "i";
     fn key(&self) -> Key {
-        Key { at: self.asked_at, session_id: self.session_id.to_string(), n: self.n }
+        Key { at: self.place(), session_id: self.session_id.to_string(), n: self.n }
+    }
+}
+
+impl InterruptionRow {
+    /// Its place in lists, the highest first: pending ones with a deadline, the soonest first; those without one, the
+    /// newest first; then resolved ones, the newest first. `schema.sql` has the same, as `place`.
+    pub(super) fn place(&self) -> Millis {
+        match (self.resolution, self.expires_at) {
+            (None, Some(due)) => (1 << 62) - due,
+            (None, None) => (1 << 61) + self.asked_at,
+            (Some(_), _) => self.asked_at,
+        }
     }
 }
 

@@ -37,30 +37,43 @@ enum Language {
     Zh,
 }
 
+/// All of them, each at its own place.
+const LANGUAGES: [Language; 3] = [Language::En, Language::Vi, Language::Zh];
+
 const CONFIG: &str = include_str!("countersign.toml");
 /// The placeholders in [`CONFIG`].
 const LOCALE: &str = "locale = \"en\"";
 const PROGRAM: &str = "\"countersign\", \"demo-tool\"";
 
-/// Creates what is missing and serves it.
+/// Creates what is missing, in another language if `--locale` asks for it and nobody has changed it, and serves it.
 pub(crate) fn run(demo: &Demo) -> Outcome {
     let language = demo.locale.unwrap_or_else(|| from_lang(std::env::var("LANG").ok().as_deref()));
     let failed = |path: &Path, error: &std::io::Error| format!("{}: {error}", path.display());
     fs::create_dir_all(&demo.dir).map_err(|error| failed(&demo.dir, &error))?;
     let program = std::env::current_exe().map_err(|error| format!("this program's own path is not known: {error}"))?;
     let config = demo.dir.join("countersign.toml");
-    for (path, text) in [
-        (config.clone(), config_text(language, &program.to_string_lossy())?),
-        (demo.dir.join("demo.json"), trader(language).to_owned()),
-        (demo.dir.join("adviser.json"), adviser(language).to_owned()),
+    let program = program.to_string_lossy();
+    for (name, texts) in [
+        ("countersign.toml", LANGUAGES.map(|language| config_text(language, &program))),
+        ("demo.json", LANGUAGES.map(|language| Ok(trader(language).to_owned()))),
+        ("adviser.json", LANGUAGES.map(|language| Ok(adviser(language).to_owned()))),
     ] {
-        match fs::File::create_new(&path) {
-            Ok(mut file) => {
-                use std::io::Write as _;
-                file.write_all(text.as_bytes()).map_err(|error| failed(&path, &error))?;
-            }
-            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+        let path = demo.dir.join(name);
+        let texts = texts.into_iter().collect::<Result<Vec<_>, _>>()?;
+        let text = &texts[language as usize];
+        let there = match fs::read_to_string(&path) {
+            Ok(there) => Some(there),
+            Err(error) if error.kind() == ErrorKind::NotFound => None,
             Err(error) => return Err(failed(&path, &error)),
+        };
+        match there {
+            // Without `--locale` the demo stays as it was made.
+            Some(there) if there == *text || demo.locale.is_none() => {}
+            Some(there) if !texts.contains(&there) => eprintln!(
+                "warning: {} has been changed, so it stays as it is; --locale has no effect on it",
+                path.display()
+            ),
+            _ => fs::write(&path, text).map_err(|error| failed(&path, &error))?,
         }
     }
     serve::run(&Serve { config, listen: demo.listen })

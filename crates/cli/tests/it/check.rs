@@ -98,6 +98,7 @@ fn c_check_says_where_it_cannot_know_who_holds_a_role() {
     let found: Value = serde_json::from_str(&said.stdout).unwrap();
     let warned = found["warnings"][0]["message"].as_str().unwrap_or_default();
     assert!(said.code == Some(0) && warned.contains("only \"ann\" has the role"), "{}", said.stdout);
+    assert!(warned.contains("nobody to approve what they have asked for or changed"), "{warned}");
     assert_eq!((&found["warnings"][0]["line"], &found["roles_known"]), (&json!(11), &json!(true)));
 
     let jwt = "[auth.jwt]\nissuer = \"https://i\"\naudience = \"a\"\njwks_url = \"https://i.example/keys\"\n";

@@ -53,7 +53,7 @@ async fn u3_the_demo_trades_once_it_was_approved() {
     assert!(book(dir.path()).is_empty());
     // It survives a restart between request and answer.
     drop(running);
-    running = demo(dir.path(), "en").await;
+    running = demo(dir.path(), "vi").await;
     let mut ws = Ws::connect(running.1, &[]).await;
     ws.decide("s_1", json!([{ "type": "approve" }])).await;
     let frames = ws.until_status("completed").await;
@@ -92,6 +92,31 @@ fn u3_every_language_of_the_demo_is_a_valid_configuration() {
         let config = fs::read_to_string(dir.path().join("d/countersign.toml")).unwrap();
         assert!(config.contains(&format!("locale = \"{locale}\"")));
     }
+}
+
+#[test]
+fn u3_a_demo_that_is_there_already_takes_the_language_it_is_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let made = |more: &[&str]| {
+        let ended =
+            run(dir.path(), &[&["demo", "--listen", &address, "--dir", "d"], more].concat(), "", &[("LANG", "C")]);
+        let read = |name: &str| fs::read_to_string(dir.path().join("d").join(name)).unwrap();
+        (ended.stderr, read("countersign.toml"), read("demo.json"))
+    };
+    let (_, _, vi) = made(&["--locale", "vi"]);
+    let (said, config, en) = made(&["--locale", "en"]);
+    assert!(config.contains("locale = \"en\"") && en != vi && !said.contains("warning"), "{said}");
+    made(&["--locale", "vi"]);
+    // Nobody has asked for another language now.
+    let (_, config, script) = made(&[]);
+    assert!(config.contains("locale = \"vi\"") && script == vi, "{config}");
+    let own = format!("{config}# Mine.\n");
+    fs::write(dir.path().join("d/countersign.toml"), &own).unwrap();
+    let (said, config, script) = made(&["--locale", "en"]);
+    assert!(said.contains("countersign.toml has been changed, so it stays as it is"), "{said}");
+    assert_eq!((config, script), (own, en));
 }
 
 #[test]

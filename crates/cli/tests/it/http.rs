@@ -98,10 +98,11 @@ on_both_stores! {
         let keys = |list: &Value| list["approvals"].as_array().unwrap().iter()
             .map(|a| a["approval_key"].as_str().unwrap().to_owned()).collect::<Vec<_>>();
         let waiting = server.get("/v1/approvals?status=waiting").await.ok();
-        assert_eq!(keys(&waiting), ["s4_1", "s3_1", "s2_1", "s1_1"]);
+        // The soonest deadline first, which is that of what was asked first.
+        assert_eq!(keys(&waiting), ["s1_1", "s2_1", "s3_1", "s4_1"]);
         assert_eq!(waiting["next_cursor"], Value::Null);
         let first = &waiting["approvals"][0];
-        assert_eq!((&first["kind"], &first["session_id"], &first["status"]), (&json!("approval"), &json!("s4"), &json!("waiting")));
+        assert_eq!((&first["kind"], &first["session_id"], &first["status"]), (&json!("approval"), &json!("s1"), &json!("waiting")));
         assert!(first["actions"].is_array() && first["review_configs"].is_array(), "the stream's spelling: {first}");
         assert_eq!(keys(&server.get("/v1/approvals?status=resolved").await.ok()), ["s0_1"]);
         assert_eq!(keys(&server.get("/v1/approvals?session_id=s2").await.ok()), ["s2_1"]);
@@ -118,7 +119,7 @@ on_both_stores! {
                 None => break,
             }
         }
-        assert_eq!(all, ["s4_1", "s3_1", "s2_1", "s1_1", "s0_1"]);
+        assert_eq!(all, ["s1_1", "s2_1", "s3_1", "s4_1", "s0_1"]);
         for bad in ["limit=0", "limit=201", "limit=x", "status=maybe", "cursor=%21", "colour=red", "status=%ff"] {
             server.get(&format!("/v1/approvals?{bad}")).await.problem(400, "invalid_message");
         }

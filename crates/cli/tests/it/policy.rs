@@ -136,6 +136,26 @@ on_both_stores! {
         assert_eq!(server.calls().len(), 2);
     }
 
+    async fn p1_an_edit_that_nobody_could_approve_is_refused(store) {
+        let rules = "\n[[policy.rules]]\nrequire = true\nlevels = [\"user\", \"admin\"]\nnot_self = true\n";
+        let server = ruled(store, rules).start().await;
+        let yes = json!({ "type": "approve" });
+        // Bob and Carol are the admins, and Carol has asked for it.
+        server.say_as("carol", "s").await;
+        server.decide_as("carol", "s_1", yes.clone()).await.ok();
+        let refused = server.decide_as("bob", "s_2", edit(7)).await.problem(403, "forbidden");
+        assert!(refused["detail"].as_str().unwrap().contains("nobody could approve it then"), "{refused}");
+        server.decide_as("bob", "s_2", yes.clone()).await.ok();
+        assert_eq!(server.calls().len(), 1);
+        // What Alice has asked for can be approved by Carol.
+        server.say_as("alice", "t").await;
+        server.decide_as("alice", "t_1", yes.clone()).await.ok();
+        server.decide_as("bob", "t_2", edit(7)).await.ok();
+        server.decide_as("alice", "t_3", yes.clone()).await.ok();
+        server.decide_as("carol", "t_4", yes).await.ok();
+        assert_eq!(server.calls()[1], r#"{"quantity":7,"symbol":"VNM"}"#);
+    }
+
     async fn p1_an_edit_can_need_more_people_and_never_bypasses_the_policy(store) {
         let rules = r#"
 [[policy.rules]]

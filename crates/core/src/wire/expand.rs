@@ -332,7 +332,7 @@ impl Out<'_> {
 
     fn record(&mut self, record: &Record) {
         match record {
-            Record::UserMessage(message) => self.user_message(&message.content),
+            Record::UserMessage(message) => self.user_message(&message.content, message.by.as_ref()),
             Record::BlockShown(block) => self.model_block(block),
             // Messages between agents are not part of the session's own conversation.
             Record::ModelResponded(answer) if answer.run != 0 => {}
@@ -370,7 +370,9 @@ impl Out<'_> {
                 self.resolved_with(resumed.n, Resolution::Decided, resumed.by.as_ref(), reply);
                 self.resumed(resumed.n, &resumed.value);
             }
-            Record::RunStarted(started) => self.user_message(&beginning(started.state.get()).into()),
+            Record::RunStarted(started) => {
+                self.user_message(&beginning(started.state.get()).into(), started.by.as_ref())
+            }
             Record::Retried(retried) => {
                 self.turn_begins();
                 retried.shown.iter().for_each(|unshown| self.unshown(unshown));
@@ -442,11 +444,11 @@ impl Out<'_> {
     }
 
     /// A user's message is complete at once; the first of a turn opens the assistant's.
-    fn user_message(&mut self, content: &Content) {
+    fn user_message(&mut self, content: &Content, by: Option<&Arc<str>>) {
         self.group(false);
         self.cursor.messages += 1;
         let message = self.cursor.messages;
-        self.event(|_| Event::MessageStart { message_id: message_id(message), role: Role::User });
+        self.event(|_| Event::MessageStart { message_id: message_id(message), role: Role::User, by: by.cloned() });
         for (index, part) in (0..).zip(content.parts()) {
             self.event(|_| Event::ContentBlockStart {
                 message_id: message_id(message),
@@ -477,7 +479,7 @@ impl Out<'_> {
             self.cursor.open = self.cursor.messages;
             self.cursor.index = 0;
             let message = self.cursor.open;
-            self.event(|_| Event::MessageStart { message_id: message_id(message), role: Role::Assistant });
+            self.event(|_| Event::MessageStart { message_id: message_id(message), role: Role::Assistant, by: None });
         }
     }
 }

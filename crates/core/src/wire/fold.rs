@@ -129,6 +129,7 @@ enum Writing {
 fn message(role: HistoryRole, content: Vec<HistoryBlock>) -> HistoryMessage {
     HistoryMessage {
         role,
+        by: None,
         content,
         message_type: None,
         tool_calls: Vec::new(),
@@ -311,8 +312,8 @@ impl Fold {
 
     fn event(&mut self, at: Place, event: Event) {
         match event {
-            Event::MessageStart { role: Role::User, .. } => {
-                let row = self.push(at, message(HistoryRole::User, Vec::new()));
+            Event::MessageStart { role: Role::User, by, .. } => {
+                let row = self.push(at, HistoryMessage { by, ..message(HistoryRole::User, Vec::new()) });
                 self.writing = Writing::User(row);
             }
             Event::MessageStart { role: Role::Assistant, .. } => {

@@ -21,6 +21,9 @@ use crate::{
 pub struct HistoryMessage {
     /// The author's role.
     pub role: HistoryRole,
+    /// Who wrote it, if a person with a name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub by: Option<Arc<str>>,
     /// The blocks.
     pub content: Vec<HistoryBlock>,
     /// `step` for approvals and questions.

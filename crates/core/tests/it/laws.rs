@@ -68,7 +68,7 @@ fn the_events_are_well_formed(world: &World) {
                 None => assert!(matches!(event.event, Event::ContentBlockDelta { .. })),
             }
             match event.event {
-                Event::MessageStart { message_id, role } => {
+                Event::MessageStart { message_id, role, .. } => {
                     assert!(messages.insert(message_id, true).is_none());
                     assert!(role == Role::User || messages.values().filter(|open| **open).count() == 1);
                 }

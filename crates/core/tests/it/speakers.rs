@@ -14,7 +14,9 @@ use countersign_core::{
         state::Phase,
     },
     refusal::Code,
+    wire::{expand::expand, fold::history},
 };
+use serde_json::{Value, json};
 
 use crate::{
     decisions::{answer, args, decide, phases, plain, reply, say, waiting},
@@ -51,6 +53,23 @@ fn not_bobs(world: &mut World, how: &str) {
 fn run(world: &mut World) {
     world.apply(&Op::Start(1)).expect("start");
     world.apply(&Op::Finish(0, true)).expect("finish");
+}
+
+#[test]
+fn w2_a_users_message_names_its_author() {
+    let mut world = waiting(&[("pay", levels(&["admin"]))]);
+    let yes = reply(1, Reply::Decisions(vec![Decision::approve()]), bob());
+    say(&mut world, DecideInput { user_edit_content: Some("only once".into()), ..yes }).expect("approved");
+    let authors: Vec<Value> = (world.journal.iter())
+        .flat_map(|entry| expand(&"s".into(), entry))
+        .map(|event| serde_json::to_value(event).expect("an event"))
+        .filter(|event| event["type"] == "message_start" && event["role"] == "user")
+        .map(|event| event["by"].clone())
+        .collect();
+    assert_eq!(authors, [Value::Null, json!("bob")]);
+    let told = serde_json::to_value(history("s", world.journal.iter().map(|entry| &**entry))).expect("a history");
+    let told = told.as_array().expect("messages").iter().filter(|message| message["role"] == "user");
+    assert_eq!(told.map(|message| message["by"].clone()).collect::<Vec<_>>(), authors);
 }
 
 #[test]

@@ -7,11 +7,16 @@ use countersign_core::{
         key::{approval_key, parse_approval_key},
         principal::Principal,
     },
+    call::gate::Verdict,
     decide::{
         reply::Reply,
         resolve::{self, DecideInput},
     },
-    journal::state::{Open, State},
+    journal::{
+        draft::Transition,
+        record::Millis,
+        state::{Open, State},
+    },
     refusal::Refusal,
     wire::client::check_session_id,
 };
@@ -116,9 +121,9 @@ impl Runtime {
         let Some(open) = state.waiting(n) else {
             return Err(self.inner.already_resolved(&live.session_id, n).await?);
         };
-        let input = self.inner.decide_input(by, &state, open, decision, false).await;
+        let judged = self.inner.judged(by, &state, open, decision, false).await;
         let at = now();
-        let make = |state: &State| resolve::decide(state, at, input, &self.inner.agents);
+        let make = |state: &State| judged.decide(&self.inner, state, at);
         let followed = self.inner.follow_if(follow, live, &mut guard)?;
         failpoint::hit("decide.before_commit");
         self.inner.transact(live, &mut guard, durability, make).await?;
@@ -128,29 +133,53 @@ impl Runtime {
     }
 }
 
+/// A reply, with what the policy says today of the calls that it edits.
+pub(super) struct Judged {
+    input: DecideInput,
+    /// Whether somebody could approve the edited calls.
+    approvable: Result<(), Refusal>,
+}
+
+impl Judged {
+    /// The transition that it leads to.
+    ///
+    /// # Errors
+    /// As [`resolve::decide`]; `forbidden` for an edit that nobody could approve.
+    pub(super) fn decide(self, inner: &Inner, state: &State, at: Millis) -> Result<Transition, Refusal> {
+        let transition = resolve::decide(state, at, self.input, &inner.agents)?;
+        self.approvable.map(|()| transition)
+    }
+}
+
 impl Inner {
-    /// A reply, with today's verdicts on the calls that it edits and previews of them.
-    pub(super) async fn decide_input(
+    pub(super) async fn judged(
         &self,
         by: &Principal,
         state: &State,
         open: &Open,
         NewDecision { approval_key: _, reply, digest, user_edit_content, request_id }: NewDecision,
         staged: bool,
-    ) -> DecideInput {
-        let (mut verdicts, mut previews) = (Vec::new(), Vec::new());
+    ) -> Judged {
+        let (mut verdicts, mut previews, mut approvable) = (Vec::new(), Vec::new(), Ok(()));
         for (i, (action, decision)) in open.asked.actions.iter().zip(reply.decisions()).enumerate() {
             let Some(edited) = decision.edited() else {
                 verdicts.push(None);
                 continue;
             };
-            verdicts.push(self.edited_verdict(state, action, edited).await);
+            let verdict = self.edited_verdict(state, action, edited).await;
+            let ask = match &verdict {
+                Some(Verdict::Ask(new)) => action.ask.stricter(new),
+                _ => action.ask.clone(),
+            };
+            let authorities = &self.settings.authorities;
+            approvable = approvable.and_then(|()| authorities.check_edit(state, action.call, &ask, by));
+            verdicts.push(verdict);
             if let Some(preview) = self.edited_preview(state, action, edited).await {
                 previews.resize(open.asked.actions.len(), None);
                 previews[i] = Some(preview);
             }
         }
-        DecideInput {
+        let input = DecideInput {
             n: open.asked.n,
             reply,
             staged,
@@ -160,7 +189,8 @@ impl Inner {
             user_edit_content: user_edit_content.filter(|text| !text.trim().is_empty()).map(Arc::from),
             by: by.clone(),
             request_id: request_id.map(Arc::from),
-        }
+        };
+        Judged { input, approvable }
     }
 
     /// The refusal for a key that is not pending: who resolved it first, or that it never existed (spec W5).

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use countersign_core::{
     approval::{key::parse_approval_key, principal::Principal},
     content::Content,
-    decide::resolve::{self, DecideInput},
+    decide::resolve,
     journal::{
         draft::{Draft, MessageInput, OnPending, Transition},
         failure::Retried,
@@ -18,7 +18,7 @@ use countersign_core::{
     session::Session,
 };
 
-use super::{NewDecision, Runtime, owned, store_refusal, visible};
+use super::{NewDecision, Runtime, decide::Judged, owned, store_refusal, visible};
 use crate::store::Durability;
 
 /// Why nothing was accepted. Nothing is stored then.
@@ -88,11 +88,11 @@ impl Runtime {
         }
         for reply in replies {
             by.check_may_decide()?;
-            let input = tokio::select! { biased;
-                input = self.read(by, &all.state, reply) => input?,
+            let judged = tokio::select! { biased;
+                judged = self.read(by, &all.state, reply) => judged?,
                 () = &mut cancelled => return Err(Unsettled::Cancelled),
             };
-            all.add(resolve::decide(&all.state, at, input, &self.inner.agents)?);
+            all.add(judged.decide(&self.inner, &all.state, at)?);
         }
         for content in messages {
             owned(by, &all.state)?;
@@ -123,11 +123,11 @@ impl Runtime {
     }
 
     /// A reply with this runtime's verdicts on the edited calls.
-    async fn read(&self, by: &Principal, state: &State, reply: NewDecision) -> Result<DecideInput, Refusal> {
+    async fn read(&self, by: &Principal, state: &State, reply: NewDecision) -> Result<Judged, Refusal> {
         let not_found = || resolve::not_found(&reply.approval_key);
         let (_, n) = parse_approval_key(&reply.approval_key).ok_or_else(not_found)?;
         let open = state.waiting(n).ok_or_else(not_found)?;
-        Ok(self.inner.decide_input(by, state, open, reply, true).await)
+        Ok(self.inner.judged(by, state, open, reply, true).await)
     }
 }
 

@@ -115,6 +115,9 @@ impl SessionView {
 pub struct ApprovalView {
     /// The session.
     pub session_id: Arc<str>,
+    /// The session's owner.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub subject: Option<Arc<str>>,
     /// `waiting` or `resolved`.
     pub status: ApprovalStatus,
     /// The request.
@@ -191,7 +194,7 @@ pub enum ApprovalStatus {
     Resolved,
 }
 
-/// Which approvals to list; all that match, newest first.
+/// Which approvals to list.
 #[derive(Clone, Debug, Default)]
 pub struct ApprovalQuery {
     /// Waiting or resolved.
@@ -348,7 +351,8 @@ impl Runtime {
         Ok(ListPage { rows: paged.rows.iter().map(SessionView::of).collect(), next_cursor: paged.next })
     }
 
-    /// The interruptions `by` may see, newest first.
+    /// The interruptions `by` may see: pending ones by their deadlines, the soonest first, then those without one and
+    /// then resolved ones, the newest first.
     ///
     /// # Errors
     /// `invalid_message` (bad cursor), `store_unavailable`.
@@ -514,6 +518,7 @@ impl Inner {
         let (by, reply) = self.ended_by(row).await?;
         Ok(Some(ApprovalView {
             session_id: row.session_id.clone(),
+            subject: row.subject.clone(),
             status: if row.resolution.is_some() { ApprovalStatus::Resolved } else { ApprovalStatus::Waiting },
             request,
             created_at: rfc3339(row.asked_at),

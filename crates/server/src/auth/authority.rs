@@ -5,7 +5,7 @@
 //! restart a rule is suspended until its maker is seen again, which is the safe side.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeSet, HashMap},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -76,9 +76,23 @@ impl Authority for Auth {
     fn check(&self, maker: RuleMaker<'_>) -> Result<(), String> {
         self.access().check(maker, now())
     }
+
+    fn holders(&self, role: &str, tenant: Option<&str>) -> Option<BTreeSet<Arc<str>>> {
+        self.access().holders(role, tenant)
+    }
 }
 
 impl Access {
+    /// The persons who hold a role, if no JWT can make others hold it.
+    fn holders(&self, role: &str, tenant: Option<&str>) -> Option<BTreeSet<Arc<str>>> {
+        if self.open || self.jwt.is_some() {
+            return None;
+        }
+        let people = (self.tokens.iter().map(|token| &token.principal))
+            .filter(|by| by.kind == PrincipalKind::Person && by.tenant.as_deref() == tenant && by.holds(role));
+        Some(people.filter_map(|by| by.subject.clone()).collect())
+    }
+
     fn check(&self, maker: RuleMaker<'_>, now: u64) -> Result<(), String> {
         if self.open {
             return Ok(());
@@ -129,6 +143,19 @@ mod tests {
     fn access(tokens: &[Principal], jwt: Option<Jwt>) -> Access {
         let tokens = tokens.iter().map(|by| Token::new(by.clone(), "secret")).collect();
         Access { open: false, tokens, jwt: jwt.map(Arc::new) }
+    }
+
+    #[test]
+    fn p4_who_holds_a_role_is_known_without_jwts() {
+        let service = Principal { kind: PrincipalKind::Service, ..person("bot", None, &["admin"]) };
+        let access =
+            access(&[person("bob", None, &["admin"]), person("eve", Some("north"), &["admin"]), service], None);
+        let named =
+            |role, tenant| access.holders(role, tenant).map(|people| people.iter().map(ToString::to_string).collect());
+        assert_eq!(named("admin", None), Some(vec!["bob".to_owned()]));
+        assert_eq!(named("admin", Some("north")), Some(vec!["eve".to_owned()]));
+        assert_eq!(named("cfo", None), Some(Vec::new()));
+        assert_eq!(Access { open: true, tokens: Vec::new(), jwt: None }.holders("admin", None), None);
     }
 
     #[test]

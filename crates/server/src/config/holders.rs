@@ -50,7 +50,7 @@ impl Holders {
                 section.document.warn(key_at, what);
             } else if ask.not_self && most.len() == needed {
                 let what = format!(
-                    "{role:?}{place} leaves nobody to approve what {} asked for: with \"not_self\" it takes {} people, and {} \
+                    "{role:?}{place} leaves nobody to approve what {} asked for or changed: with \"not_self\" it takes {} people, and {} \
                      in [[auth.tokens]]",
                     if needed == 1 { "they have" } else { "one of them has" },
                     needed + 1,

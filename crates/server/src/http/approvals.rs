@@ -40,7 +40,8 @@ pub(super) struct ListApprovals {
     limit: Option<usize>,
 }
 
-/// A page of approvals, newest first.
+/// A page of approvals: pending ones by their deadlines, the soonest first; then those without one and resolved ones,
+/// the newest first.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct Approvals {
     /// The approvals.

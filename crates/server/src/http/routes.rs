@@ -339,7 +339,7 @@ pub(super) const ROUTES: &[Route] = &[
         method: "get",
         path: "/v1/approvals",
         id: "listApprovals",
-        summary: "The inbox: what waits or waited for a decision, across sessions, newest first.",
+        summary: "The inbox: what waits or waited for a decision, across sessions, the soonest deadline first.",
         parameters: &[
             query("status", Kind::OneOf(&["waiting", "resolved"]), "Only what waits, or what is over."),
             query("role", Kind::Text, "Only what this role decides."),

@@ -96,7 +96,7 @@ pub(super) fn merged<T: page::Row>(
 const COLUMNS: &str = "SELECT s.id, i.key & 4294967295, s.subject, i.role, i.agent, i.tools, i.asked_at, i.expires_at,
  i.asked_pos, i.resolution, i.resolved_at, i.resolved_pos, s.tenant, i.remind_at FROM interruptions i";
 const SESSION_OF: &str = "CROSS JOIN sessions s ON s.row = i.key >> 32";
-const INBOX_ORDER: &str = "i.asked_at DESC, s.id DESC, i.key DESC";
+const INBOX_ORDER: &str = "i.place DESC, s.id DESC, i.key DESC";
 
 /// See [`super::super::Store::interruption`].
 pub(super) fn interruption(conn: &Connection, session_id: &str, n: u32) -> Result<Option<InterruptionRow>, StoreError> {
@@ -168,8 +168,8 @@ fn inbox(filter: &InterruptionFilter, session: Option<i64>, start: Option<&Key>)
         }
         if let Some(Key { at, session_id, n }) = start {
             let place = [(*at).into(), session_id.clone().into(), i64::from(*n).into()];
-            query.and("i.asked_at <= ?", [(*at).into()]);
-            query.and("(i.asked_at, s.id, i.key & 4294967295) < (?, ?, ?)", place);
+            query.and("i.place <= ?", [(*at).into()]);
+            query.and("(i.place, s.id, i.key & 4294967295) < (?, ?, ?)", place);
         }
     }
     Ok(queries)
@@ -180,8 +180,8 @@ fn by_reason(half: &str, role: Option<&String>, visible_to: Option<&Visible>, mu
     let query = |index: &str| Query::new(format!("{COLUMNS} INDEXED BY {half}_{index} {SESSION_OF}"));
     let Some(who) = visible_to else {
         return push(match role {
-            None => query("asked"),
-            Some(role) => query("role_asked").with("i.role = ?", [role.clone().into()]),
+            None => query("place"),
+            Some(role) => query("role_place").with("i.role = ?", [role.clone().into()]),
         });
     };
     let tenant = text(who.tenant.as_ref());

@@ -77,17 +77,20 @@ CREATE TABLE interruptions (
     asked_pos    INTEGER NOT NULL,
     resolution   TEXT,
     resolved_at  INTEGER,
-    resolved_pos INTEGER
+    resolved_pos INTEGER,
+    -- Its place in lists, the highest first: see InterruptionRow::place.
+    place        INTEGER AS (CASE WHEN resolution IS NOT NULL THEN asked_at
+                             WHEN expires_at IS NULL THEN (1 << 61) + asked_at ELSE (1 << 62) - expires_at END)
 ) STRICT;
-CREATE INDEX waiting_asked ON interruptions (asked_at) WHERE resolution IS NULL;
-CREATE INDEX waiting_subject ON interruptions (tenant, subject, asked_at) WHERE resolution IS NULL AND subject IS NOT NULL;
-CREATE INDEX waiting_role ON interruptions (tenant, role, asked_at) WHERE resolution IS NULL AND role IS NOT NULL;
-CREATE INDEX waiting_role_asked ON interruptions (role, asked_at) WHERE resolution IS NULL AND role IS NOT NULL;
-CREATE INDEX resolved_asked ON interruptions (asked_at) WHERE resolution IS NOT NULL;
-CREATE INDEX resolved_subject ON interruptions (tenant, subject, asked_at)
+CREATE INDEX waiting_place ON interruptions (place) WHERE resolution IS NULL;
+CREATE INDEX waiting_subject ON interruptions (tenant, subject, place) WHERE resolution IS NULL AND subject IS NOT NULL;
+CREATE INDEX waiting_role ON interruptions (tenant, role, place) WHERE resolution IS NULL AND role IS NOT NULL;
+CREATE INDEX waiting_role_place ON interruptions (role, place) WHERE resolution IS NULL AND role IS NOT NULL;
+CREATE INDEX resolved_place ON interruptions (place) WHERE resolution IS NOT NULL;
+CREATE INDEX resolved_subject ON interruptions (tenant, subject, place)
     WHERE resolution IS NOT NULL AND subject IS NOT NULL;
-CREATE INDEX resolved_role ON interruptions (tenant, role, asked_at) WHERE resolution IS NOT NULL AND role IS NOT NULL;
-CREATE INDEX resolved_role_asked ON interruptions (role, asked_at) WHERE resolution IS NOT NULL AND role IS NOT NULL;
+CREATE INDEX resolved_role ON interruptions (tenant, role, place) WHERE resolution IS NOT NULL AND role IS NOT NULL;
+CREATE INDEX resolved_role_place ON interruptions (role, place) WHERE resolution IS NOT NULL AND role IS NOT NULL;
 CREATE INDEX interruptions_due ON interruptions (expires_at) WHERE resolution IS NULL AND expires_at IS NOT NULL;
 CREATE INDEX interruptions_remind ON interruptions (remind_at) WHERE resolution IS NULL AND remind_at IS NOT NULL;
 

@@ -16,6 +16,7 @@ conformance! {
     interruptions_have_their_rows,
     interruptions_are_filtered,
     interruptions_are_paged_newest_first,
+    u1_nothing_near_its_deadline_is_on_a_late_page,
     pages_stay_stable_while_rows_come,
     r9_a_bad_cursor_is_refused,
     sessions_are_listed_by_use,
@@ -77,19 +78,19 @@ async fn interruptions_are_filtered(store: Tested) {
         InterruptionFilter { visible_to: Some(who), ..any() }
     };
     for (filter, wanted) in [
-        (any(), &["s5_1", "s4_1", "s3_1", "s2_1", "s1_1"][..]),
+        (any(), &["s4_1", "s3_1", "s2_1", "s1_1", "s5_1"][..]),
         (InterruptionFilter { waiting: Some(true), ..any() }, &["s4_1", "s3_1", "s2_1", "s1_1"]),
         (InterruptionFilter { waiting: Some(false), ..any() }, &["s5_1"]),
-        (InterruptionFilter { role: text("admin"), ..any() }, &["s5_1", "s2_1"]),
+        (InterruptionFilter { role: text("admin"), ..any() }, &["s2_1", "s5_1"]),
         (InterruptionFilter { role: text("admin"), waiting: Some(true), ..any() }, &["s2_1"]),
         (InterruptionFilter { role: text("nobody"), ..any() }, &[]),
         (InterruptionFilter { agent: text("a"), tool: text("mail"), ..any() }, &["s2_1", "s1_1"]),
         (InterruptionFilter { agent: text("b"), ..any() }, &[]),
         (InterruptionFilter { tool: text("mai"), ..any() }, &[]),
         (InterruptionFilter { session_id: text("s3"), ..any() }, &["s3_1"]),
-        (seen(Some("ann"), &[]), &["s5_1", "s1_1"]),
-        (seen(Some("ann"), &["cfo"]), &["s5_1", "s3_1", "s1_1"]),
-        (seen(Some("eve"), &["admin"]), &["s5_1", "s2_1"]),
+        (seen(Some("ann"), &[]), &["s1_1", "s5_1"]),
+        (seen(Some("ann"), &["cfo"]), &["s3_1", "s1_1", "s5_1"]),
+        (seen(Some("eve"), &["admin"]), &["s2_1", "s5_1"]),
         (seen(None, &[]), &[]),
         (seen(None, &["user"]), &[]),
         (InterruptionFilter { waiting: Some(true), ..seen(Some("bob"), &["admin", "cfo"]) }, &["s3_1", "s2_1"]),
@@ -120,6 +121,35 @@ async fn interruptions_are_paged_newest_first(store: Tested) {
             }
         }
         assert_eq!(paged, whole, "pages of {limit}");
+    }
+}
+
+async fn u1_nothing_near_its_deadline_is_on_a_late_page(store: Tested) {
+    // When each is asked, and for how many seconds.
+    for (id, at, seconds) in [("s1", 10, 0), ("s2", 20, 60), ("s3", 30, 5), ("s4", 40, 0), ("s5", 50, 30)] {
+        waiting(&*store, id, at, Some("ann"), "t", asks(Some("admin"), seconds)).await;
+    }
+    let mut done = waiting(&*store, "s6", 60, Some("ann"), "t", asks(Some("admin"), 1)).await;
+    let yes = done.decides(70, 1, Decision::approve(), None).expect("decide");
+    done.store(&*store, yes).await.expect("decide");
+    let wanted = ["s3_1", "s5_1", "s2_1", "s4_1", "s1_1", "s6_1"];
+    let roles = vec!["admin".to_owned()];
+    let ann = Visible { subject: Some("ann".to_owned()), tenant: None, roles: roles.into_iter().collect() };
+    for visible_to in [None, Some(ann)] {
+        let filter = InterruptionFilter { visible_to, ..InterruptionFilter::default() };
+        assert_eq!(keys(&store, filter.clone()).await, wanted);
+        for limit in 1..7 {
+            let (mut paged, mut cursor) = (Vec::new(), None);
+            loop {
+                let got = store.interruptions(filter.clone(), Page { cursor, limit }).await.expect("page");
+                paged.extend(got.rows.iter().map(|row| format!("{}_{}", row.session_id, row.n)));
+                cursor = got.next;
+                if cursor.is_none() {
+                    break;
+                }
+            }
+            assert_eq!(paged, wanted, "pages of {limit}");
+        }
     }
 }
 

@@ -2,7 +2,7 @@ import { useEffect, useState } from "react";
 import { useI18n } from "../i18n/index.js";
 import { announcement } from "../lib/announce.js";
 import { connectionState } from "../state/connection.js";
-import { waiting } from "../state/lists.js";
+import { useWaits } from "../state/me.js";
 import { route } from "../state/route.js";
 import { useStore } from "../state/store.js";
 import { Boundary } from "./Boundary.js";
@@ -17,14 +17,14 @@ export function App() {
   const { t } = useI18n();
   const { sessionId, rules } = useStore(route);
   const connection = useStore(connectionState);
-  const waits = useStore(waiting).length;
+  const waits = useWaits();
   const said = useStore(announcement);
   const [menuOpen, setMenuOpen] = useState(false);
   const [inboxOpen, setInboxOpen] = useState(false);
 
   // On a phone the menu covers the page, so going somewhere closes it.
   useEffect(() => setMenuOpen(false), [sessionId, rules]);
-  useEffect(() => void (document.title = waits > 0 ? `(${waits}) Countersign` : "Countersign"), [waits]);
+  useEffect(() => void (document.title = waits !== undefined ? `(${waits}) Countersign` : "Countersign"), [waits]);
 
   if (connection === "unauthorized") return <TokenForm />;
 

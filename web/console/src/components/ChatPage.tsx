@@ -3,12 +3,14 @@ import { pendingApprovals, timeline, type ApprovalView, type CountersignError, t
 import { useI18n } from "../i18n/index.js";
 import { announce } from "../lib/announce.js";
 import type { InlineImage } from "../lib/images.js";
+import { deciderName } from "../lib/people.js";
 import { statusText } from "../lib/status.js";
 import { TurnFailed } from "../lib/turnFailed.js";
 import { isLeft, longTurns } from "../lib/turns.js";
 import { useStickToEnd } from "../lib/useStickToEnd.js";
 import { client, connectionState } from "../state/connection.js";
 import { agents, sessionList } from "../state/lists.js";
+import { useSubject, useTurnOf } from "../state/me.js";
 import { asRefusal, followSession, sendMessage, sessionStore } from "../state/sessions.js";
 import { useStore } from "../state/store.js";
 import { cardId, focusCard } from "./approval/focus.js";
@@ -47,7 +49,10 @@ export function ChatPage({ sessionId, onMenu, onInbox }: Props) {
   useAnnounceRequests(view);
 
   const pending = pendingApprovals(view);
-  const scroll = useStickToEnd([view, outgoing], pending[0] && cardId(pending[0].approvalKey));
+  const mine = useTurnOf(pending, useSubject(sessionId), view);
+  // What this person can decide comes first.
+  const next = mine ?? pending[0];
+  const scroll = useStickToEnd([view, outgoing], next && cardId(next.approvalKey));
   const busy = (view.status === "running" && !isHeld(view)) || view.status === "awaiting_input" || outgoing.length > 0;
   const failed = view.status === "failed";
   const working = view.messages.findLast((m) => m.role === "assistant" && m.open);
@@ -80,7 +85,7 @@ export function ChatPage({ sessionId, onMenu, onInbox }: Props) {
             {status && (
               <span className="status" data-status={status}>
                 <span className="dot" data-status={status} aria-hidden="true" />
-                {statusText(status, t)}
+                {next && !mine && !failed ? t("status.waitingFor", { who: deciderName(next, t) }) : statusText(status, t)}
               </span>
             )}
             {view.lastSeq > 0 && <PastButton sessionId={sessionId} />}
@@ -142,11 +147,13 @@ export function ChatPage({ sessionId, onMenu, onInbox }: Props) {
           takesImages={agent?.takes_images}
           onStop={view.status === "running" || view.status === "awaiting_input" ? stop : undefined}
           blocked={
-            pending.length > 0 && !failed ? (
+            next && !failed ? (
               <>
                 <Icon name="clock" />
-                <span className="composer-waits">{t(isAnswered(pending[0]!) ? "composer.waitingQuestion" : "composer.waiting")}</span>
-                <button type="button" className="link" onClick={() => focusCard(pending[0]!.approvalKey)}>
+                <span className="composer-waits">
+                  {mine ? t(isAnswered(mine) ? "composer.waitingQuestion" : "composer.waiting") : t("composer.waitingFor", { who: deciderName(next, t) })}
+                </span>
+                <button type="button" className="link" onClick={() => focusCard(next.approvalKey)}>
                   {t("composer.goTo")}
                 </button>
               </>

@@ -1,11 +1,13 @@
 import { useEffect, useRef } from "react";
-import type { SessionSummary } from "@countersign/client";
+import type { ApprovalView, SessionSummary } from "@countersign/client";
 import { useI18n } from "../i18n/index.js";
+import { deciderName } from "../lib/people.js";
 import { statusText } from "../lib/status.js";
 import { agoText } from "../lib/time.js";
 import { useNow } from "../lib/useNow.js";
 import { hasToken, setToken } from "../state/connection.js";
-import { loadMoreSessions, sessionList, waiting } from "../state/lists.js";
+import { loadMoreSessions, sessionList } from "../state/lists.js";
+import { useInbox, useWaits } from "../state/me.js";
 import { newHref, route, rulesHref, sessionHref } from "../state/route.js";
 import { useStore } from "../state/store.js";
 import { Icon } from "./Icon.js";
@@ -21,7 +23,7 @@ interface Props {
 export function Sidebar({ open, onClose, onInbox }: Props) {
   const { t } = useI18n();
   const list = useStore(sessionList);
-  const count = useStore(waiting).length;
+  const count = useWaits();
   const { sessionId, rules } = useStore(route);
   const signedIn = useStore(hasToken);
   const panel = useRef<HTMLElement>(null);
@@ -59,7 +61,7 @@ export function Sidebar({ open, onClose, onInbox }: Props) {
           <button type="button" className="button wide quiet spread" onClick={onInbox}>
             <Icon name="inbox" />
             <span className="grow">{t("inbox.open")}</span>
-            {count > 0 && (
+            {count !== undefined && (
               <span className="count">
                 <span className="visually-hidden">{t("inbox.count", { n: count })}</span>
                 <span aria-hidden="true">{count}</span>
@@ -113,7 +115,11 @@ function signOut(): void {
 function SessionRow({ row, current, onOpen }: { row: SessionSummary; current: boolean; onOpen: () => void }) {
   const { t, language } = useI18n();
   const now = useNow(30_000);
+  const { mine, others } = useInbox();
+  const inRow = (approval: ApprovalView) => approval.sessionId === row.session_id;
   const waits = (row.pending?.length ?? 0) > 0;
+  // Of a request that is not read, since so many are nearer their deadline, nobody is named.
+  const other = mine.some(inRow) ? undefined : others.find(inRow);
   const status = row.status ?? "none";
   return (
     <li>
@@ -128,7 +134,9 @@ function SessionRow({ row, current, onOpen }: { row: SessionSummary; current: bo
           <span className="session-title">{row.title || t("sessions.untitled", { id: shortId(row.session_id) })}</span>
           <span className="session-meta">
             {waits ? (
-              <strong className="session-waiting">{t("sessions.waiting")}</strong>
+              <strong className="session-waiting" data-others={other ? true : undefined}>
+                {other ? t("status.waitingFor", { who: deciderName(other, t) }) : t("sessions.waiting")}
+              </strong>
             ) : (
               <span className="visually-hidden">{statusText(status, t)}</span>
             )}

@@ -1,7 +1,6 @@
 import type { ReactNode } from "react";
 import { useI18n } from "../i18n/index.js";
-import { waiting } from "../state/lists.js";
-import { useStore } from "../state/store.js";
+import { useWaits } from "../state/me.js";
 import { ConnectionBadge } from "./ConnectionBadge.js";
 import { Icon } from "./Icon.js";
 
@@ -15,7 +14,7 @@ interface Props {
 
 export function TopBar({ title, detail, actions, onMenu, onInbox }: Props) {
   const { t } = useI18n();
-  const count = useStore(waiting).length;
+  const count = useWaits();
   return (
     <header className="topbar">
       <button type="button" className="icon-button phone-only" onClick={onMenu} aria-label={t("app.menu")}>
@@ -31,10 +30,10 @@ export function TopBar({ title, detail, actions, onMenu, onInbox }: Props) {
         type="button"
         className="icon-button phone-only with-count"
         onClick={onInbox}
-        aria-label={`${t("inbox.open")}. ${t("inbox.count", { n: count })}`}
+        aria-label={`${t("inbox.open")}. ${t("inbox.count", { n: count ?? 0 })}`}
       >
         <Icon name="inbox" />
-        {count > 0 && <span className="count">{count}</span>}
+        {count !== undefined && <span className="count">{count}</span>}
       </button>
     </header>
   );

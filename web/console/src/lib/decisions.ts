@@ -1,6 +1,7 @@
 /** From what a person did on a card to the decisions that are sent, and from those to words. */
 import {
   equalJson,
+  isNumber,
   isObject,
   type Action,
   type Always,
@@ -12,7 +13,8 @@ import {
   type ReviewConfig,
 } from "@countersign/client";
 import type { AlwaysDraft } from "./always.js";
-import { fieldsOf, readEdit, type EditDraft } from "./form.js";
+import { fieldsOf, readEdit, type EditDraft, type Field, type FieldError } from "./form.js";
+import { brokenRule, rulesOf } from "./rules.js";
 
 /** What a person has entered for one action so far. */
 export interface ActionDraft {
@@ -79,9 +81,14 @@ export function toDecision(action: Action, config: ReviewConfig, draft: ActionDr
   }
 }
 
+/** The fields of the form in which a call's arguments are edited. */
+export function argFields(action: Action, config: ReviewConfig): Field[] | undefined {
+  return fieldsOf(config.args_schema, action.args, { rules: "limits" });
+}
+
 export function editedArgs(action: Action, config: ReviewConfig, draft: ActionDraft): JsonObject | undefined {
   if (!draft.edit) return action.args; // Opened, and nothing typed yet.
-  const read = readEdit(draft.edit, fieldsOf(config.args_schema, action.args), action.args);
+  const read = readEdit(draft.edit, argFields(action, config), action.args);
   return read.ok ? read.args : undefined;
 }
 
@@ -90,9 +97,12 @@ export function needsSight(choice: DecisionType): boolean {
   return choice === "approve" || choice === "edit";
 }
 
-/** Whether a choice says yes to a call, which not everybody may. */
-export function isYes(choice: DecisionType): boolean {
-  return choice === "approve" || choice === "edit" || choice === "respond";
+/**
+ * Whether an edit is an approval of what it makes of the call. Else people are asked about that, from the first step on:
+ * who has seen only the call before, and where requesters may not approve, since its author is one then.
+ */
+export function editApproves({ level = 1, quorum = 1, not_self, role }: ReviewConfig): boolean {
+  return level === 1 && quorum <= 1 && !(not_self && role !== undefined && role !== "user");
 }
 
 /** The decision that applied to an action: missing ones take the first. */
@@ -102,7 +112,10 @@ export function decisionFor(decisions: Decision[] | undefined, index: number): D
 
 export interface FieldProblem {
   pointer: string;
+  /** The server's words, which are English. */
   message: string;
+  /** The same in words of the page, where it knows them. */
+  error?: FieldError | undefined;
 }
 
 /** `details.errors` of `invalid_edit`. */
@@ -110,6 +123,20 @@ export function problemsOf(details: JsonObject | undefined): FieldProblem[] {
   const errors = details?.errors;
   if (!Array.isArray(errors)) return [];
   return errors.filter(isObject).map((e) => ({ pointer: text(e.pointer), message: text(e.message) }));
+}
+
+/** A problem in the page's own words, where the schema says simply what is wrong with these arguments. */
+export function problemError(problem: FieldProblem, { args_schema: schema }: ReviewConfig, args: JsonObject): FieldError | undefined {
+  const parts = problem.pointer.split("/").slice(1);
+  const name = argumentOf(problem.pointer);
+  // Deeper down it is not about the argument itself.
+  if (name === "" || parts.length - (parts[0] === "decisions" ? parts.indexOf("args") + 1 : 0) > 1) return undefined;
+  const property = isObject(schema?.properties) && Object.hasOwn(schema.properties, name) ? schema.properties[name] : undefined;
+  const value = Object.hasOwn(args, name) ? args[name] : undefined;
+  if (!isObject(property) || value === undefined) return undefined;
+  if (property.type === "number" && !isNumber(value)) return { key: "edit.error.number" };
+  if (property.type === "integer" && !isNumber(value)) return { key: "edit.error.integer" };
+  return brokenRule(rulesOf(property, false), value);
 }
 
 const text = (value: JsonValue | undefined) => (typeof value === "string" ? value : "");

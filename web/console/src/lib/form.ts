@@ -32,16 +32,18 @@ export interface Field {
   options?: string[];
   /** What people call them, in the same order. */
   labels?: string[];
-  /** What is checked before it is sent. With them, a text that is required is not empty. */
+  /** What is checked before it is sent. */
   rules?: Rules;
+  /** Where it is required, an empty text is none. */
+  filled?: boolean;
 }
 
 /** What more is made of a schema where it is a form that people are asked to fill in, not that of arguments. */
 export interface Reading {
   /** Titles, and lists of choices. */
   titles?: boolean;
-  /** Simple rules are checked here, and not by the server alone. */
-  rules?: boolean;
+  /** Simple rules are checked here, and not by the server alone; of a tool's arguments the limits, since only those bind. */
+  rules?: boolean | "limits";
 }
 
 /** An edit in progress. Kept as text so that half-typed input survives a reload. */
@@ -52,7 +54,10 @@ export interface EditDraft {
 }
 
 export type FieldError = { key: "edit.error.required" | "edit.error.number" | "edit.error.integer" | "edit.error.object" }
-  | { key: "edit.error.json"; message: string }
+  /** Where in its text it stops being JSON, from 1. */
+  | { key: "edit.error.json"; line: number; column: number }
+  /** The name that an object has twice. */
+  | { key: "edit.error.duplicate"; n: string }
   | RuleError;
 
 export type EditResult = { ok: true; args: JsonObject } | { ok: false; errors: Record<string, FieldError> };
@@ -86,7 +91,8 @@ function field(
     name,
     required,
     ...(titles && typeof schema.title === "string" && schema.title.trim() !== "" ? { title: schema.title } : {}),
-    ...(rules ? { rules: rulesOf(schema) } : {}),
+    ...(rules ? { rules: rulesOf(schema, rules === true) } : {}),
+    ...(rules === true ? { filled: true } : {}),
     ...(typeof schema.description === "string" ? { description: schema.description } : {}),
   };
   if (Array.isArray(schema.enum)) {
@@ -169,7 +175,7 @@ function readRaw(raw: string): EditResult {
     if (isObject(args)) return { ok: true, args };
     return { ok: false, errors: { [WHOLE]: { key: "edit.error.object" } } };
   } catch (error) {
-    return { ok: false, errors: { [WHOLE]: jsonError(error) } };
+    return { ok: false, errors: { [WHOLE]: jsonError(error, raw) } };
   }
 }
 
@@ -203,7 +209,7 @@ function readField(field: Field, text: string, before: JsonValue | undefined): F
 function readPlain(field: Field, text: string, before: JsonValue | undefined): FieldResult {
   const { rules } = field;
   if (field.kind === "string") {
-    if (rules && field.required && text === "") return { error: { key: "edit.error.required" } };
+    if (field.filled && field.required && text === "") return { error: { key: "edit.error.required" } };
     // An empty text is a value where there was one, or where there must be one; else it is "not set".
     const unset = text === "" && before === undefined && !field.required;
     return { value: unset ? undefined : rules?.format ? formatted(rules.format, text.trim()) : text };
@@ -226,7 +232,7 @@ function readPlain(field: Field, text: string, before: JsonValue | undefined): F
   try {
     return { value: parseJson(trimmed) };
   } catch (error) {
-    return { error: jsonError(error) };
+    return { error: jsonError(error, trimmed) };
   }
 }
 
@@ -237,6 +243,11 @@ function isWhole(text: string): boolean {
   return /[eE]/.test(text) || /^-?\d+(\.0+)?$/.test(text);
 }
 
-function jsonError(error: unknown): FieldError {
-  return { key: "edit.error.json", message: error instanceof Error ? error.message : String(error) };
+/** The parser's words are English; what they say is where. */
+function jsonError(error: unknown, text: string): FieldError {
+  const message = error instanceof Error ? error.message : "";
+  const twice = /^Duplicate key '(.*)' encountered/s.exec(message);
+  if (twice) return { key: "edit.error.duplicate", n: twice[1]! };
+  const before = text.slice(0, Number(/position (\d+)$/.exec(message)?.[1] ?? text.length)).split("\n");
+  return { key: "edit.error.json", line: before.length, column: [...before.at(-1)!].length + 1 };
 }

@@ -39,7 +39,8 @@ export interface RuleError {
   n?: string;
 }
 
-export function rulesOf(schema: JsonObject): Rules {
+/** `formats`: with its format, which is only a hint where nobody has said that it counts. */
+export function rulesOf(schema: JsonObject, formats: boolean): Rules {
   const rules: Rules = {};
   for (const name of ["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"] as const) {
     const limit = schema[name];
@@ -49,7 +50,7 @@ export function rulesOf(schema: JsonObject): Rules {
     const limit = schema[name];
     if (isNumber(limit)) rules[name] = Number(limit);
   }
-  const format = FORMATS.find((one) => one === schema.format);
+  const format = formats ? FORMATS.find((one) => one === schema.format) : undefined;
   return format ? { ...rules, format } : rules;
 }
 

@@ -26,15 +26,18 @@ export function hasHidden(text: string): boolean {
   return false;
 }
 
-export function segments(text: string): Segment[] {
+/** `more`: the indexes of other characters to show. */
+export function segments(text: string, more?: ReadonlySet<number>): Segment[] {
   const found: Segment[] = [];
   let from = 0;
-  for (const match of text.matchAll(HIDDEN_ALL)) {
-    if (isLaidOut(match[0])) continue;
-    if (match.index > from) found.push({ text: text.slice(from, match.index), hidden: false });
-    found.push({ text: codePointName(match[0]), hidden: true });
-    from = match.index + match[0].length;
-  }
+  const show = (char: string, at: number) => {
+    if (at > from) found.push({ text: text.slice(from, at), hidden: false });
+    found.push({ text: codePointName(char), hidden: true });
+    from = at + char.length;
+  };
+  const hidden = [...text.matchAll(HIDDEN_ALL)].filter((match) => !isLaidOut(match[0])).map((match) => match.index);
+  const all = more?.size ? [...new Set([...hidden, ...more])].sort((a, b) => a - b) : hidden;
+  for (const at of all) show(String.fromCodePoint(text.codePointAt(at) ?? 0), at);
   if (from < text.length) found.push({ text: text.slice(from), hidden: false });
   return found;
 }

@@ -9,7 +9,17 @@ import { client, connectionState, http } from "./connection.js";
 import { Store } from "./store.js";
 
 export const agents = new Store<AgentSummary[] | undefined>(undefined);
-export const waiting = new Store<ApprovalView[]>([]);
+
+/** What waits for people, the soonest deadline first. */
+interface Waiting {
+  rows: ApprovalView[];
+  /** There are more, later ones, than are read. */
+  more: boolean;
+}
+export const waiting = new Store<Waiting>({ rows: [], more: false });
+
+/** A page is as large as the server makes them; who has this many to decide needs no exact number. */
+const [PAGE, MOST_WAITING] = [200, 500];
 
 interface SessionList {
   rows: SessionSummary[];
@@ -39,7 +49,7 @@ async function refresh(): Promise<void> {
   busy = true;
   clearTimeout(timer);
   try {
-    const [list, approvals] = await Promise.all([http.sessions(), http.waiting()]);
+    const [list, approvals] = await Promise.all([http.sessions(), allWaiting()]);
     if (agents.get() === undefined) agents.set(await http.agents());
     const known = new Set(list.sessions.map((s) => s.session_id));
     older = older.filter((s) => !known.has(s.session_id));
@@ -60,6 +70,17 @@ async function refresh(): Promise<void> {
     // While the server is away, the connection's own attempts are enough.
     if (connectionState.get() === "open") timer = setTimeout(() => void refresh(), pause);
   }
+}
+
+async function allWaiting(): Promise<Waiting> {
+  const rows: ApprovalView[] = [];
+  let cursor: string | undefined;
+  do {
+    const page = await http.waiting({ limit: Math.min(PAGE, MOST_WAITING - rows.length), ...(cursor === undefined ? {} : { cursor }) });
+    rows.push(...page.approvals);
+    cursor = page.next;
+  } while (cursor !== undefined && rows.length < MOST_WAITING);
+  return { rows, more: cursor !== undefined };
 }
 
 let soon: ReturnType<typeof setTimeout> | undefined;

@@ -1,28 +1,92 @@
 /**
  * Who this tab speaks for, as the server said when it connected. What that person may do is the server's to say; this
- * only spares people a button that it would refuse.
+ * only spares people a button that it would refuse, and tells them what waits for somebody else.
  */
-import { client } from "./connection.js";
-import { sessionList } from "./lists.js";
+import { useEffect, useMemo } from "react";
+import type { ApprovalView, SessionView } from "@countersign/client";
+import { barOf, mayHand, type Bar, type Me } from "../lib/people.js";
+import { client, http } from "./connection.js";
+import { sessionList, waiting } from "./lists.js";
+import { sessionStore } from "./sessions.js";
 import { Store, useStore } from "./store.js";
 
-/** The name; undefined where nobody has to say who they are, and before the server has said it. */
-const me = new Store<string | undefined>(undefined);
+const me = new Store<Me>({ name: undefined, roles: [] });
 
-client.on("hello", (hello) => me.set(hello.subject));
+client.on("hello", (hello) => me.set({ name: hello.subject, roles: hello.roles ?? [] }));
 
-export function useMe(): string | undefined {
+export function useMe(): Me {
   return useStore(me);
+}
+
+/** The owners of sessions that the list does not have, or not yet. */
+const owners = new Store<ReadonlyMap<string, string | undefined>>(new Map());
+
+/** Whose session it is. */
+export function useSubject(sessionId: string): string | undefined {
+  const list = useStore(sessionList);
+  const row = list.rows.find((one) => one.session_id === sessionId);
+  const known = useStore(owners);
+  // One whose first message is on its way, or was refused, is not there.
+  const begun = useStore(sessionStore(sessionId)).view.lastSeq > 0;
+  const unknown = begun && list.loaded && row === undefined && !known.has(sessionId);
+  useEffect(() => {
+    if (!unknown) return;
+    http.session(sessionId).then(
+      ({ subject }) => owners.set((all) => new Map(all).set(sessionId, subject)),
+      () => {}, // It is not there, or not ours to see, which the page says already.
+    );
+  }, [sessionId, unknown]);
+  return row ? row.subject : known.get(sessionId);
 }
 
 /** Whether the session is known to be this person's own. Without tokens there is only one person. */
 export function useOwns(sessionId: string): boolean {
-  const name = useMe();
+  const { name } = useMe();
   const subject = useSubject(sessionId);
   return name === undefined || name === subject;
 }
 
-/** Whose session it is. */
-export function useSubject(sessionId: string): string | undefined {
-  return useStore(sessionList).rows.find((row) => row.session_id === sessionId)?.subject;
+/** Why this person may not say yes to a request, where that is known. */
+export function useBar(approval: ApprovalView): Bar | undefined {
+  const person = useMe();
+  const subject = useSubject(approval.sessionId);
+  const { view } = useStore(sessionStore(approval.sessionId));
+  return useMemo(() => barOf(approval, { me: person, subject, view }), [approval, person, subject, view]);
+}
+
+/** Whether this person may hand a request to somebody else. */
+export function useMayHand(approval: ApprovalView): boolean {
+  const person = useMe();
+  return mayHand(approval, { me: person, subject: useSubject(approval.sessionId) });
+}
+
+interface Inbox {
+  /** What this person can decide, and what is for others to decide, each the soonest deadline first. */
+  mine: ApprovalView[];
+  others: ApprovalView[];
+  /** There are more, later ones, than are read. */
+  more: boolean;
+}
+
+export function useInbox(): Inbox {
+  const { rows, more } = useStore(waiting);
+  const person = useMe();
+  return useMemo(() => {
+    const { mine = [], others = [] } = Object.groupBy(rows, (row) =>
+      barOf(row, { me: person, subject: row.subject }) === undefined ? "mine" : "others",
+    );
+    return { mine, others, more };
+  }, [rows, more, person]);
+}
+
+/** How many requests wait for this person, as a badge shows it; nothing where none do. */
+export function useWaits(): string | undefined {
+  const { mine, more } = useInbox();
+  return mine.length === 0 ? undefined : more ? `${mine.length}+` : String(mine.length);
+}
+
+/** The first of a session's pending requests that is for this person. */
+export function useTurnOf(pending: readonly ApprovalView[], subject: string | undefined, view: SessionView): ApprovalView | undefined {
+  const person = useMe();
+  return pending.find((approval) => barOf(approval, { me: person, subject, view }) === undefined);
 }

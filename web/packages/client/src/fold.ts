@@ -59,7 +59,8 @@ export function fold(view: SessionView, event: SessionEvent): SessionView {
     case "message_start": {
       if (next.messages.at(-1)?.id === event.message_id) return next;
       const messages = writable(next.messages);
-      messages.push({ id: event.message_id, role: event.role, seq: event.seq, blocks: [], groups: {}, open: true });
+      const by = event.by === undefined ? {} : { by: event.by };
+      messages.push({ id: event.message_id, role: event.role, ...by, seq: event.seq, blocks: [], groups: {}, open: true });
       return { ...next, messages };
     }
     case "message_stop":

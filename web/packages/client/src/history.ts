@@ -22,6 +22,8 @@ import type { ApprovalView, BlockView, GroupView, MessageView, SessionView } fro
 
 export interface HistoryMessage {
   role: "user" | "assistant" | "tool";
+  /** Who wrote it, of a user's, where people have names. */
+  by?: string;
   content: HistoryBlock[];
   /** `step` for what a person has to decide or to answer. */
   message_type?: "step";
@@ -100,7 +102,8 @@ function userSteps(message: MessageView): Step[] {
     if (b.type === "text") return [{ type: "text", text: b.text }];
     return b.type === "image" ? [{ type: "image", source: b.source }] : [];
   });
-  return [{ seq: message.seq, message: { role: "user", content, display_type: "content" } }];
+  const by = message.by === undefined ? {} : { by: message.by };
+  return [{ seq: message.seq, message: { role: "user", ...by, content, display_type: "content" } }];
 }
 
 function assistantSteps(message: MessageView, view: SessionView): Step[] {

@@ -174,10 +174,18 @@ export class CountersignHttp {
     return { sessions: body.sessions ?? [], next: body.next_cursor ?? undefined };
   }
 
-  /** Everything that waits, across sessions. */
-  async waiting(): Promise<ApprovalView[]> {
-    const body = await this.#get<{ approvals?: ApprovalRow[] }>("/v1/approvals?status=waiting");
-    return (body.approvals ?? []).map(approvalOf);
+  async session(sessionId: string): Promise<SessionSummary> {
+    return this.#get(`/v1/sessions/${encodeURIComponent(sessionId)}`);
+  }
+
+  /** What waits across sessions, a page at a time, the soonest deadline first. */
+  async waiting(
+    query: { cursor?: string; limit?: number } = {},
+  ): Promise<{ approvals: ApprovalView[]; next: string | undefined }> {
+    const body = await this.#get<{ approvals?: ApprovalRow[]; next_cursor?: string | null }>(
+      `/v1/approvals${search({ status: "waiting", ...query })}`,
+    );
+    return { approvals: (body.approvals ?? []).map(approvalOf), next: body.next_cursor ?? undefined };
   }
 
   /** One request, with what was said about it and when. */
@@ -309,6 +317,7 @@ export class CountersignHttp {
 /** What `GET /v1/approvals` and its kin answer: the block, how it stands, and how it ended. */
 type ApprovalRow = ApprovalRequestBlock & {
   session_id: string;
+  subject?: string;
   updates?: UpdateView[];
   resolution?: Resolution;
   by?: string;
@@ -318,10 +327,11 @@ type ApprovalRow = ApprovalRequestBlock & {
 };
 
 function approvalOf(row: ApprovalRow): ApprovalView {
-  const { resolution, by, decisions, answers, resume } = row;
+  const { subject, resolution, by, decisions, answers, resume } = row;
   return {
     ...approvalFromBlock(row, row.session_id),
     complete: true,
+    ...(subject === undefined ? {} : { subject }),
     ...(resolution === undefined ? {} : { resolution }),
     ...(by === undefined ? {} : { by }),
     ...(decisions === undefined ? {} : { decisions }),

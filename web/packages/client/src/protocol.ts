@@ -226,6 +226,8 @@ export interface MessageStartEvent extends NumberedEvent {
   type: "message_start";
   message_id: string;
   role: "user" | "assistant";
+  /** Who wrote it, of a user's: the session's owner, or a reviewer who commented on a decision. */
+  by?: string;
 }
 
 export interface ContentBlockStartEvent extends NumberedEvent {

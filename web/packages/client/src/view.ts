@@ -47,6 +47,8 @@ export type BlockView = BlockBase &
 export interface MessageView {
   id: string;
   role: "user" | "assistant";
+  /** Who wrote it, of a user's, where people have names. */
+  by?: string;
   /** The `seq` of its start. */
   seq: number;
   /** In the order of their index. */
@@ -61,6 +63,8 @@ export interface MessageView {
 export interface ApprovalView {
   approvalKey: string;
   sessionId: string;
+  /** Whose session it is; events do not say it, lists do. */
+  subject?: string;
   kind: ApprovalKind;
   actions: Action[];
   reviewConfigs: ReviewConfig[];

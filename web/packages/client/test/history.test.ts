@@ -287,6 +287,17 @@ describe("history", () => {
     ]);
   });
 
+  it("says who wrote a user's message, where people have names", () => {
+    const said = (id: string, by?: string): Loose[] => [
+      { type: "message_start", message_id: id, role: "user", ...(by === undefined ? {} : { by }) },
+      ...text(0, "Buy", id),
+      { type: "message_stop", message_id: id, stop_reason: "end_turn" },
+    ];
+    const view = run(numbered([...said("u1", "alice"), ...said("u2")]));
+    expect(historyOf(view).map(({ by }) => by)).toEqual(["alice", undefined]);
+    expect(historyOf(view)[1]).not.toHaveProperty("by");
+  });
+
   it("leaves out what is empty or still streams, and calls only the end of a turn final", () => {
     expect(history(begin, ...text(0, ""), start(1, { type: "text" }), delta(1, { type: "text_delta", text: "half" }))).toEqual([]);
     const cut = history(begin, start(0, { type: "text" }), delta(0, { type: "text_delta", text: "half" }), end("cancelled"));

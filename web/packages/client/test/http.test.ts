@@ -27,7 +27,8 @@ describe("CountersignHttp", () => {
   });
 
   it("lists a question that waits", async () => {
-    const { http } = answering({
+    const { asked, http } = answering({
+      next_cursor: "i.1.1.s",
       approvals: [
         {
           type: "approval_request",
@@ -40,9 +41,12 @@ describe("CountersignHttp", () => {
         },
       ],
     });
-    expect(await http.waiting()).toMatchObject([
+    const { approvals, next } = await http.waiting();
+    expect(approvals).toMatchObject([
       { approvalKey: "s_1", kind: "question", complete: true, timeoutSeconds: 600, actions: [{ name: "ask_user_question" }] },
     ]);
+    await http.waiting({ limit: 200, ...(next === undefined ? {} : { cursor: next }) });
+    expect(asked).toEqual(["/v1/approvals?status=waiting", "/v1/approvals?status=waiting&limit=200&cursor=i.1.1.s"]);
   });
 
   it("reads what was said about a request, and how it ended", async () => {

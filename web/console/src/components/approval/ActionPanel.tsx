@@ -1,10 +1,11 @@
 /** One action of a request: what would run, and the means to decide about it. */
 import { useCallback, useEffect, useId, useMemo, useRef, type RefObject } from "react";
-import type { Action, Always, ApprovalView, DecisionType } from "@countersign/client";
+import { decidingRole, type Action, type Always, type ApprovalView, type DecisionType, type ReviewConfig } from "@countersign/client";
 import { useI18n } from "../../i18n/index.js";
-import { allowedOf, configOf, needsSight, toDecision, type ActionDraft, type FieldProblem } from "../../lib/decisions.js";
-import { fieldsOf, newEdit } from "../../lib/form.js";
+import { allowedOf, argFields, configOf, editApproves, needsSight, toDecision, type ActionDraft, type FieldProblem } from "../../lib/decisions.js";
+import { newEdit } from "../../lib/form.js";
 import { alwaysChoices, readAlways, type Scope } from "../../lib/always.js";
+import { roleName } from "../../lib/people.js";
 import { visibleText } from "../../lib/visible.js";
 import { serverNow } from "../../state/connection.js";
 import { useSubject } from "../../state/me.js";
@@ -22,6 +23,8 @@ interface Props {
   index: number;
   draft: ActionDraft;
   disabled: boolean;
+  /** Others decide it: it is only shown. */
+  readOnly: boolean;
   /** Whether all that would run has been in view; what has not is not approved. */
   seen: boolean;
   onSeen: (index: number) => void;
@@ -49,6 +52,7 @@ export function ActionPanel({
   index,
   draft,
   disabled,
+  readOnly,
   seen,
   onSeen,
   problems,
@@ -64,7 +68,7 @@ export function ActionPanel({
   const config = configOf(approval, index);
   const single = approval.actions.length === 1;
   const doubt = approval.kind === "in_doubt";
-  const fields = useMemo(() => fieldsOf(config.args_schema, action.args), [config.args_schema, action.args]);
+  const fields = useMemo(() => argFields(action, config), [action, config]);
   const edit = draft.edit ?? newEdit(fields, action.args);
 
   // "Decide later" only means something beside actions that are decided now.
@@ -83,11 +87,12 @@ export function ActionPanel({
     if (choice === "edit" && !draft.edit) return onDraft({ ...draft, choice, edit });
     onPress(choice);
   };
-  const panel = draft.choice === "edit" || draft.choice === "reject" || draft.choice === "respond" ? draft.choice : undefined;
+  const chosen = readOnly ? undefined : draft.choice;
+  const panel = chosen === "edit" || chosen === "reject" || chosen === "respond" ? chosen : undefined;
   const root = useRef<HTMLDivElement>(null);
   const user = useSubject(approval.sessionId);
   const always = alwaysChoices(approval, index, barred);
-  const { alwaysDraft } = draft;
+  const alwaysDraft = readOnly ? undefined : draft.alwaysDraft;
   useFocusOnChange(root, alwaysDraft ? "always" : draft.choice, panel !== undefined || alwaysDraft !== undefined, single);
   const sendable = toDecision(action, config, { ...draft, edit }) !== undefined;
 
@@ -104,14 +109,16 @@ export function ActionPanel({
     );
 
   return (
-    <div ref={root} className="action" data-single={single || undefined}>
+    <div ref={root} className="action" data-single={single || undefined} data-action={index} tabIndex={single ? undefined : -1}>
       {!single && <p className="eyebrow">{t("card.actionOf", { n: index + 1, of: approval.actions.length })}</p>}
       <ActionFacts action={action} config={config} showTitle={!single} showRole={differs(approval, index)} />
 
       {(panel !== "edit" || !seen) && <ShownArgs action={action} seen={seen} onSeen={onSeenHere} />}
+      {panel === "edit" && !editApproves(config) && <EditAsks config={config} role={decidingRole(approval)} />}
       {panel === "edit" && (
         <ArgEditor
           original={action.args}
+          display={action.display}
           fields={fields}
           draft={edit}
           problems={problems}
@@ -154,7 +161,7 @@ export function ActionPanel({
         </div>
       )}
 
-      {alwaysDraft ? (
+      {readOnly ? null : alwaysDraft ? (
         <AlwaysPanel
           action={action}
           choices={always}
@@ -184,7 +191,7 @@ export function ActionPanel({
             onClick={onSend}
           >
             {panel === "edit"
-              ? t("decide.approveEdited")
+              ? t(editApproves(config) ? "decide.approveEdited" : "decide.askEdited")
               : panel === "reject"
                 ? t(doubt ? "doubt.confirmReject" : "decide.confirmReject")
                 : t("doubt.send")}
@@ -204,7 +211,7 @@ export function ActionPanel({
               data-choice={choice}
               disabled={disabled || barred(choice) || (!seen && needsSight(choice))}
               aria-pressed={single ? undefined : draft.choice === choice}
-              aria-keyshortcuts={single ? shortcuts[choice] : undefined}
+              aria-keyshortcuts={shortcuts[choice]}
               onClick={() => open(choice)}
             >
               <Icon name={icons[choice]} />
@@ -217,12 +224,27 @@ export function ActionPanel({
               {t("always.marked", { scope: t(`always.scope.${scopeOf(draft.always)}`) })}
             </span>
           )}
-          {single && <span className="hint keys">{t("card.keys", { list: keys })}</span>}
+          {keys !== "" && <span className="hint keys">{t("card.keys", { list: keys })}</span>}
         </div>
       )}
       {/* On a phone the buttons stay in view while the request is read, and have one row. */}
-      {single && !panel && !alwaysDraft && alwaysButton("link phone-only")}
+      {single && !panel && !alwaysDraft && !readOnly && alwaysButton("link phone-only")}
     </div>
+  );
+}
+
+/** What comes of an edit that is no approval. */
+function EditAsks({ config, role }: { config: ReviewConfig; role: string | undefined }) {
+  const { t } = useI18n();
+  const { level = 1, levels, not_self } = config;
+  return (
+    <p className="people-note" data-bar="edit">
+      <Icon name="shield" />
+      <span>
+        {level > 1 ? t("edit.restarts", { role: roleName(levels?.[0], t) }) : t("edit.asks")}{" "}
+        {not_self && role !== undefined && t("edit.notSelf", { role: roleName(role, t) })}
+      </span>
+    </p>
   );
 }
 

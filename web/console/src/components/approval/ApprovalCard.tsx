@@ -3,8 +3,6 @@ import { useEffect, useRef } from "react";
 import type { ApprovalView } from "@countersign/client";
 import { useI18n } from "../../i18n/index.js";
 import { announce } from "../../lib/announce.js";
-import { Icon } from "../Icon.js";
-import { Refusal } from "../Refusal.js";
 import { InterruptCard } from "../interrupt/InterruptCard.js";
 import { ResolvedInterrupt } from "../interrupt/ResolvedInterrupt.js";
 import { QuestionCard } from "../question/QuestionCard.js";
@@ -13,6 +11,7 @@ import { DecisionCard } from "./DecisionCard.js";
 import { takeFocus } from "./focus.js";
 import { ResolvedLine, summarize } from "./ResolvedLine.js";
 import { subjectOf } from "./title.js";
+import { Unsent } from "./Unsent.js";
 import { useSubmit } from "./useSubmit.js";
 
 export function ApprovalCard({ approval }: { approval: ApprovalView }) {
@@ -44,7 +43,6 @@ export function ApprovalCard({ approval }: { approval: ApprovalView }) {
 
   const Waiting = question ? QuestionCard : interrupt ? InterruptCard : DecisionCard;
   const Resolved = question ? ResolvedQuestion : interrupt ? ResolvedInterrupt : ResolvedLine;
-  const late = submission.error?.code === "approval_already_resolved" ? submission.error : undefined;
   return (
     <div
       ref={box}
@@ -54,15 +52,7 @@ export function ApprovalCard({ approval }: { approval: ApprovalView }) {
         if (e.relatedTarget && !box.current?.contains(e.relatedTarget)) hadFocus.current = false;
       }}
     >
-      {resolved && late && (
-        <div className="notice late" role="alert">
-          <Icon name="warning" />
-          <div>
-            <p>{t("card.late")}</p>
-            <Refusal error={late} />
-          </div>
-        </div>
-      )}
+      {resolved && <Unsent approval={approval} submission={submission} />}
       {resolved ? (
         <Resolved approval={approval} />
       ) : (

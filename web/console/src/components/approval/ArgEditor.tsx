@@ -1,5 +1,5 @@
-import { useId } from "react";
-import type { JsonObject } from "@countersign/client";
+import { useId, useMemo } from "react";
+import type { Display, JsonObject } from "@countersign/client";
 import { useI18n } from "../../i18n/index.js";
 import type { FieldProblem } from "../../lib/decisions.js";
 import { argumentOf } from "../../lib/decisions.js";
@@ -11,11 +11,14 @@ import {
   type EditDraft,
   type Field,
 } from "../../lib/form.js";
+import { escapedIn } from "../../lib/lookalike.js";
 import { Changes } from "./Changes.js";
 import { fieldErrorText, FormField, HiddenNote } from "./FormField.js";
 
 interface Props {
   original: JsonObject;
+  /** `original` as the server shows it. */
+  display: Display | undefined;
   fields: Field[] | undefined;
   draft: EditDraft;
   onChange: (draft: EditDraft) => void;
@@ -24,11 +27,12 @@ interface Props {
   disabled: boolean;
 }
 
-export function ArgEditor({ original, fields, draft, onChange, problems, disabled }: Props) {
+export function ArgEditor({ original, display, fields, draft, onChange, problems, disabled }: Props) {
   const { t } = useI18n();
   const id = useId();
   const read = readEdit(draft, fields, original);
   const errors = read.ok ? {} : read.errors;
+  const known = useMemo(() => escapedIn(display), [display]);
   const onForm = draft.tab === "form" && fields !== undefined;
   return (
     <fieldset className="editor" disabled={disabled}>
@@ -59,6 +63,7 @@ export function ArgEditor({ original, fields, draft, onChange, problems, disable
               field={field}
               text={draft.texts[field.name] ?? ""}
               error={errors[field.name]}
+              lookalikes={known}
               problems={problems.filter((p) => argumentOf(p.pointer) === field.name)}
               onText={(text) =>
                 onChange({ ...draft, texts: Object.fromEntries([...Object.entries(draft.texts), [field.name, text]]) })
@@ -89,13 +94,13 @@ export function ArgEditor({ original, fields, draft, onChange, problems, disable
               <p className="field-error">{fieldErrorText(errors[WHOLE], t)}</p>
             )}
           </div>
-          <HiddenNote text={draft.raw} />
+          <HiddenNote text={draft.raw} lookalikes={known} />
         </div>
       )}
       <div className="editor-foot">
         <div className="editor-changes">
           <h4 className="eyebrow">{t("edit.changes")}</h4>
-          {read.ok ? <Changes before={original} after={read.args} /> : <p className="hint">{t("edit.fixFirst")}</p>}
+          {read.ok ? <Changes before={original} after={read.args} display={display} /> : <p className="hint">{t("edit.fixFirst")}</p>}
         </div>
         <button
           type="button"

@@ -17,8 +17,8 @@ import type { Submission } from "./useSubmit.js";
 interface Props {
   approval: ApprovalView;
   submission: Submission;
-  /** What the server found wrong, one by one. */
-  problems: { what: string; message: string }[];
+  /** What the server found wrong, one by one; `own`: in words of the page. */
+  problems: { what: string; message: string; own?: string | undefined }[];
   onKeyDown?: (event: KeyboardEvent) => void;
   children: ReactNode;
 }
@@ -73,7 +73,12 @@ export function CardFrame({ approval, submission, problems, onKeyDown, children 
               <ul>
                 {problems.map((p) => (
                   <li key={p.what + p.message}>
-                    {p.what && <code>{p.what}</code>} {p.message}
+                    {p.what && <code>{p.what}</code>}{" "}
+                    {p.own ?? (
+                      <>
+                        {t("refusal.reason")} <span lang="en">{p.message}</span>
+                      </>
+                    )}
                   </li>
                 ))}
               </ul>

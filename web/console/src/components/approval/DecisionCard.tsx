@@ -6,29 +6,31 @@
  * whatever happens in between: errors, lost connections, reloads.
  */
 import { useCallback, useState, type KeyboardEvent } from "react";
-import { decidingRole, progress, type ApprovalView, type DecisionType } from "@countersign/client";
+import { progress, type ApprovalView, type DecisionType } from "@countersign/client";
 import { useI18n } from "../../i18n/index.js";
 import {
   actionIndexOf,
   allowedOf,
   argumentOf,
   configOf,
+  editedArgs,
   emptyAction,
   emptyCard,
-  isYes,
   needsSight,
+  problemError,
   problemsOf,
   toDecision,
   type ActionDraft,
   type CardDraft,
 } from "../../lib/decisions.js";
-import type { Bar } from "../../lib/people.js";
 import { isLongText, textOf } from "../../lib/shown.js";
 import { visibleText } from "../../lib/visible.js";
 import { useTabState } from "../../lib/useTabState.js";
-import { useMe, useOwns } from "../../state/me.js";
+import { isBarred } from "../../lib/people.js";
+import { useBar } from "../../state/me.js";
 import { ActionPanel } from "./ActionPanel.js";
 import { CardFrame } from "./CardFrame.js";
+import { fieldErrorText } from "./FormField.js";
 import { Comment } from "./Comment.js";
 import { People } from "./People.js";
 import type { Submission } from "./useSubmit.js";
@@ -47,8 +49,11 @@ export function DecisionCard({ approval, submission }: { approval: ApprovalView;
   const single = approval.actions.length === 1;
   const busy = submission.state !== "no";
 
-  const bar = useBar(approval, submission);
-  const barred = (choice: DecisionType) => bar !== undefined && isYes(choice);
+  const known = useBar(approval);
+  // In a tab without a name, too.
+  const bar = known ?? (submission.voted && progress(approval) ? "voted" : undefined);
+  const others = bar === "role";
+  const barred = (choice: DecisionType) => isBarred(bar, choice);
 
   const draftOf = (i: number): ActionDraft => draft.actions[i] ?? emptyAction;
   const withAction = (i: number, next: ActionDraft): CardDraft => ({
@@ -60,7 +65,7 @@ export function DecisionCard({ approval, submission }: { approval: ApprovalView;
 
   const submitAll = async (from: CardDraft) => {
     const decisions = decisionsFrom(from);
-    if (busy || !decisions.every((d) => d !== undefined)) return;
+    if (busy || others || !decisions.every((d) => d !== undefined)) return;
     if (decisions.some((d, i) => barred(d.type) || (needsSight(d.type) && !isSeen(i)))) return;
     const comment = draft.comment.trim();
     const words = comment && draft.commentOpen ? { user_edit_content: comment } : {};
@@ -81,17 +86,27 @@ export function DecisionCard({ approval, submission }: { approval: ApprovalView;
 
   const onKeyDown = (event: KeyboardEvent) => {
     const target = event.target as HTMLElement;
-    if (event.ctrlKey || event.metaKey || event.altKey || event.nativeEvent.isComposing || busy) return;
-    if (event.key === "Escape" && single && (draftOf(0).choice || draftOf(0).alwaysDraft)) {
-      return press(0, undefined);
+    if (others || event.ctrlKey || event.metaKey || event.altKey || event.nativeEvent.isComposing || busy) return;
+    const at = actionAt(target) ?? (single ? 0 : approval.actions.findIndex((_, i) => draftOf(i).choice === undefined));
+    const { choice: chosen, alwaysDraft } = draftOf(at);
+    if (event.key === "Escape" && (chosen || alwaysDraft)) {
+      press(at, undefined);
+      if (!single) focusAction(event.currentTarget, at);
+      return;
     }
-    if (!single || target.closest("input, textarea, select")) return;
+    if (at < 0 || target.closest("input, textarea, select")) return;
     const choice = ({ a: "approve", r: "reject", e: "edit" } as const)[event.key.toLowerCase()];
     // Once a panel is open, its own button decides: a stray key must not send something else.
-    if (!choice || draftOf(0).choice || draftOf(0).alwaysDraft || barred(choice) || !allowedOf(configOf(approval, 0)).includes(choice)) return;
-    if (needsSight(choice) && !allSeen) return;
+    if (!choice || alwaysDraft || (single && chosen) || barred(choice) || !allowedOf(configOf(approval, at)).includes(choice)) return;
+    if (needsSight(choice) && !isSeen(at)) return;
     event.preventDefault();
-    press(0, choice === "edit" || choice === "reject" ? choice : "approve");
+    press(at, choice);
+    if (!single && choice === "approve") focusAction(event.currentTarget, nextOpen(at));
+  };
+  /** The next action without a decision, once this one has one; none if it was the last. */
+  const nextOpen = (at: number): number | undefined => {
+    const order = approval.actions.map((_, i) => (at + 1 + i) % approval.actions.length);
+    return order.find((i) => i !== at && draftOf(i).choice === undefined);
   };
 
   // What the server found wrong is about the text as it was sent: typing takes it back.
@@ -100,14 +115,18 @@ export function DecisionCard({ approval, submission }: { approval: ApprovalView;
     setDraft(withAction(i, next));
   };
 
-  const problems = error?.code === "invalid_edit" ? problemsOf(error.details) : [];
+  const problems = (error?.code === "invalid_edit" ? problemsOf(error.details) : []).map((p) => {
+    const i = actionIndexOf(p.pointer, error?.message) ?? 0;
+    const [action, config] = [approval.actions[i] ?? approval.actions[0]!, configOf(approval, i)];
+    return { ...p, error: problemError(p, config, editedArgs(action, config, draftOf(i)) ?? {}) };
+  });
   const decided = decisionsFrom(draft).filter(Boolean).length;
 
   return (
     <CardFrame
       approval={approval}
       submission={submission}
-      problems={problems.map((p) => ({ what: argumentOf(p.pointer), message: p.message }))}
+      problems={problems.map((p) => ({ what: argumentOf(p.pointer), message: p.message, own: p.error && fieldErrorText(p.error, t) }))}
       onKeyDown={onKeyDown}
     >
       <People approval={approval} bar={bar} />
@@ -126,6 +145,7 @@ export function DecisionCard({ approval, submission }: { approval: ApprovalView;
           index={i}
           draft={draftOf(i)}
           disabled={busy}
+          readOnly={others}
           seen={isSeen(i)}
           onSeen={onSeen}
           problems={problems.filter((p) => (actionIndexOf(p.pointer, error?.message) ?? (single ? 0 : i)) === i)}
@@ -139,8 +159,8 @@ export function DecisionCard({ approval, submission }: { approval: ApprovalView;
           }}
         />
       ))}
-      <Comment draft={draft} disabled={busy} onChange={setDraft} />
-      {!single && (
+      {!others && <Comment draft={draft} disabled={busy} onChange={setDraft} />}
+      {!single && !others && (
         <div className="card-foot">
           <span className="hint">
             <span className="words">{t("decide.decided", { n: decided, of: approval.actions.length })}</span>
@@ -179,18 +199,22 @@ export function DecisionCard({ approval, submission }: { approval: ApprovalView;
   );
 }
 
+/** The action that an element is in. */
+function actionAt(element: HTMLElement): number | undefined {
+  const at = element.closest<HTMLElement>("[data-action]")?.dataset.action;
+  return at === undefined ? undefined : Number(at);
+}
+
+/** On to an action, or, where none is open, to what sends them. */
+function focusAction(card: Element, at: number | undefined): void {
+  // After the buttons are drawn, since that of sending was disabled until now.
+  requestAnimationFrame(() =>
+    card.querySelector<HTMLElement>(at === undefined ? ".card-foot .button.primary" : `[data-action="${at}"]`)?.focus(),
+  );
+}
+
 /** A choice for this call only. */
 function plain(draft: ActionDraft, choice: DecisionType | undefined): ActionDraft {
   const { always: _always, alwaysDraft: _form, choice: _choice, ...rest } = draft;
   return choice === undefined ? rest : { ...rest, choice };
-}
-
-/** Why this person may not say yes, where that is known. The server refuses it in any case. */
-function useBar(approval: ApprovalView, { voted }: Submission): Bar | undefined {
-  const owns = useOwns(approval.sessionId);
-  const me = useMe();
-  const votes = progress(approval);
-  if (approval.reviewConfigs.some((c) => c.not_self) && decidingRole(approval) !== undefined && owns) return "asked";
-  if (votes && (voted || (me !== undefined && votes.by.includes(me)))) return "voted";
-  return undefined;
 }

@@ -11,6 +11,7 @@ import { useRequest } from "../../lib/useRequest.js";
 import { useTabState } from "../../lib/useTabState.js";
 import { visibleText } from "../../lib/visible.js";
 import { client, http } from "../../state/connection.js";
+import { useMayHand } from "../../state/me.js";
 import { Icon } from "../Icon.js";
 import { Refusal } from "../Refusal.js";
 import { Visible } from "../Visible.js";
@@ -24,7 +25,8 @@ export function Discussion({ approval }: { approval: ApprovalView }) {
   const role = decidingRole(approval);
   const handed = approval.updates.some((u) => u.update === "reassigned");
   const roles = approval.reviewConfigs[0]?.reassign ?? [];
-  const canHand = !question && (roles.length > 0 || role !== undefined);
+  const mayHand = useMayHand(approval);
+  const canHand = mayHand && !question && (roles.length > 0 || role !== undefined);
   // Without others who can see it there is nobody to talk to.
   const others = role !== undefined || roles.length > 0 || (approval.reviewConfigs[0]?.levels?.length ?? 0) > 1;
   const opener = useRef<"comment" | "hand">(undefined);

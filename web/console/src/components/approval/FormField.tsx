@@ -4,6 +4,7 @@ import { choiceText } from "../../lib/answer.js";
 import type { FieldProblem } from "../../lib/decisions.js";
 import { chosenOf, type Field, type FieldError } from "../../lib/form.js";
 import { fitsFormat, isLocalMoment, limitsOf } from "../../lib/rules.js";
+import { lookalikes } from "../../lib/lookalike.js";
 import { hasHidden, visibleText } from "../../lib/visible.js";
 import { Visible } from "../Visible.js";
 
@@ -18,10 +19,12 @@ interface FieldProps {
   text: string;
   error: FieldError | undefined;
   problems: FieldProblem[];
+  /** Letters to mark since they are drawn like others; absent where the text is nobody's but the person's. */
+  lookalikes?: ReadonlySet<string> | undefined;
   onText: (text: string) => void;
 }
 
-export function FormField({ id, field, label, words, disabled, text, error, problems, onText }: FieldProps) {
+export function FormField({ id, field, label, words, disabled, text, error, problems, lookalikes, onText }: FieldProps) {
   const { t } = useI18n();
   const wrong = error !== undefined || problems.length > 0;
   const options = optionsOf(field, words ? t : undefined);
@@ -44,14 +47,14 @@ export function FormField({ id, field, label, words, disabled, text, error, prob
           <Visible text={field.description} />
         </p>
       )}
-      {limits.length > 0 && <p className="hint">{limits.map((limit) => fieldErrorText(limit, t)).join(" ")}</p>}
+      {limits.length > 0 && <p className="hint">{limits.filter(({ key }) => key !== error?.key).map((limit) => fieldErrorText(limit, t)).join(" ")}</p>}
       {error && <p className="field-error">{fieldErrorText(error, t)}</p>}
       {problems.map((p) => (
         <p key={p.message} className="field-error">
-          {p.message}
+          {p.error ? fieldErrorText(p.error, t) : <ServersWords text={p.message} />}
         </p>
       ))}
-      <HiddenNote text={text} />
+      <HiddenNote text={text} lookalikes={lookalikes} />
     </div>
   );
   if (field.kind === "choices") {
@@ -146,21 +149,33 @@ function typeOf({ kind, rules }: Field, text: string): { type: string; inputMode
   }
 }
 
-/** A text field cannot mark hidden characters, so they are spelled out below it. */
-export function HiddenNote({ text }: { text: string }) {
+/** A text field cannot mark characters, so what misleads is spelled out below it. */
+export function HiddenNote({ text, lookalikes: known }: { text: string; lookalikes: ReadonlySet<string> | undefined }) {
   const { t } = useI18n();
-  if (!hasHidden(text)) return null;
+  const alike = known !== undefined && lookalikes(text, known).size > 0;
+  if (!alike && !hasHidden(text)) return null;
   return (
     <p className="hint warn">
-      {t("card.hidden")}{" "}
+      {t(alike ? "card.lookalike" : "card.hidden")}{" "}
       <code>
-        <Visible text={text} />
+        <Visible text={text} strict={known} />
       </code>
     </p>
   );
 }
 
+/** What the server has found wrong with a value, in its English. */
+export function ServersWords({ text }: { text: string }) {
+  const { t } = useI18n();
+  return (
+    <>
+      {t("edit.error.refused")} {t("refusal.reason")} <span lang="en">{text}</span>
+    </>
+  );
+}
+
 export function fieldErrorText(error: FieldError | undefined, t: Translate): string {
   if (!error) return "";
-  return t(error.key, { message: "message" in error ? error.message : "", n: ("n" in error && error.n) || "" });
+  const { key, ...params } = error;
+  return t(key, params);
 }

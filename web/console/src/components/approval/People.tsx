@@ -16,7 +16,7 @@ export function People({ approval, bar }: { approval: ApprovalView; bar: Bar | u
   const reminders = approval.updates.filter((u) => u.update === "reminder").length;
   const steps = level !== undefined && levels !== undefined && levels.length > 1;
   const notSelf = approval.reviewConfigs.some((c) => c.not_self) && role !== undefined;
-  if (!steps && role === undefined && !votes && !handed && reminders === 0 && !approval.escalatedFrom) return null;
+  if (!steps && role === undefined && !votes && !handed && reminders === 0 && !approval.escalatedFrom && !bar) return null;
 
   return (
     <div className="people">
@@ -69,7 +69,7 @@ export function People({ approval, bar }: { approval: ApprovalView; bar: Bar | u
       {(bar || notSelf) && (
         <p className="people-note" data-bar={bar}>
           <Icon name="shield" />
-          <span>{t(bar === "voted" ? "people.voted" : bar === "asked" ? "people.notSelfYou" : "people.notSelf")}</span>
+          <span>{t(bar === undefined ? "people.notSelf" : `people.bar.${bar}`)}</span>
         </p>
       )}
       {reminders > 0 && <p className="hint">{t("people.reminded", { n: reminders })}</p>}

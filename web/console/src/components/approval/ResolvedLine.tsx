@@ -1,7 +1,7 @@
 import { useState } from "react";
 import type { ApprovalView, Decision, JsonValue } from "@countersign/client";
 import { useI18n, type Translate } from "../../i18n/index.js";
-import { decisionFor } from "../../lib/decisions.js";
+import { decisionFor, editApproves } from "../../lib/decisions.js";
 import { elicitationOf, outcomeOf } from "../../lib/elicitation.js";
 import { roleName } from "../../lib/people.js";
 import { valueText } from "../../lib/values.js";
@@ -24,7 +24,7 @@ export function ResolvedLine({ approval }: { approval: ApprovalView }) {
   const edited = approval.actions.some((_, i) => decisionFor(approval.decisions, i)?.type === "edit");
   // An edit shows what it changed at once, until the person says otherwise.
   const [chosen, setOpen] = useState<boolean>();
-  const open = chosen ?? (edited && approval.actions.length === 1);
+  const open = chosen ?? edited;
   return (
     <div className="resolved" data-tone={tone}>
       <button type="button" className="resolved-row" aria-expanded={open} onClick={() => setOpen(!open)}>
@@ -53,7 +53,7 @@ export function ResolvedLine({ approval }: { approval: ApprovalView }) {
                   </h4>
                 )}
                 {decision?.type === "edit" ? (
-                  <Changes before={action.args} after={decision.edited_action.args} />
+                  <Changes before={action.args} after={decision.edited_action.args} display={action.display} />
                 ) : (
                   <>
                     <ShownArgs action={action} />
@@ -94,18 +94,28 @@ export function summarize(approval: ApprovalView, t: Translate): Summary {
   const decisions = approval.actions.flatMap((_, i) => decisionFor(approval.decisions, i) ?? []);
   const first = decisions[0];
   if (!first) return { text: t("resolved.decided"), tone: "neutral", icon: "check" };
-  const rejected = decisions.filter((d) => d.type === "reject").length;
+  const rejected = decisions.some((d) => d.type === "reject");
   const alike = decisions.every((d) => d.type === first.type);
-  if (!alike) {
-    const approved = decisions.filter((d) => d.type === "approve" || d.type === "edit").length;
-    return { text: t("resolved.mixed", { approved, rejected }), tone: "neutral", icon: "check" };
-  }
+  if (!alike) return { text: mixedText(decisions, approval, t), tone: "neutral", icon: "check" };
   const said = first.type === "reject" && decisions.length === 1 && first.message ? `: ${visibleText(first.message)}` : "";
   return {
     text: decisionText(first, approval, t) + said,
-    tone: rejected > 0 ? "bad" : "good",
-    icon: rejected > 0 ? "cross" : first.type === "edit" ? "pencil" : "check",
+    tone: rejected ? "bad" : "good",
+    icon: rejected ? "cross" : first.type === "edit" ? "pencil" : "check",
   };
+}
+
+const KINDS = ["approve", "edit", "respond", "defer", "reject"] as const;
+
+/** How many were decided in each way. */
+function mixedText(decisions: Decision[], approval: ApprovalView, t: Translate): string {
+  const said = KINDS.flatMap((type) => {
+    const alike = decisions.filter((d) => d.type === type);
+    const n = alike.length;
+    if (n === 0) return [];
+    return approval.kind === "in_doubt" ? `${decisionText(alike[0]!, approval, t)} (${n})` : t(`resolved.n.${type}`, { n });
+  });
+  return said.join(t("resolved.comma"));
 }
 
 /** With the answer, where it is a short one. */
@@ -154,7 +164,7 @@ function decisionText(decision: Decision, approval: ApprovalView, t: Translate):
     case "respond":
       return t(doubt ? "resolved.doubt.respond" : "resolved.responded");
     case "edit":
-      return t("resolved.edited");
+      return t(approval.reviewConfigs.every(editApproves) ? "resolved.edited" : "resolved.changed");
     case "defer":
       return t("resolved.deferred");
     default:

@@ -9,6 +9,7 @@ import { emptyAnswer, readAnswer, type AnswerDraft } from "../../lib/answer.js";
 import { problemsOf } from "../../lib/decisions.js";
 import { elicitationForm, formProblems, type Address, type Elicitation } from "../../lib/elicitation.js";
 import { useTabState } from "../../lib/useTabState.js";
+import { useBar } from "../../state/me.js";
 import { CardFrame } from "../approval/CardFrame.js";
 import { People } from "../approval/People.js";
 import { ShownArgs } from "../approval/ShownArgs.js";
@@ -26,6 +27,7 @@ interface Props {
 
 export function ElicitationCard({ approval, submission, asked }: Props) {
   const { t } = useI18n();
+  const bar = useBar(approval);
   const form = useMemo(() => elicitationForm(asked), [approval.approvalKey]);
   const [draft, setDraft] = useTabState<AnswerDraft>(`resume:${approval.approvalKey}`, () => emptyAnswer(form));
   /** Asked to send what could not be read. */
@@ -52,37 +54,39 @@ export function ElicitationCard({ approval, submission, asked }: Props) {
       submission={submission}
       problems={wrong.filter((p) => p.pointer === "").map((p) => ({ what: "", message: p.message }))}
     >
-      <People approval={approval} bar={undefined} />
+      <People approval={approval} bar={bar} />
       <div className="action interrupt">
         <AskedBy approval={approval} server={asked.from} />
         <Asked approval={approval} asked={asked} />
-        <form ref={box} className="interrupt-form" noValidate onSubmit={accept}>
-          {!asked.address && (form.kind === "field" || form.fields.length > 0) && (
-            <AnswerFields
-              form={form}
-              draft={draft}
-              errors={tried && !read.ok ? read.errors : {}}
-              problems={wrong}
-              disabled={busy}
-              onDraft={(next) => {
-                submission.clearError();
-                setDraft(next);
-              }}
-            />
-          )}
-          <div className="buttons">
-            <button type="submit" className="button primary" disabled={busy}>
-              {t(asked.address ? "elicit.done" : "elicit.accept")}
-            </button>
-            <button type="button" className="button" disabled={busy} onClick={() => void send({ action: "decline" })}>
-              {t("elicit.decline")}
-            </button>
-            <button type="button" className="button quiet" disabled={busy} onClick={() => void send({ action: "cancel" })}>
-              {t("elicit.cancel")}
-            </button>
-          </div>
-          <p className="hint">{t("elicit.hint")}</p>
-        </form>
+        {!bar && (
+          <form ref={box} className="interrupt-form" noValidate onSubmit={accept}>
+            {!asked.address && (form.kind === "field" || form.fields.length > 0) && (
+              <AnswerFields
+                form={form}
+                draft={draft}
+                errors={tried && !read.ok ? read.errors : {}}
+                problems={wrong}
+                disabled={busy}
+                onDraft={(next) => {
+                  submission.clearError();
+                  setDraft(next);
+                }}
+              />
+            )}
+            <div className="buttons">
+              <button type="submit" className="button primary" disabled={busy}>
+                {t(asked.address ? "elicit.done" : "elicit.accept")}
+              </button>
+              <button type="button" className="button" disabled={busy} onClick={() => void send({ action: "decline" })}>
+                {t("elicit.decline")}
+              </button>
+              <button type="button" className="button quiet" disabled={busy} onClick={() => void send({ action: "cancel" })}>
+                {t("elicit.cancel")}
+              </button>
+            </div>
+            <p className="hint">{t("elicit.hint")}</p>
+          </form>
+        )}
       </div>
     </CardFrame>
   );

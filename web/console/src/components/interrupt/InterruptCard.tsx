@@ -10,6 +10,7 @@ import { problemsOf } from "../../lib/decisions.js";
 import { elicitationOf } from "../../lib/elicitation.js";
 import { useTabState } from "../../lib/useTabState.js";
 import { visibleText } from "../../lib/visible.js";
+import { useBar } from "../../state/me.js";
 import { CardFrame } from "../approval/CardFrame.js";
 import { People } from "../approval/People.js";
 import type { Submission } from "../approval/useSubmit.js";
@@ -30,6 +31,7 @@ export function InterruptCard(props: Props) {
 
 function NodeCard({ approval, submission }: Props) {
   const action = approval.actions[0];
+  const bar = useBar(approval);
   const wrong = submission.error?.code === "invalid_resume" ? problemsOf(submission.error.details) : [];
   return (
     <CardFrame
@@ -38,11 +40,11 @@ function NodeCard({ approval, submission }: Props) {
       // Those of a field stand at the field.
       problems={wrong.filter((p) => p.pointer === "").map((p) => ({ what: "", message: p.message }))}
     >
-      <People approval={approval} bar={undefined} />
+      <People approval={approval} bar={bar} />
       <div className="action interrupt">
         <AskedBy approval={approval} />
         {action && <Payload action={action} payload={approval.interrupt?.payload} />}
-        <AnswerForm approval={approval} submission={submission} />
+        {!bar && <AnswerForm approval={approval} submission={submission} />}
       </div>
     </CardFrame>
   );

@@ -1,5 +1,6 @@
 import type { BlockView, SessionView } from "@countersign/client";
 import { useI18n } from "../../i18n/index.js";
+import type { Reviewed } from "../../lib/edits.js";
 import type { End } from "../../lib/turns.js";
 import { ApprovalCard } from "../approval/ApprovalCard.js";
 import { Icon } from "../Icon.js";
@@ -12,6 +13,8 @@ export interface MessageContext {
   approvals: SessionView["approvals"];
   /** Those of the turn, by the id of their call. */
   results: Map<string, ToolResult>;
+  /** What people made of the calls, by the id of each. */
+  reviewed: ReadonlyMap<string, Reviewed>;
   /** The call that wrote the to-do list as it is now. */
   newestTodos: string | undefined;
   /** How the turn stands, if nothing more comes of it. */
@@ -25,7 +28,7 @@ interface Props {
 
 export function Block({ block, context }: Props) {
   const { t } = useI18n();
-  const { approvals, results, end, newestTodos } = context;
+  const { approvals, results, reviewed, end, newestTodos } = context;
   switch (block.type) {
     case "text":
       return <Markdown text={block.text} />;
@@ -44,6 +47,7 @@ export function Block({ block, context }: Props) {
         <ToolCall
           use={block}
           result={results.get(block.id)}
+          reviewed={reviewed.get(block.id)}
           waits={waits(approvals, block)}
           end={end}
           newestTodos={block.id === newestTodos}

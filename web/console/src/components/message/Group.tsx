@@ -2,13 +2,16 @@
  * The steps between two things that are said, under one line that opens and closes them.
  *
  * Open while the agent works in it or while something in it waits for a person; closed afterwards. Who opens
- * or closes it themselves is obeyed, except that a request that waits is never put out of sight.
+ * or closes it themselves is obeyed, except that a request that waits is never put out of sight, nor what somebody had
+ * typed for one that was resolved first.
  */
-import { useId, useLayoutEffect, useRef, useState } from "react";
-import type { ApprovalView, BlockView, GroupView } from "@countersign/client";
+import { useCallback, useId, useLayoutEffect, useRef, useState } from "react";
+import { toolArgs, type ApprovalView, type BlockView, type GroupView } from "@countersign/client";
 import { useI18n } from "../../i18n/index.js";
+import { isEdited } from "../../lib/edits.js";
 import { visibleText } from "../../lib/visible.js";
 import { summarize } from "../approval/ResolvedLine.js";
+import { KeepOpen } from "../approval/Unsent.js";
 import { Icon } from "../Icon.js";
 import { Visible } from "../Visible.js";
 import { Block, ThinkingText, type MessageContext } from "./Block.js";
@@ -26,7 +29,12 @@ export function Group({ group, blocks, context }: Props) {
   const waiting = new Set(requests.filter((a) => a.resolution === undefined).map((a) => a.approvalKey));
   const working = group.open && context.end === undefined;
   const [chosen, setChosen] = useState<boolean>();
+  const [kept, setKept] = useState<ReadonlySet<string>>(new Set());
+  const keepOpen = useCallback((key: string, keep: boolean) => {
+    setKept((all) => (all.has(key) === keep ? all : new Set(keep ? [...all, key] : [...all].filter((one) => one !== key))));
+  }, []);
   const open = chosen ?? (working || waiting.size > 0);
+  const inSight = (key: string) => waiting.has(key) || kept.has(key);
   const button = useRef<HTMLButtonElement>(null);
   const body = useRef<HTMLDivElement>(null);
   // What closes by itself must not take the focus along.
@@ -36,7 +44,10 @@ export function Group({ group, blocks, context }: Props) {
 
   const steps = blocks.filter((b) => b.type !== "approval_request");
   const thought = steps.length === 1 && steps[0]?.type === "thinking" && requests.length === 0 ? steps[0] : undefined;
-  const summary = group.summary ?? newestMessage(blocks);
+  const named = newestNamed(blocks);
+  // It says what was proposed, which may not be what ran.
+  const edited = named && isEdited(context.reviewed.get(named.id), named.name, toolArgs(named));
+  const summary = edited ? undefined : (group.summary ?? named?.toolContentMessage);
   const tools = [...new Set(steps.flatMap((b) => (b.type === "tool_use" || b.type === "tool_result" ? [b.name] : [])))];
 
   return (
@@ -65,18 +76,20 @@ export function Group({ group, blocks, context }: Props) {
         {working && waiting.size === 0 && <span className="pulse" aria-hidden="true" />}
         {!open && <Outcomes requests={requests} />}
       </button>
-      <div ref={body} id={id} className="group-body" hidden={!open && waiting.size === 0}>
+      <div ref={body} id={id} className="group-body" hidden={!open && waiting.size + kept.size === 0}>
         {thought ? (
           <ThinkingText text={thought.thinking} />
         ) : (
-          blocks.map((block) => {
-            const hidden = !open && !(block.type === "approval_request" && waiting.has(block.approvalKey));
-            return (
-              <div key={block.index} className="step" hidden={hidden}>
-                <Block block={block} context={context} />
-              </div>
-            );
-          })
+          <KeepOpen value={keepOpen}>
+            {blocks.map((block) => {
+              const hidden = !open && !(block.type === "approval_request" && inSight(block.approvalKey));
+              return (
+                <div key={block.index} className="step" hidden={hidden}>
+                  <Block block={block} context={context} />
+                </div>
+              );
+            })}
+          </KeepOpen>
         )}
       </div>
     </section>
@@ -99,7 +112,7 @@ function Outcomes({ requests }: { requests: ApprovalView[] }) {
   );
 }
 
-function newestMessage(blocks: BlockView[]): string | undefined {
+function newestNamed(blocks: BlockView[]) {
   const newest = blocks.findLast((b) => b.type === "tool_use" && b.toolContentMessage !== undefined);
-  return newest?.type === "tool_use" ? newest.toolContentMessage : undefined;
+  return newest?.type === "tool_use" ? newest : undefined;
 }

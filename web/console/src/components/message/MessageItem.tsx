@@ -1,9 +1,12 @@
 import { memo, useContext, useMemo } from "react";
 import { isCut, type BlockView, type ImageSource, type MessageView, type SessionView } from "@countersign/client";
 import { useI18n } from "../../i18n/index.js";
+import { reviewedCalls } from "../../lib/edits.js";
 import { layOut } from "../../lib/segments.js";
 import { TurnFailed } from "../../lib/turnFailed.js";
 import { hasFailed, type End } from "../../lib/turns.js";
+import { visibleText } from "../../lib/visible.js";
+import { useMe } from "../../state/me.js";
 import { Icon } from "../Icon.js";
 import { Block, type MessageContext } from "./Block.js";
 import { Group } from "./Group.js";
@@ -20,21 +23,28 @@ interface Props {
 
 export const MessageItem = memo(function MessageItem({ message, turn, blocks, approvals }: Props) {
   const { t } = useI18n();
-  if (message.role === "user") {
-    const text = message.blocks.flatMap((b) => (b.type === "text" ? [b.text] : [])).join("\n");
-    const images = message.blocks.flatMap((b) => (b.type === "image" ? [b.source] : []));
-    return (
-      <article className="message user" aria-label={t("chat.you")}>
-        <Said text={text} images={images} />
-      </article>
-    );
-  }
+  if (message.role === "user") return <UserMessage message={message} />;
   return (
     <article className="message assistant" aria-label={t("chat.agent")}>
       <Segments message={message} turn={turn} blocks={blocks} approvals={approvals} />
     </article>
   );
 });
+
+/** What somebody said to the agent: the session's owner, or a reviewer beside a decision. */
+function UserMessage({ message: { by, blocks } }: { message: MessageView }) {
+  const { t } = useI18n();
+  const { name } = useMe();
+  const text = blocks.flatMap((b) => (b.type === "text" ? [b.text] : [])).join("\n");
+  const images = blocks.flatMap((b) => (b.type === "image" ? [b.source] : []));
+  const other = by === undefined || by === name ? undefined : visibleText(by);
+  return (
+    <article className="message user" aria-label={other ?? t("chat.you")}>
+      {other !== undefined && <p className="author">{other}</p>}
+      <Said text={text} images={images} />
+    </article>
+  );
+}
 
 /** What a person says: images, and the words about them. */
 export function Said({ text, images }: { text: string; images: ImageSource[] }) {
@@ -57,7 +67,8 @@ function Segments({ message, turn, blocks, approvals }: Props) {
   const all = useMemo(() => turn?.flatMap((m) => m.blocks) ?? message.blocks, [turn, message.blocks]);
   const { uses, ...calls } = useMemo(() => callsOf(all), [all]);
   const segments = useMemo(() => layOut(blocks, message.groups, uses), [blocks, message.groups, uses]);
-  const context: MessageContext = { ...calls, approvals, end: endOf(turn?.at(-1) ?? message, failed) };
+  const reviewed = useMemo(() => reviewedCalls(all, approvals), [all, approvals]);
+  const context: MessageContext = { ...calls, approvals, reviewed, end: endOf(turn?.at(-1) ?? message, failed) };
   return segments.map((segment) =>
     "replaced" in segment ? (
       <Replaced key={segment.key} blocks={segment.replaced} />
@@ -78,7 +89,7 @@ function endOf(last: MessageView, failed: boolean): End | undefined {
 /** What an answer that broke off had said: out of the way, and nothing in it goes on. */
 function Replaced({ blocks }: { blocks: BlockView[] }) {
   const { t } = useI18n();
-  const context: MessageContext = { approvals: {}, results: new Map(), newestTodos: undefined, end: "cut" };
+  const context: MessageContext = { approvals: {}, results: new Map(), reviewed: new Map(), newestTodos: undefined, end: "cut" };
   return (
     <details className="thinking replaced">
       <summary>

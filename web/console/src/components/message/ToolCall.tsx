@@ -1,8 +1,11 @@
 import { useId, useMemo, useState } from "react";
 import { stringifyJson, todosOf, toolArgs, type BlockView } from "@countersign/client";
 import { useI18n } from "../../i18n/index.js";
+import { isEdited, type Reviewed } from "../../lib/edits.js";
+import { personName } from "../../lib/people.js";
 import type { End } from "../../lib/turns.js";
 import { prettyJson } from "../../lib/values.js";
+import { Changes } from "../approval/Changes.js";
 import { Icon } from "../Icon.js";
 import { Visible } from "../Visible.js";
 import { TodoList } from "./TodoList.js";
@@ -16,6 +19,8 @@ export type Waits = "waiting" | "asking";
 interface Props {
   use?: ToolUse | undefined;
   result?: ToolResult | undefined;
+  /** It as people decided about it. */
+  reviewed?: Reviewed | undefined;
   waits: Waits | undefined;
   /** How its turn stands, if nothing more comes of it. */
   end: End | undefined;
@@ -24,16 +29,18 @@ interface Props {
 }
 
 /** One row for a call and its result; it opens to show both in full. */
-export function ToolCall({ use, result, waits, end, newestTodos }: Props) {
+export function ToolCall({ use, result, reviewed, waits, end, newestTodos }: Props) {
   const { t } = useI18n();
   const id = useId();
-  const name = use?.name ?? result?.name ?? "";
   const args = useMemo(() => use && argsOf(use), [use]);
+  const edited = use && args?.whole && isEdited(reviewed, use.name, args.proposed) ? reviewed : undefined;
+  const name = edited?.name ?? use?.name ?? result?.name ?? "";
   const status = statusOf({ use, result, waits, end }, args?.whole !== false);
   const [chosen, setOpen] = useState<boolean>();
   // While the agent works, its list is in sight elsewhere; afterwards it is here.
   const open = chosen ?? (newestTodos === true && end !== undefined && args?.todos !== undefined);
-  const message = use?.toolContentMessage;
+  // It says what was proposed.
+  const message = edited ? undefined : use?.toolContentMessage;
   return (
     <div className="tool" data-status={status}>
       <button type="button" className="tool-row" aria-expanded={open} aria-controls={id} onClick={() => setOpen(!open)}>
@@ -47,8 +54,13 @@ export function ToolCall({ use, result, waits, end, newestTodos }: Props) {
           <Visible text={name} />
         </code>
         <span className="tool-preview" aria-hidden="true">
-          {message === undefined && args && !open && <Visible text={args.line} />}
+          {message === undefined && args && !open && <Visible text={edited ? lineOf(stringifyJson(edited.args)) : args.line} />}
         </span>
+        {edited && (
+          <span className="outcome" data-edited>
+            {t("tool.edited")}
+          </span>
+        )}
         <span className="tool-status">
           {status === "running" || status === "preparing" ? <span className="pulse" aria-hidden="true" /> : null}
           {status && t(`tool.status.${status}`)}
@@ -56,7 +68,25 @@ export function ToolCall({ use, result, waits, end, newestTodos }: Props) {
       </button>
       {open && (
         <div id={id} className="tool-body">
-          {args?.todos ? (
+          {edited && args ? (
+            <>
+              <h3 className="eyebrow">{t(edited.by === undefined ? "tool.argsEdited" : "tool.argsEditedBy", { name: personName(edited.by, t) })}</h3>
+              <pre tabIndex={0}>
+                <Visible text={prettyJson(stringifyJson(edited.args))} />
+              </pre>
+              <h3 className="eyebrow">{t("tool.proposed")}</h3>
+              {use?.name !== edited.name && (
+                <p>
+                  <del>
+                    <code>
+                      <Visible text={use?.name ?? ""} />
+                    </code>
+                  </del>
+                </p>
+              )}
+              <Changes before={args.proposed ?? {}} after={edited.args} />
+            </>
+          ) : args?.todos ? (
             <TodoList todos={args.todos} />
           ) : (
             args && (
@@ -103,8 +133,11 @@ function argsOf(use: ToolUse) {
   const json = args ? stringifyJson(args) : use.json;
   return {
     whole: args !== undefined,
-    line: json === "{}" ? "" : json.replace(/\s+/g, " ").slice(0, 200),
+    proposed: args,
+    line: lineOf(json),
     pretty: prettyJson(json),
     todos: use.name === "write_todos" ? todosOf(args) : undefined,
   };
 }
+
+const lineOf = (json: string) => (json === "{}" ? "" : json.replace(/\s+/g, " ").slice(0, 200));

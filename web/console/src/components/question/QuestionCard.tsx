@@ -17,10 +17,13 @@ import {
 } from "../../lib/questions.js";
 import { useTabState } from "../../lib/useTabState.js";
 import { visibleText } from "../../lib/visible.js";
+import { useBar } from "../../state/me.js";
 import { AgentPath } from "../approval/AgentPath.js";
 import { CardFrame } from "../approval/CardFrame.js";
+import { People } from "../approval/People.js";
 import type { Submission } from "../approval/useSubmit.js";
 import { Visible } from "../Visible.js";
+import { Asked } from "./Asked.js";
 import { DeclineForm } from "./DeclineForm.js";
 import { QuestionStep } from "./QuestionStep.js";
 import { Review } from "./Review.js";
@@ -35,6 +38,7 @@ export function QuestionCard({ approval, submission }: Props) {
   const action = approval.actions[0];
   const questions = questionsOf(action?.args);
   const errors = answerErrors(submission.error?.details);
+  const bar = useBar(approval);
   return (
     <CardFrame
       approval={approval}
@@ -49,7 +53,10 @@ export function QuestionCard({ approval, submission }: Props) {
           <AgentPath action={action} />
         </div>
       )}
-      {questions ? (
+      {bar && <People approval={approval} bar={bar} />}
+      {questions && bar ? (
+        <Asked questions={questions} />
+      ) : questions ? (
         <Steps approval={approval} submission={submission} questions={questions} />
       ) : (
         <div className="action">

@@ -1,0 +1,65 @@
+/** That a reply came too late, and what was in it: nothing that somebody has typed is lost without a word. */
+import { createContext, useContext, useEffect, useMemo, useState } from "react";
+import type { ApprovalView } from "@countersign/client";
+import { useI18n } from "../../i18n/index.js";
+import type { CardDraft } from "../../lib/decisions.js";
+import type { QuestionDraft } from "../../lib/questions.js";
+import { readTabJson, writeTab } from "../../lib/storage.js";
+import { unsentTexts } from "../../lib/unsent.js";
+import { Icon } from "../Icon.js";
+import { Refusal } from "../Refusal.js";
+import { Visible } from "../Visible.js";
+import type { Submission } from "./useSubmit.js";
+
+/** Called with whether what is around a request has to stay open, by the request's key. */
+export const KeepOpen = createContext<(approvalKey: string, keep: boolean) => void>(() => {});
+
+export function Unsent({ approval, submission }: { approval: ApprovalView; submission: Submission }) {
+  const { t } = useI18n();
+  const { approvalKey } = approval;
+  const { state } = submission;
+  const key = `${approval.kind === "question" ? "question" : "card"}:${approvalKey}`;
+  const [dropped, drop] = useState(false);
+  const texts = useMemo(
+    () => (dropped || state !== "no" ? [] : unsentTexts(approval, readTabJson<CardDraft & QuestionDraft>(key))),
+    // What is typed changes no more.
+    [dropped, state, key],
+  );
+  const late = submission.error?.code === "approval_already_resolved" && !dropped ? submission.error : undefined;
+  const shown = late !== undefined || texts.length > 0;
+  const keepOpen = useContext(KeepOpen);
+  useEffect(() => {
+    keepOpen(approvalKey, shown);
+    return () => keepOpen(approvalKey, false);
+  }, [keepOpen, approvalKey, shown]);
+  if (!shown) return null;
+  return (
+    <div className="notice late" role="alert">
+      <Icon name="warning" />
+      <div>
+        <p>{t(late ? "card.late" : "card.lateUnsent")}</p>
+        {late && <Refusal error={late} />}
+        {texts.length > 0 && (
+          <>
+            <p>{t("card.unsent")}</p>
+            {texts.map((text, i) => (
+              <p key={i} className="quote">
+                <Visible text={text} />
+              </p>
+            ))}
+          </>
+        )}
+        <button
+          type="button"
+          className="link"
+          onClick={() => {
+            writeTab(key, null);
+            drop(true);
+          }}
+        >
+          {t("card.dropUnsent")}
+        </button>
+      </div>
+    </div>
+  );
+}

@@ -1,0 +1,37 @@
+/** What people made of a call: the arguments that run, where they are not the ones that the model wrote. */
+import { equalJson, type ApprovalView, type BlockView, type JsonObject } from "@countersign/client";
+import { decisionFor } from "./decisions.js";
+
+export interface Reviewed {
+  name: string;
+  args: JsonObject;
+  /** Who changed it last, where that is known. */
+  by?: string;
+}
+
+/** The calls of these blocks that people were asked about, by the model's ids for them, as they were decided last. */
+export function reviewedCalls(
+  blocks: readonly BlockView[],
+  approvals: Readonly<Record<string, ApprovalView>>,
+): ReadonlyMap<string, Reviewed> {
+  const found = new Map<string, Reviewed>();
+  for (const block of blocks) {
+    const approval = block.type === "approval_request" ? approvals[block.approvalKey] : undefined;
+    if (approval?.kind !== "approval" && approval?.kind !== "in_doubt") continue;
+    approval.actions.forEach(({ tool_use_id: id, path, name, args }, i) => {
+      // The call of a nested agent is none of this message's, whatever its id.
+      if (id === undefined || (path && path.length > 0)) return;
+      const decision = decisionFor(approval.decisions, i);
+      const before = found.get(id);
+      const by = before?.by === undefined ? {} : { by: before.by };
+      if (decision?.type !== "edit") found.set(id, { name, args, ...by });
+      else found.set(id, { ...decision.edited_action, args: decision.edited_action.args as JsonObject, ...(approval.by ? { by: approval.by } : {}) });
+    });
+  }
+  return found;
+}
+
+/** Whether it is not what was proposed. */
+export function isEdited(reviewed: Reviewed | undefined, name: string, proposed: JsonObject | undefined): reviewed is Reviewed {
+  return reviewed !== undefined && (reviewed.name !== name || !equalJson(reviewed.args, proposed));
+}

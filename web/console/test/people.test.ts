@@ -1,0 +1,111 @@
+import { describe, expect, it } from "vitest";
+import { emptySession, type ApprovalView, type MessageView, type ReviewConfig, type SessionView, type UpdateView } from "@countersign/client";
+import { barOf, isBarred, mayHand, type Me } from "../src/lib/people.js";
+
+const alice: Me = { name: "alice", roles: ["user"] };
+const bob: Me = { name: "bob", roles: ["admin"] };
+const nobody: Me = { name: undefined, roles: [] };
+
+function request(n: number, config: ReviewConfig, more: Partial<ApprovalView> = {}): ApprovalView {
+  return {
+    approvalKey: `s_${n}`,
+    sessionId: "s",
+    kind: "approval",
+    actions: [{ name: "pay", args: {}, id: "c1", tool_use_id: "t1" }],
+    reviewConfigs: [config],
+    complete: true,
+    updates: [],
+    ...more,
+  };
+}
+
+const handed: UpdateView = { update: "reassigned", subject: "carol" };
+
+function view(approvals: ApprovalView[], messages: MessageView[] = []): SessionView {
+  return { ...emptySession("s"), approvals: Object.fromEntries(approvals.map((a) => [a.approvalKey, a])), messages };
+}
+
+describe("who may decide", () => {
+  const of = (approval: ApprovalView, me: Me, session?: SessionView) => barOf(approval, { me, subject: "alice", view: session });
+
+  it("is the session's owner, or who holds the role, or who it was handed to", () => {
+    expect([of(request(1, {}), alice), of(request(1, { role: "user" }), alice), of(request(1, {}), bob)]).toEqual([undefined, undefined, "role"]);
+    expect([of(request(1, { role: "admin" }), alice), of(request(1, { role: "admin" }), bob)]).toEqual(["role", undefined]);
+    const carols = request(1, { role: "admin" }, { updates: [handed] });
+    expect(of(carols, bob)).toBe("role");
+    expect(of(carols, { name: "carol", roles: ["admin"] })).toBeUndefined();
+    // Whoever holds the role can take it back.
+    expect([bob, alice].map((me) => mayHand(carols, { me, subject: "alice" }))).toEqual([true, false]);
+    expect(of(carols, nobody)).toBeUndefined();
+  });
+
+  it("is not who asked, where requesters may not approve", () => {
+    const config = { role: "admin", not_self: true };
+    const both: Me = { name: "alice", roles: ["user", "admin"] };
+    expect([of(request(1, config), both), of(request(1, config), bob), of(request(1, config), nobody)]).toEqual(["asked", undefined, "asked"]);
+    expect(of(request(1, { not_self: true }), both)).toBeUndefined();
+  });
+
+  it("is not who has approved it already, now or at a step before", () => {
+    const voted: UpdateView = { update: "approved", approved: 1, quorum: 2, by: "bob" };
+    expect(of(request(1, { role: "admin", quorum: 2 }, { updates: [voted] }), bob)).toBe("voted");
+    const first = request(1, { role: "admin", level: 1 }, { resolution: "decided", by: "bob", decisions: [{ type: "approve" }] });
+    const second = request(2, { role: "admin", level: 2 });
+    expect(of(second, bob, view([first, second]))).toBe("step");
+    expect(of(second, { name: "eve", roles: ["admin"] }, view([first, second]))).toBeUndefined();
+    const other = request(2, { role: "admin" }, { actions: [{ name: "pay", args: {}, id: "c2" }] });
+    expect(of(other, bob, view([first, other]))).toBeUndefined();
+  });
+
+  it("is who changed it only where requesters may approve, and approvals before a change count no more", () => {
+    const edit = { type: "edit" as const, edited_action: { name: "pay", args: {} } };
+    for (const not_self of [true, false]) {
+      const first = request(1, { role: "admin", level: 1, not_self }, { resolution: "decided", by: "eve", decisions: [{ type: "approve" }] });
+      const second = request(2, { role: "admin", level: 2, not_self }, { resolution: "decided", by: "bob", decisions: [edit] });
+      const again = request(3, { role: "admin", level: 1, not_self });
+      const session = view([first, second, again]);
+      expect(of(again, bob, session)).toBe(not_self ? "edited" : undefined);
+      expect(of(again, { name: "eve", roles: ["admin"] }, session)).toBeUndefined();
+    }
+  });
+
+  it("is nobody whose words the model has read in the turn before the call", () => {
+    const config = { role: "admin", not_self: true };
+    const said = (id: string, seq: number, by: string): MessageView => ({ id, role: "user", by, seq, blocks: [], groups: {}, open: false });
+    const agent: MessageView = {
+      id: "m",
+      role: "assistant",
+      seq: 2,
+      blocks: [
+        { index: 0, seq: 10, open: false, type: "tool_use", id: "t1", name: "pay", json: "{}" },
+        { index: 1, seq: 20, open: false, type: "approval_request", approvalKey: "s_1" },
+      ],
+      groups: {},
+      open: true,
+    };
+    const earlier: MessageView = { ...agent, id: "before", seq: 0, blocks: [], open: false, stopReason: "end_turn" };
+    const asked = request(1, config);
+    for (const [messages, bar] of [
+      [[said("u", 1, "alice"), agent, said("c", 9, "bob")], "spoke"],
+      [[said("u", 1, "alice"), agent, said("c", 15, "bob")], undefined],
+      [[said("c", -1, "bob"), earlier, said("u", 1, "alice"), agent], undefined],
+    ] as const) {
+      expect(of(asked, bob, view([asked], [...messages]))).toBe(bar);
+    }
+  });
+
+  it("leaves a rejection to everybody but those who may not decide at all", () => {
+    const barred = (["role", "asked", "spoke", "step", "edited", "voted", undefined] as const).map((bar) =>
+      (["approve", "edit", "respond", "reject"] as const).filter((choice) => isBarred(bar, choice)).join(" "),
+    );
+    expect(barred).toEqual([
+      "approve edit respond reject",
+      "approve edit respond",
+      "approve edit respond",
+      "approve edit respond",
+      "approve respond",
+      "approve",
+      "",
+    ]);
+  });
+});
