@@ -237,14 +237,12 @@ async fn step_both(
     let done = |op| transition(&driven, op, now, subject).filter(|t| !t.is_empty()).map(|t| (op, t));
     // An op that is impossible now is replaced by the next natural one, so that sessions make progress.
     let Some((op, transition)) = done(step.op).or_else(|| done(next(&driven)?)) else { return };
-    let append = driven.append_of(transition);
+    let append =
+        if op == Op::StaleAppend { stale(&driven).append_of(transition) } else { driven.append_of(transition) };
     let repeated = records(&append.entries)
         .filter_map(|record| record.request_id())
         .any(|id| records(&driven.entries).any(|record| record.request_id() == Some(id)));
     if op == Op::StaleAppend {
-        // Like a runner that has missed the last append.
-        let expected = append.entries[0].pos - 1;
-        let append = countersign_store::Append { expected, ..append };
         assert!(matches!(memory.append(append.clone()).await, Err(StoreError::Conflict)));
         assert!(matches!(sqlite.append(append).await, Err(StoreError::Conflict)));
         seen.borrow_mut().insert(op.kind());
@@ -329,13 +327,17 @@ fn transition(driven: &Driven, op: Op, now: Millis, subject: Option<&str>) -> Op
         Op::Recover => driven.draft(now).recover(&std::collections::BTreeSet::new(), &Anything),
         Op::Fail => running.then(|| driven.draft(now).fail("model_error", "broken".to_owned(), None, &Anything)),
         Op::StaleAppend => {
-            let mut stale = Driven::new(&driven.id);
-            for entry in &driven.entries[..driven.entries.len() - 1] {
-                stale.state.apply(entry);
-            }
+            let stale = stale(driven);
             stale.says(now, "stale", None, Some(OnPending::Queue)).ok().or_else(|| Some(stale.created(now, None)))
         }
     }
+}
+
+/// A session as a runner has it that has missed the last append.
+fn stale(driven: &Driven) -> Driven {
+    let mut stale = Driven::new(&driven.id);
+    driven.entries[..driven.entries.len() - 1].iter().for_each(|entry| stale.state.apply(entry));
+    stale
 }
 
 fn same<T: PartialEq + std::fmt::Debug>(
