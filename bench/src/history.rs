@@ -2,19 +2,17 @@
 
 use std::{sync::Arc, time::Instant};
 
-use countersign::{
-    core::{
-        approval::principal::Principal,
-        call::gate::{Gate, Verdict},
-        journal::{
-            draft::{Catalog, Draft, MessageInput, ToolFacts, Transition},
-            record::{Block, Entry, Millis, ModelResponded, SessionCreated, ToolUse, Usage},
-        },
-        session::Session,
+use countersign_core::{
+    approval::principal::Principal,
+    call::gate::{Gate, Verdict},
+    journal::{
+        draft::{Catalog, Draft, MessageInput, ToolFacts, Transition},
+        record::{Block, Entry, Millis, ModelResponded, SessionCreated, ToolUse, Usage},
     },
-    run::{Direction, HistoryQuery, Runtime},
-    store::{Append, Durability, Store, memory::MemoryStore},
+    session::Session,
 };
+use countersign_runtime::run::{Direction, HistoryQuery, Runtime};
+use countersign_store::{Append, Durability, Store, memory::MemoryStore};
 
 use crate::{
     Result, Verdict as Measured,

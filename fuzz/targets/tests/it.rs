@@ -109,7 +109,7 @@ fn every_target_has_its_program_its_seeds_and_its_test() {
 fn the_saved_states_among_the_seeds_are_taken() {
     for name in ["asks", "failed", "waits"] {
         let text = fs::read_to_string(folder().join("seeds/run_state").join(name)).unwrap();
-        let read = countersign::run_state::RunState::from_json(&text);
+        let read = countersign_runtime::run_state::RunState::from_json(&text);
         assert!(read.is_ok(), "{name}: {:?}", read.err());
     }
 }

@@ -486,11 +486,11 @@ fn content(session: &Session, block: &Block) -> Option<Frame> {
 mod tests {
     use std::sync::Arc;
 
+    use countersign::model::scripted::Scripted;
     use countersign_core::approval::principal::Principal;
 
     use crate::{
         agent::Agent,
-        model::scripted::Scripted,
         run::{NewMessage, Runtime},
         store::memory::MemoryStore,
     };
