@@ -6,8 +6,8 @@ use std::{
     sync::Arc,
 };
 
-use countersign::store::memory::MemoryStore;
 use countersign_server::{Auth, Options, Server};
+use countersign_store::memory::MemoryStore;
 use futures::StreamExt as _;
 use tokio::net::TcpListener;
 use tokio_tungstenite::{connect_async_with_config, tungstenite::client::IntoClientRequest as _};

@@ -5,14 +5,16 @@ use std::{
     time::Instant,
 };
 
-use countersign::{
-    agent::Agent,
+use countersign_core::approval::principal::Principal;
+use countersign_engine::{
     compression::Compression,
-    core::approval::principal::Principal,
     model::{Model, ModelEvent, ModelRequest},
-    run::{NewMessage, Runtime},
-    store::{Store, memory::MemoryStore},
 };
+use countersign_runtime::{
+    agent::Agent,
+    run::{NewMessage, Runtime},
+};
+use countersign_store::{Store, memory::MemoryStore};
 use futures::{
     FutureExt as _, StreamExt as _,
     stream::{self, BoxStream},
@@ -45,7 +47,7 @@ impl Model for Reader {
     fn call(
         &self,
         request: ModelRequest,
-    ) -> BoxStream<'static, std::result::Result<ModelEvent, countersign::model::ModelError>> {
+    ) -> BoxStream<'static, std::result::Result<ModelEvent, countersign_engine::model::ModelError>> {
         let me = self.clone();
         async move {
             let begin = Instant::now();

@@ -10,7 +10,7 @@ use std::{
     thread::{self, ScopedJoinHandle},
 };
 
-use countersign::store::memory::MemoryStore;
+use countersign_store::memory::MemoryStore;
 
 use crate::{Result, Verdict, cycle, graphs, library};
 

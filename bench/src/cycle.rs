@@ -6,18 +6,18 @@ use std::{
     time::{Duration, Instant},
 };
 
-use countersign::{
+use countersign_core::approval::{decision::Decision, principal::Principal};
+use countersign_engine::tool::{Approval, function::tool};
+use countersign_models::scripted::Scripted;
+use countersign_runtime::{
     agent::Agent,
-    core::approval::{decision::Decision, principal::Principal},
-    model::scripted::Scripted,
     run::{NewDecision, NewMessage, Runtime},
-    store::{
-        Store,
-        memory::MemoryStore,
-        seal::{Key, Keys},
-        sqlite::{SqliteOptions, SqliteStore},
-    },
-    tool::{Approval, function::tool},
+};
+use countersign_store::{
+    Store,
+    memory::MemoryStore,
+    seal::{Key, Keys},
+    sqlite::{SqliteOptions, SqliteStore},
 };
 use serde::Deserialize;
 

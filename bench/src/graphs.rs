@@ -9,12 +9,13 @@ use std::{
     time::Instant,
 };
 
-use countersign::{
-    core::approval::principal::Principal,
-    graph::{Context, Graph, GraphState, MergeError, Node, NodeError, Outcome, StateGraph},
+use countersign::graph::GraphState;
+use countersign_core::approval::principal::Principal;
+use countersign_runtime::{
+    graph::{Context, Graph, MergeError, Node, NodeError, Outcome, StateGraph},
     run::{Runs, Runtime},
-    store::{Store, memory::MemoryStore},
 };
+use countersign_store::{Store, memory::MemoryStore};
 use serde::{Deserialize, Serialize};
 
 use crate::{

@@ -2,19 +2,17 @@
 
 use std::{sync::Arc, time::Instant};
 
-use countersign::{
-    core::{
-        approval::principal::Principal,
-        call::gate::{Gate, Verdict},
-        journal::{
-            draft::{Catalog, Draft, MessageInput, ToolFacts, Transition},
-            record::{Block, Entry, Millis, ModelResponded, SessionCreated, ToolUse, Usage},
-            state::State,
-        },
+use countersign_core::{
+    approval::principal::Principal,
+    call::gate::{Gate, Verdict},
+    journal::{
+        draft::{Catalog, Draft, MessageInput, ToolFacts, Transition},
+        record::{Block, Entry, Millis, ModelResponded, SessionCreated, ToolUse, Usage},
+        state::State,
     },
-    run::{Direction, HistoryQuery, Runtime},
-    store::{Append, Durability, Store, memory::MemoryStore},
 };
+use countersign_runtime::run::{Direction, HistoryQuery, Runtime};
+use countersign_store::{Append, Durability, Store, memory::MemoryStore};
 
 use crate::{
     Result, Verdict as Measured,

@@ -2,14 +2,18 @@
 
 use std::{hint::black_box, sync::Arc, time::Instant};
 
-use countersign::{
-    Agent, RunConfig, RunState, Runner, ToolEntry,
-    core::conversation::Message,
-    model::{Model, ModelError, ModelEvent, ModelRequest, Transcript, scripted::Scripted},
-    run,
-    store::memory::MemoryStore,
-    tool::{Approval, ToolError, function},
+use countersign_core::conversation::Message;
+use countersign_engine::{
+    model::{Model, ModelError, ModelEvent, ModelRequest, Transcript},
+    tool::{Approval, ToolEntry, ToolError, function},
 };
+use countersign_models::scripted::Scripted;
+use countersign_runtime::{
+    agent::Agent,
+    run_state::RunState,
+    runner::{Runner, config::RunConfig, run},
+};
+use countersign_store::memory::MemoryStore;
 use futures::{StreamExt as _, future::BoxFuture};
 use schemars::JsonSchema;
 use serde::Deserialize;

@@ -10,7 +10,7 @@ use std::{
     time::Instant,
 };
 
-use countersign::store::{
+use countersign_store::{
     InterruptionFilter, Page, RuleFilter, SessionFilter, Store, Visible,
     sqlite::{SqliteOptions, SqliteStore},
 };
@@ -86,7 +86,7 @@ pub(crate) fn who_sees_none() -> Result<Vec<Verdict>> {
                 slow.interruptions(filter, page()).await?;
                 times += 1;
             }
-            Ok::<_, countersign::store::StoreError>(times)
+            Ok::<_, countersign_store::StoreError>(times)
         });
         for _ in 0..ROUNDS {
             beside.push(lists(&full).await?);

@@ -9,10 +9,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use countersign::{
+use countersign_core::approval::principal::Principal;
+use countersign_models::scripted::Scripted;
+use countersign_runtime::{
     agent::Agent,
-    core::approval::principal::Principal,
-    model::scripted::Scripted,
     run::{CheckpointQuery, NewMessage, Runtime},
 };
 use countersign_server::{Auth, Options, Server, Token};

@@ -2,10 +2,8 @@
 
 use std::{sync::Arc, time::Instant};
 
-use countersign::{
-    core::approval::{decision::Decision, principal::Principal},
-    run::{NewDecision, NewMessage},
-};
+use countersign_core::approval::{decision::Decision, principal::Principal};
+use countersign_runtime::run::{NewDecision, NewMessage};
 
 use crate::{
     Result, Verdict,
@@ -40,7 +38,7 @@ pub(crate) fn hundred_thousand() -> Result<Vec<Verdict>> {
                 for i in (worker..SESSIONS).step_by(AT_ONCE) {
                     runtime.run(&Principal::trusted(), NewMessage::text(format!("s{i}"), text.clone())).await?;
                 }
-                Ok::<(), countersign::core::refusal::Refusal>(())
+                Ok::<(), countersign_core::refusal::Refusal>(())
             });
         }
         while let Some(done) = tasks.join_next().await {

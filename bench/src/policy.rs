@@ -2,17 +2,16 @@
 
 use std::time::Instant;
 
-use countersign::{
-    core::{
-        call::{
-            args::Args,
-            gate::{Ask, Verdict as Said},
-        },
-        locale::Locale,
+use countersign_core::{
+    call::{
+        args::Args,
+        gate::{Ask, Verdict as Said},
     },
-    model::ToolSpec,
+    locale::Locale,
+};
+use countersign_engine::{
     policy::{Glob, Judge, Policy, PolicyRule, Then},
-    tool::{AppContext, Approval, CallFacts, ToolEntry, condition::CelCondition, function::tool},
+    tool::{AppContext, Approval, CallFacts, ToolEntry, ToolSpec, condition::CelCondition, function::tool},
 };
 
 use crate::{Result, Verdict, cycle::median};

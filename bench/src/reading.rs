@@ -6,14 +6,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use countersign::{
-    agent::Agent,
-    core::{conversation::Message, journal::record::Block},
+use countersign_core::{conversation::Message, journal::record::Block};
+use countersign_engine::{
     model::{Model, ModelError, ModelEvent, ModelRequest},
-    run::Runtime,
-    store::{Store, memory::MemoryStore},
     tool::{Approval, function::tool},
 };
+use countersign_runtime::{agent::Agent, run::Runtime};
+use countersign_store::{Store, memory::MemoryStore};
 use futures::{
     FutureExt as _, StreamExt as _,
     stream::{self, BoxStream},

@@ -2,8 +2,9 @@
 
 use std::{net::SocketAddr, sync::Arc, time::Instant};
 
-use countersign::{core::approval::principal::Principal, store::memory::MemoryStore};
+use countersign_core::approval::principal::Principal;
 use countersign_server::{Auth, Options, Server, Token};
+use countersign_store::memory::MemoryStore;
 use futures::{SinkExt as _, StreamExt as _};
 use serde_json::{Value, json};
 use tokio::net::{TcpListener, TcpStream};

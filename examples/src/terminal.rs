@@ -6,7 +6,7 @@ use std::{
     io,
 };
 
-use countersign::core::call::{args::Args, shown::Shown};
+use countersign::{Args, shown::Shown};
 use serde::Serialize;
 
 /// The result of an example.
@@ -89,5 +89,5 @@ pub fn shown(payload: &impl Serialize) -> Result<String> {
 /// A text on one line, with the same escapes.
 #[must_use]
 pub fn shown_line(text: &str) -> String {
-    countersign::core::call::shown::line(text)
+    countersign::shown::line(text)
 }

@@ -2,6 +2,7 @@
 
 mod citations;
 mod rooms;
+mod surface;
 
 use std::{
     collections::BTreeSet,
@@ -9,35 +10,40 @@ use std::{
     path::{Path, PathBuf},
 };
 
+/// What the library is made of, without the macros.
+const PARTS: &[&str] = &[
+    "countersign-core",
+    "countersign-store",
+    "countersign-engine",
+    "countersign-models",
+    "countersign-tools",
+    "countersign-mcp",
+    "countersign-runtime",
+];
+
 /// Each crate of this repository with those it may use, in build order.
-const MAY_USE: [(&str, &str, &[&str]); 16] = [
+const MAY_USE: [(&str, &str, &[&[&str]]); 17] = [
     ("countersign-core", "crates/core", &[]),
     ("countersign-macros", "crates/macros", &[]),
-    ("countersign-store", "crates/store", &["countersign-core"]),
-    ("countersign-engine", "crates/engine", &["countersign-core"]),
-    ("countersign-models", "crates/models", &["countersign-core", "countersign-engine"]),
-    ("countersign-tools", "crates/tools", &["countersign-core", "countersign-engine"]),
-    ("countersign-mcp", "crates/mcp", &["countersign-core", "countersign-engine"]),
+    ("countersign-store", "crates/store", &[&["countersign-core"]]),
+    ("countersign-engine", "crates/engine", &[&["countersign-core"]]),
+    ("countersign-models", "crates/models", &[&["countersign-core", "countersign-engine"]]),
+    ("countersign-tools", "crates/tools", &[&["countersign-core", "countersign-engine"]]),
+    ("countersign-mcp", "crates/mcp", &[&["countersign-core", "countersign-engine"]]),
+    // The library is for the examples in its documentation: cargo refuses a circle of what is built.
     (
-        "countersign",
+        "countersign-runtime",
         "crates/runtime",
-        &[
-            "countersign-core",
-            "countersign-macros",
-            "countersign-store",
-            "countersign-engine",
-            "countersign-models",
-            "countersign-tools",
-            "countersign-mcp",
-        ],
+        &[&["countersign-core", "countersign-store", "countersign-engine"], &["countersign"]],
     ),
-    ("countersign-server", "crates/server", &["countersign-core", "countersign"]),
-    ("countersign-cli", "crates/cli", &["countersign-core", "countersign", "countersign-server"]),
-    ("countersign-torture", "crates/torture", &["countersign-core", "countersign", "countersign-server"]),
-    ("countersign-compile-fail", "crates/compile-fail", &["countersign"]),
-    ("countersign-fuzz-targets", "fuzz/targets", &["countersign-core", "countersign", "countersign-server"]),
-    ("countersign-bench", "bench", &["countersign-core", "countersign", "countersign-server"]),
-    ("countersign-examples", "examples", &["countersign-core", "countersign", "countersign-server"]),
+    ("countersign", "crates/countersign", &[PARTS, &["countersign-macros"]]),
+    ("countersign-server", "crates/server", &[PARTS]),
+    ("countersign-cli", "crates/cli", &[PARTS, &["countersign-server"]]),
+    ("countersign-torture", "crates/torture", &[PARTS, &["countersign-server"]]),
+    ("countersign-compile-fail", "crates/compile-fail", &[&["countersign"]]),
+    ("countersign-fuzz-targets", "fuzz/targets", &[PARTS, &["countersign-server"]]),
+    ("countersign-bench", "bench", &[PARTS, &["countersign", "countersign-server"]]),
+    ("countersign-examples", "examples", &[&["countersign-core", "countersign", "countersign-server"]]),
     ("xtask", "xtask", &[]),
 ];
 
@@ -82,7 +88,7 @@ fn the_crates_use_each_other_only_downwards() {
     for (name, folder, may_use) in MAY_USE {
         let uses = dependencies(&read(&root().join(folder).join("Cargo.toml")));
         for used in uses.iter().filter(|used| known.contains(&used.as_str())) {
-            assert!(may_use.contains(&used.as_str()), "{name} must not use {used}");
+            assert!(may_use.iter().any(|named| named.contains(&used.as_str())), "{name} must not use {used}");
         }
     }
     let workspace = read(&root().join("Cargo.toml"));

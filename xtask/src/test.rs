@@ -172,7 +172,8 @@ pub(crate) fn run(places: &Places, all: bool) -> Outcome {
             // everything that makes or reads JSON values runs a second time, except tests that need a browser or
             // third-party servers. Stores keep core's types as text and have no JSON of their own: the library's tests
             // read and write those over each of them. The server reports what a build without those features refuses.
-            let packages = ["core", "engine", "models", "tools", "mcp"].map(|name| format!("countersign-{name}"));
+            let packages =
+                ["core", "engine", "models", "tools", "mcp", "runtime"].map(|name| format!("countersign-{name}"));
             let packages: Vec<&str> = packages.iter().map(String::as_str).chain(["countersign"]).collect();
             let features = format!("countersign/genai,countersign-server/genai,{SERDE_JSON}");
             let built = built::tests(places, &[&packages[..], &["countersign-server"]].concat(), &features)?;

@@ -2,11 +2,9 @@
 
 use std::path::PathBuf;
 
-use countersign::{
-    core::approval::question,
-    tool::builtin::{COMPUTER, COMPUTER_USE_PREVIEW, LIST_FILES, READ_FILE, WORKSPACE_NAMES},
-};
+use countersign_core::approval::question;
 use countersign_server::config::{Config, ConfigComputer, ConfigRequire, ConfigRuns};
+use countersign_tools::builtin::{COMPUTER, COMPUTER_USE_PREVIEW, LIST_FILES, READ_FILE, WORKSPACE_NAMES};
 
 use crate::mcp;
 
@@ -78,10 +76,8 @@ fn computer(config: &Config) -> String {
 
 #[cfg(test)]
 mod tests {
-    use countersign::tool::{
-        Require,
-        builtin::{self, Workspace},
-    };
+    use countersign_engine::tool::Require;
+    use countersign_tools::builtin::{self, Workspace};
 
     use super::*;
 

@@ -7,15 +7,13 @@ use std::{
 };
 
 use clap::{Args, Subcommand};
-use countersign::{
-    core::audit::{Anchor, AuditRecord, Fault, Verifier},
-    store::{
-        StoreError,
-        seal::{Keys, SealError},
-        sqlite::read_audit,
-    },
-};
+use countersign_core::audit::{Anchor, AuditRecord, Fault, Verifier};
 use countersign_server::config::ConfigStore;
+use countersign_store::{
+    StoreError,
+    seal::{Keys, SealError},
+    sqlite::read_audit,
+};
 use serde_json::json;
 
 use crate::{Outcome, loaded, say};

@@ -3,10 +3,11 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use countersign::{model::hosted_mcp::HostedApproval, tool::builtin::Hosts};
+use countersign_engine::model::hosted_mcp::HostedApproval;
 use countersign_server::config::{
     Config, ConfigAgent, ConfigCompression, ConfigError, ConfigHostedMcp, ConfigRuns, ConfigStore, ConfigStrategy, host,
 };
+use countersign_tools::builtin::Hosts;
 use serde_json::{Value, json};
 
 use crate::{

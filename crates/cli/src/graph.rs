@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use countersign::core::{drawing::Drawing, journal::graph};
+use countersign_core::{drawing::Drawing, journal::graph};
 use countersign_server::config::nearest;
 use reqwest::Method;
 use serde_json::json;

@@ -2,8 +2,8 @@
 
 use std::{net::IpAddr, path::Path};
 
-use countersign::store::seal::{Key, Keys};
 use countersign_server::config::{Config, ConfigError, ConfigKey};
+use countersign_store::seal::{Key, Keys};
 use zeroize::Zeroizing;
 
 /// Reads a configuration, or returns all of its errors, one a line.

@@ -92,7 +92,7 @@ fn main() -> ExitCode {
         Command::Demo(demo) => demo::run(&demo),
         Command::Completions(completions) => completions::run(&completions),
         Command::Schema(Schema { config: true }) => print(&countersign_server::config::config_schema()),
-        Command::Schema(Schema { config: false }) => print(&countersign::core::wire::schema::wire_schema()),
+        Command::Schema(Schema { config: false }) => print(&countersign_core::wire::schema::wire_schema()),
         Command::Openapi => print(countersign_server::openapi()),
         Command::Asyncapi => print(&countersign_server::asyncapi()),
         Command::DemoTool(tool) => demo::tool::run(&tool),

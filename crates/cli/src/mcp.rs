@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use countersign::mcp::McpToolInfo;
+use countersign_mcp::McpToolInfo;
 use countersign_server::config::{Config, ConfigApproval, ConfigMcp, ConfigRequire, ConfigRuns, mcp_servers};
 use serde_json::{Value, json};
 
@@ -17,7 +17,7 @@ pub(crate) struct Reached {
 
 /// Connects to all servers at once, each within its own limit, and closes the connections.
 pub(crate) async fn reach(config: &Config) -> Result<Vec<Reached>, String> {
-    use countersign::tool::source::ToolSource as _;
+    use countersign_engine::tool::source::ToolSource as _;
     let servers = mcp_servers(config)?;
     let tried = servers.into_iter().map(|(name, server)| async move {
         let named = config.tools.iter().filter_map(|declared| match &declared.runs {

@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
-use countersign::model::{
-    ApiKey, Model, ModelConfigError,
+use countersign_engine::{
+    key::ApiKey,
+    model::{Model, ModelConfigError, hosted_mcp::HostedMcp},
+};
+use countersign_models::{
     anthropic::{Anthropic, AnthropicConfig},
-    hosted_mcp::HostedMcp,
     openai::{OpenAi, OpenAiConfig},
     openai_chat::{OpenAiChat, OpenAiChatConfig},
     scripted::Scripted,
@@ -67,7 +69,7 @@ pub(crate) fn model(declared: &ConfigModel) -> Result<Arc<dyn Model>, String> {
 
 #[cfg(feature = "genai")]
 fn genai(declared: &ConfigModel, provider: &str, at: &ConfigEndpoint) -> Result<Arc<dyn Model>, String> {
-    use countersign::model::genai::{Genai, GenaiConfig};
+    use countersign_models::genai::{Genai, GenaiConfig};
     let mut config = GenaiConfig::new(provider, at.model.as_str(), at.base_url.as_str());
     config.api_key = key(at.api_key_env.as_deref())?;
     config.headers.clone_from(&at.headers);

@@ -8,24 +8,21 @@ use std::{
 };
 
 use clap::{Args, Subcommand};
-use countersign::{
-    core::{
-        approval::rule::{Rule, RuleId},
-        call::{
-            gate::{Ask, Gate, Verdict},
-            reviewer::Reviewer,
-        },
-        journal::{
-            record::{Millis, Record},
-            standing::RuleFacts,
-            state::{Call, Phase, State},
-        },
+use countersign_core::{
+    approval::rule::{Rule, RuleId},
+    call::{
+        gate::{Ask, Gate, Verdict},
+        reviewer::Reviewer,
     },
-    policy::Judge,
-    store::{StoreError, sqlite::Past},
-    tool::CallFacts,
+    journal::{
+        record::{Millis, Record},
+        standing::RuleFacts,
+        state::{Call, Phase, State},
+    },
 };
+use countersign_engine::{policy::Judge, tool::CallFacts};
 use countersign_server::config::{Config, ConfigStore, mcp_servers, sources, tool_entries};
+use countersign_store::{StoreError, sqlite::Past};
 use serde_json::{Value, json};
 
 use crate::{Outcome, loaded, say};
@@ -215,7 +212,7 @@ impl Report {
             let (Some(before), Some(args)) = (Said::of(&gate.verdict), &call.args) else { continue };
             self.calls += 1;
             let facts = CallFacts {
-                context: &countersign::tool::AppContext::default(),
+                context: &countersign_engine::tool::AppContext::default(),
                 session_id: &state.session_id,
                 subject: state.subject.as_deref(),
                 tenant: state.tenant.as_deref(),
@@ -285,7 +282,7 @@ impl Report {
         let _ = write!(text, "\n{} would change:", count(changes, "call"));
         for Change { session, call, before, rule, after } in &self.changes {
             let args =
-                call.args.as_ref().map(|args| countersign::core::call::shown::line(args.text())).unwrap_or_default();
+                call.args.as_ref().map(|args| countersign_core::call::shown::line(args.text())).unwrap_or_default();
             let args = match args.char_indices().nth(ARGS_SHOWN) {
                 Some((end, _)) => format!("{}… ({} characters)", &args[..end], args.chars().count()),
                 None => args,

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use countersign::store::sqlite;
 use countersign_server::config::ConfigStore;
+use countersign_store::sqlite;
 use serde_json::json;
 
 use crate::{Outcome, loaded, say};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use countersign::core::wire::client::check_session_id;
+use countersign_core::wire::client::check_session_id;
 use countersign_server::outgoing;
 use reqwest::{Method, StatusCode, Url};
 use serde_json::Value;

@@ -1,12 +1,10 @@
 //! The policy of a configuration, as `check` prints it: its version, and each rule in one line.
 
-use countersign::{
-    core::{
-        call::{gate::Ask, reviewer::Reviewer},
-        journal::record::Kind,
-    },
-    policy::Judge,
+use countersign_core::{
+    call::{gate::Ask, reviewer::Reviewer},
+    journal::record::Kind,
 };
+use countersign_engine::policy::Judge;
 use countersign_server::config::{Config, ConfigRequire, ConfigRule, ConfigThen, HINTS};
 use serde_json::{Value, json};
 

@@ -3,21 +3,20 @@
 use std::{net::SocketAddr, path::PathBuf, sync::Arc};
 
 use clap::Args;
-use countersign::{
+use countersign_engine::{compression::Compression, model::Model};
+use countersign_runtime::{
     agent::{Agent, team::AgentRef},
-    compression::Compression,
-    model::Model,
     run::Runtime,
-    store::{
-        Store,
-        memory::MemoryStore,
-        seal::Keys,
-        sqlite::{SqliteOptions, SqliteStore},
-    },
 };
 use countersign_server::{
     Auth, Options, Server,
     config::{Config, ConfigCompression, ConfigStore, ConfigStrategy, guardrails, mcp_servers, sources, tool_entries},
+};
+use countersign_store::{
+    Store,
+    memory::MemoryStore,
+    seal::Keys,
+    sqlite::{SqliteOptions, SqliteStore},
 };
 use tokio::{
     net::TcpListener,
@@ -123,7 +122,7 @@ async fn assemble(config: &Config, auth: &Auth, sessions: &Handle) -> Result<Run
         for to in &declared.handoffs {
             let about = config.agents.iter().find(|agent| agent.name == *to);
             let about = about.and_then(|agent| agent.handoff_description.as_deref());
-            agent = agent.tool(countersign::handoff(AgentRef::named(to, about)));
+            agent = agent.tool(countersign_runtime::agent::team::handoff(AgentRef::named(to, about)));
         }
         agent = agent.tool_use(declared.tool_use.rule());
         if let Some(schema) = &declared.output_schema {

@@ -8,7 +8,7 @@ use tracing_subscriber::{EnvFilter, Layer as _, layer::SubscriberExt as _, util:
 /// Exports spans, if configured.
 pub(crate) struct Traces {
     #[cfg(feature = "otlp")]
-    otlp: Option<(countersign::otlp::Traces, countersign::otlp::Sending)>,
+    otlp: Option<(countersign_runtime::otlp::Traces, countersign_runtime::otlp::Sending)>,
 }
 
 /// Starts the log, and the export of spans if configured.
@@ -21,7 +21,7 @@ pub(crate) fn log(config: &Config) -> Result<Traces, String> {
     let subscriber = tracing_subscriber::registry().with(log);
     #[cfg(feature = "otlp")]
     let (subscriber, traces) = {
-        let otlp = config.tracing.otlp_endpoint.as_deref().map(countersign::otlp::traces).transpose();
+        let otlp = config.tracing.otlp_endpoint.as_deref().map(countersign_runtime::otlp::traces).transpose();
         let otlp = otlp.map_err(|error| format!("\"otlp_endpoint\" in [tracing] {error}"))?;
         (subscriber.with(otlp.as_ref().map(|(traces, _)| traces.layer())), Traces { otlp })
     };

@@ -330,7 +330,7 @@ fn approval(options: &Options, args: &Ident, here: &TokenStream) -> Option<Token
     let timeout = options.timeout.as_ref().map_or_else(|| quote!(0), |timeout| timeout.to_token_stream());
     let allow = (!options.allow.is_empty()).then(|| {
         let kinds = &options.allow;
-        quote!(.allow([#(::countersign::core::call::gate::DecisionType::#kinds),*]))
+        quote!(.allow([#(::countersign::DecisionType::#kinds),*]))
     });
     Some(quote!(.needs_approval(#asked.timeout(#timeout) #allow)))
 }

@@ -34,10 +34,10 @@ use crate::{
     },
     compression::Compression,
     graph::{Graph, agent_loop::AgentState, compiled::AnyGraph},
-    model::{AgentModel, Model, ToolSpec, hosted_mcp::HostedMcp},
+    model::{AgentModel, Model, hosted_mcp::HostedMcp},
     policy::{self, Policy},
     tool::{
-        ToolEntry,
+        ToolEntry, ToolSpec,
         source::{Sources, ToolSource},
     },
 };
@@ -47,7 +47,7 @@ pub(crate) use kit::ReadyTool;
 ///
 /// ```
 /// # use std::sync::Arc;
-/// # use countersign::{agent::Agent, model::scripted::Scripted};
+/// # use countersign::{Agent, model::scripted::Scripted};
 /// let model = Scripted::from_json(r#"{"turns":[{"text":"Hello"}]}"#)?;
 /// let agent = Agent::new("helper", ("demo", Arc::new(model))).instructions("You help.").max_turns(5);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -164,6 +164,15 @@ impl Agent {
         self.output_guardrails.push(Guardrail::new(name, check));
         self
     }
+    /// Adds a fallible guardrail; on the user's input, or on the final answer.
+    #[must_use]
+    pub fn guardrail(mut self, guardrail: Guardrail, on_input: bool) -> Agent {
+        match on_input {
+            true => self.input_guardrails.push(guardrail),
+            false => self.output_guardrails.push(guardrail),
+        }
+        self
+    }
     /// Makes its final answer JSON of the type `T` (spec S23): the model is given the schema, and an answer that does
     /// not match it fails the run. Providers take objects only: put a list, an enum or a text into a field of a
     /// struct.
@@ -208,10 +217,9 @@ impl Agent {
     /// Gives it the tools of a source, such as an MCP server, as they are at any given time (spec S13).
     ///
     /// ```no_run
-    /// # #[cfg(feature = "mcp")]
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # use std::sync::Arc;
-    /// # use countersign::{agent::Agent, mcp::{McpServer, RequireApproval}, model::scripted::Scripted};
+    /// # use countersign::{Agent, mcp::{McpServer, RequireApproval}, model::scripted::Scripted};
     /// # let model = Arc::new(Scripted::from_json(r#"{"turns":[]}"#)?);
     /// let files = McpServer::stdio("files", ["npx", "-y", "@modelcontextprotocol/server-filesystem", "."])
     ///     .require_approval(RequireApproval::lists(["write_file"], ["read_text_file"]))
@@ -219,8 +227,6 @@ impl Agent {
     /// let agent = Agent::new("helper", ("demo", model)).tools_of(files);
     /// # Ok(())
     /// # }
-    /// # #[cfg(not(feature = "mcp"))]
-    /// # fn main() {}
     /// ```
     #[must_use]
     pub fn tools_of(mut self, source: Arc<dyn ToolSource>) -> Agent {
@@ -249,7 +255,7 @@ impl Agent {
     ///
     /// ```
     /// # use std::sync::Arc;
-    /// # use countersign::{agent::Agent, compression::Compression, model::scripted::Scripted};
+    /// # use countersign::{Agent, compression::Compression, model::scripted::Scripted};
     /// # let model = Arc::new(Scripted::from_json(r#"{"turns":[{"text":"Hello"}]}"#)?);
     /// let agent = Agent::new("helper", ("demo", model)).compression(Compression::summary(100_000).keep(4));
     /// # Ok::<(), Box<dyn std::error::Error>>(())

@@ -47,7 +47,7 @@ pub struct Interruption {
     pub args_digest: String,
     /// The permanent name of this very request, in hexadecimal: a digest of the session, the interruption, the call and
     /// all that was shown. When the call is requested again, for whatever reason, it gets another one, and a decision
-    /// on this one is [`Stale`](crate::DecisionError::Stale).
+    /// on this one is [`Stale`](crate::run_state::DecisionError::Stale).
     pub digest: String,
     /// Why approval is needed: the rule, in its author's words.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -101,7 +101,7 @@ impl fmt::Display for Interruption {
 
 impl Interruption {
     /// The arguments as a value of a type of your own, such as the struct that `#[tool]` generates: to change it and to
-    /// [approve that](crate::RunState::approve_with), or to show it.
+    /// [approve that](crate::run_state::RunState::approve_with), or to show it.
     ///
     /// # Errors
     /// They do not fit the type.

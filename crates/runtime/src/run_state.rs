@@ -75,8 +75,8 @@ const TIMES: std::ops::RangeInclusive<Millis> = 0..=253_402_300_799_999;
 ///
 /// ```
 /// # use std::sync::Arc;
-/// # use countersign::{agent::Agent, core::approval::principal::Principal, model::scripted::Scripted};
-/// # use countersign::{run::{NewMessage, Runtime}, run_state::RunState, store::memory::MemoryStore};
+/// # use countersign::{Agent, Principal, model::scripted::Scripted};
+/// # use countersign::{RunState, run::{NewMessage, Runtime}, store::memory::MemoryStore};
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
 /// let store = Arc::new(MemoryStore::new());
 /// let model = Scripted::from_json(r#"{"turns":[{"text":"Hello"}]}"#)?;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use countersign::run::Runtime;
+use countersign_runtime::run::Runtime;
 use tokio::sync::watch;
 
 use crate::{metrics::Metrics, options::Options, readiness::Readiness};

@@ -7,7 +7,7 @@ use axum::{
     response::{Html, IntoResponse as _, Response},
     routing::get,
 };
-use countersign::core::refusal::{Code, Refusal};
+use countersign_core::refusal::{Code, Refusal};
 use rust_embed::{EmbeddedFile, RustEmbed};
 
 use crate::{app::App, problem::Problem};

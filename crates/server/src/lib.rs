@@ -5,14 +5,14 @@
 //! requester's identity comes from the connection, never from a message.
 //!
 //! ```no_run
-//! # async fn example(runtime: countersign::run::Runtime) -> std::io::Result<()> {
+//! # async fn example(runtime: countersign_runtime::run::Runtime) -> std::io::Result<()> {
 //! use countersign_server::{Options, Server};
 //! let listener = tokio::net::TcpListener::bind("127.0.0.1:7410").await?;
 //! Server::new(runtime, Options::default()).serve(listener, std::future::pending()).await
 //! # }
 //! ```
 //!
-//! [`Runtime`]: countersign::run::Runtime
+//! [`Runtime`]: countersign_runtime::run::Runtime
 
 mod app;
 mod auth;

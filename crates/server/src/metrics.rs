@@ -7,7 +7,7 @@ use axum::{
     middleware::Next,
     response::Response,
 };
-use countersign::core::refusal::Code;
+use countersign_core::refusal::Code;
 use prometheus_client::{
     encoding::{EncodeLabelSet, text::encode},
     metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},

@@ -7,7 +7,7 @@ use axum::{
     middleware::Next,
     response::{IntoResponse as _, Response},
 };
-use countersign::core::refusal::{Code, Refusal};
+use countersign_core::refusal::{Code, Refusal};
 
 use crate::{app::App, options::Options, problem::Problem};
 

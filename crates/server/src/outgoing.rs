@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-pub use countersign::outgoing::{chain, is_loopback};
+pub use countersign_engine::outgoing::{chain, is_loopback};
 use reqwest::{Client, Url};
 
 /// A client for this address. It follows no redirects: only this address was checked.
@@ -10,5 +10,5 @@ use reqwest::{Client, Url};
 /// # Errors
 /// Why it cannot be built; hardly ever.
 pub fn client(url: &Url, timeout: Duration) -> Result<Client, String> {
-    countersign::outgoing::client(url).timeout(timeout).build().map_err(chain)
+    countersign_engine::outgoing::client(url).timeout(timeout).build().map_err(chain)
 }

@@ -15,7 +15,7 @@ use std::{
     time::Duration,
 };
 
-use countersign::core::approval::principal::Principal;
+use countersign_core::approval::principal::Principal;
 use futures::task::AtomicWaker;
 use tokio::time::Instant;
 

@@ -4,7 +4,7 @@ use axum::{
     http::{HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
-use countersign::core::{
+use countersign_core::{
     refusal::{Code, Refusal},
     wire::schema::AnyObject,
 };

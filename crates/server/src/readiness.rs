@@ -2,10 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use countersign::{
-    core::refusal::{Code, Refusal},
-    run::Runtime,
-};
+use countersign_core::refusal::{Code, Refusal};
+use countersign_runtime::run::Runtime;
 use tokio::{sync::Mutex, time::timeout};
 
 /// How long a check is reused for `/readyz`: anyone may ask, and each check is a commit.

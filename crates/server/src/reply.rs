@@ -1,13 +1,11 @@
 //! A client's decision or answer, parsed alike for WebSocket and HTTP.
 
-use countersign::{
-    core::{
-        approval::decision::Decision,
-        journal::run::Raw,
-        refusal::{Code, Refusal},
-    },
-    run::NewDecision,
+use countersign_core::{
+    approval::decision::Decision,
+    journal::run::Raw,
+    refusal::{Code, Refusal},
 };
+use countersign_runtime::run::NewDecision;
 use serde_json::value::RawValue;
 
 /// A client's `decisions`, `answers` or `resume` (spec W1).

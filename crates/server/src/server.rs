@@ -6,7 +6,7 @@ use axum::{
     Router,
     middleware::{from_fn, from_fn_with_state},
 };
-use countersign::run::Runtime;
+use countersign_runtime::run::Runtime;
 use tokio::{net::TcpListener, sync::watch};
 
 use crate::{

@@ -2,7 +2,7 @@
 
 use std::{net::SocketAddr, sync::LazyLock, time::Duration};
 
-use countersign::core::wire::schema::{closed, wire_schema};
+use countersign_core::wire::schema::{closed, wire_schema};
 use futures::{SinkExt as _, StreamExt as _};
 use jsonschema::Validator;
 use serde_json::{Value, json};

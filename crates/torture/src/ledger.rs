@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use countersign::core::call::args::{Args, Digest};
+use countersign_core::call::args::{Args, Digest};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 

@@ -7,7 +7,7 @@ use std::{
 };
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use countersign::run::failpoint::POINTS;
+use countersign_runtime::run::failpoint::POINTS;
 use countersign_torture::{ledger, report::Report, torture};
 
 /// Kills Countersign servers and checks what is left.

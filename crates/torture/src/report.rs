@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt};
 
-use countersign::run::failpoint::POINTS;
+use countersign_runtime::run::failpoint::POINTS;
 
 use crate::checker::Counts;
 

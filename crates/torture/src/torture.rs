@@ -9,13 +9,11 @@ use std::{
     time::Duration,
 };
 
-use countersign::{
-    core::journal::{record::Entry, state::State},
-    run::failpoint::POINTS,
-    store::{
-        Store as _,
-        sqlite::{SqliteOptions, SqliteStore},
-    },
+use countersign_core::journal::{record::Entry, state::State};
+use countersign_runtime::run::failpoint::POINTS;
+use countersign_store::{
+    Store as _,
+    sqlite::{SqliteOptions, SqliteStore},
 };
 use serde_json::json;
 use tokio::{
@@ -203,7 +201,7 @@ async fn replay(server: &Server, player: &Player) -> Result<Follow, String> {
 /// The store cannot be read.
 pub async fn journals(world: &World, sessions: &[&str]) -> Result<Vec<Vec<Entry>>, String> {
     let path = world.path("store.db");
-    let failed = |error: countersign::store::StoreError| format!("the store cannot be read: {error}");
+    let failed = |error: countersign_store::StoreError| format!("the store cannot be read: {error}");
     let opened = tokio::task::spawn_blocking(move || SqliteStore::open(path, &SqliteOptions::default())).await;
     let store = opened.map_err(|error| error.to_string())?.map_err(failed)?;
     let mut journals = Vec::new();

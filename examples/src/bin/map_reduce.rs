@@ -4,9 +4,9 @@
 use std::{env, sync::Arc};
 
 use countersign::{
-    core::{approval::principal::Principal, refusal::Code},
+    Principal,
     graph::{Context, Graph, GraphState, Node, NodeError, Outcome, StateGraph, Waiting},
-    run::{Runs, Runtime},
+    run::{Code, Runs, Runtime},
     store::{
         Store,
         memory::MemoryStore,

@@ -4,7 +4,7 @@
 use std::{env, path::PathBuf, sync::Arc, time::Duration};
 
 use countersign::{
-    core::approval::principal::Principal,
+    Principal,
     graph::{Context, Graph, GraphState, Node, NodeError, StateGraph},
     run::Runtime,
     store::{

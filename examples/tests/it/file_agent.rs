@@ -3,12 +3,13 @@
 use std::{fs, path::Path};
 
 use countersign::{
-    core::journal::record::{CallStatus, Record, records},
+    CallStatus,
     store::{
         Store as _,
         sqlite::{SqliteOptions, SqliteStore},
     },
 };
+use countersign_core::journal::record::{Record, records};
 use serde_json::Value;
 
 use crate::support::{killed_when_it_asks, printed, refused};

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use countersign::tool::{CallFacts, Condition as _, condition::CelCondition};
 use countersign_core::call::{args::Args, schema::ArgsSchema};
+use countersign_engine::tool::{CallFacts, Condition as _, condition::CelCondition};
 use futures::FutureExt as _;
 
 /// Ten times what loops may take, and what a slow machine adds.
@@ -27,7 +27,7 @@ pub fn condition(bytes: &[u8]) {
         Ok(condition) => {
             assert_eq!(condition.describe(), Some(source));
             let call = CallFacts {
-                context: &countersign::tool::AppContext::default(),
+                context: &countersign_engine::tool::AppContext::default(),
                 session_id: "s",
                 subject: Some("ann"),
                 tenant: Some("north"),

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use countersign::model::scripted::Scripted;
+use countersign_models::scripted::Scripted;
 use countersign_server::config::{Config, ERRORS};
 
 /// What the variables of the environment begin with, all but the last two digits of a key; nothing may repeat it.

@@ -1,9 +1,5 @@
 //! What other people's servers and models send: answers, MCP messages, tokens, patches, questions.
 
-use countersign::{
-    fuzzing::{Line, answer, lines, patched},
-    model::ModelEvent,
-};
 use countersign_core::{
     approval::{
         key::{approval_key, parse_approval_key},
@@ -13,7 +9,11 @@ use countersign_core::{
     limits,
     locale::Locale,
 };
+use countersign_engine::model::ModelEvent;
+use countersign_mcp::fuzzing::{Line, lines};
+use countersign_models::fuzzing::answer;
 use countersign_server::fuzzing;
+use countersign_tools::builtin::patched;
 use serde_json::Value;
 
 /// A provider's answer (spec M1): cut anywhere it says the same, and no more than was sent; what is wrong is said. The

@@ -1,10 +1,8 @@
 //! What was written before, and may have been changed since.
 
-use countersign::{
-    run_state::RunState,
-    store::seal::{Key, Keys, Place, Sealer, key_of},
-};
 use countersign_core::audit::{Anchor, AuditRecord, Verifier};
+use countersign_runtime::run_state::RunState;
+use countersign_store::seal::{Key, Keys, Place, Sealer, key_of};
 
 /// Lines of an audit log (spec R8): each is a record or none; what verifies ends with an anchor that is read again, and
 /// verifies again when it is written again, but not without its first record.

@@ -1,11 +1,11 @@
 //! What clients, models and providers send.
 
-use countersign::model::sse::SseDecoder;
 use countersign_core::{
     call::{args::Args, json::Json},
     limits,
     wire::client::ClientMessage,
 };
+use countersign_models::sse::SseDecoder;
 
 /// A client's frame (spec W1): accepted, it can be written and read again to the same; refused, it has a code, a text
 /// and no more of the frame than its ids.

@@ -11,7 +11,7 @@ use super::{MAY_USE, files, read, root};
 const CIRCLES: [(&str, &[&str]); 1] = [("countersign-core", &["journal", "wire"])];
 
 /// The paths in a tree of imports, such as `a::{b, c::d}`.
-fn paths(tree: &str) -> Vec<Vec<String>> {
+pub(super) fn paths(tree: &str) -> Vec<Vec<String>> {
     let mut parts = Vec::new();
     let (mut depth, mut start) = (0, 0);
     for (at, c) in tree.char_indices().chain([(tree.len(), ',')]) {

@@ -3,12 +3,10 @@
 
 use std::{fs, path::Path};
 
-use countersign::{
-    run_state::RunState,
-    store::{
-        seal::{Key, Keys},
-        sqlite::{SqliteOptions, SqliteStore},
-    },
+use countersign_runtime::run_state::RunState;
+use countersign_store::{
+    seal::{Key, Keys},
+    sqlite::{SqliteOptions, SqliteStore},
 };
 use serde_json::{Value, json};
 use tokio::{

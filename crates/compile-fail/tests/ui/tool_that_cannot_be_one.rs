@@ -1,4 +1,4 @@
-use countersign::{ToolContext, tool};
+use countersign::{tool, tool::ToolContext};
 
 #[tool]
 fn at_once(location: String) -> String {

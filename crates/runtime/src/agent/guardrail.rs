@@ -99,7 +99,7 @@ impl Guardrail {
     }
 
     /// One that may fail.
-    pub(crate) fn fallible<F, Fut>(name: &str, check: F) -> Guardrail
+    pub fn fallible<F, Fut>(name: &str, check: F) -> Guardrail
     where
         F: Fn(RunContext, String) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<GuardrailOutput, String>> + Send + 'static,

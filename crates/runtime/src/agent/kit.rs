@@ -22,12 +22,9 @@ use serde_json::{Value, json};
 
 use super::{Agent, AgentError};
 use crate::{
-    model::{
-        ToolSpec,
-        hosted_mcp::{self, HostedMcp},
-    },
+    model::hosted_mcp::{self, HostedMcp},
     policy::Policy,
-    tool::{ToolEntry, source::Sources},
+    tool::{ToolEntry, ToolSpec, source::Sources},
 };
 
 /// Most tools that an agent gets from its sources; the rest is left out.

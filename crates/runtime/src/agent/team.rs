@@ -101,7 +101,7 @@ impl Agent {
     ///
     /// ```
     /// # use std::sync::Arc;
-    /// # use countersign::{agent::Agent, model::scripted::Scripted};
+    /// # use countersign::{Agent, model::scripted::Scripted};
     /// # let model = Arc::new(Scripted::from_json(r#"{"turns":[{"text":"Hello"}]}"#)?);
     /// let refunds = Agent::new("Refunds", model.clone()).handoff("Support");
     /// let support = Agent::new("Support", model).handoff(refunds);

@@ -2,13 +2,11 @@
 
 use serde::{Serialize, de::DeserializeOwned};
 
-pub use countersign_macros::{GraphState, Route};
-
 /// The typed state that the nodes of a graph read and change (spec G1).
 ///
 /// Nodes never change the state itself: each returns an update, and the updates of all tasks of a round are merged
 /// together, in task order, when the round is over. So the result of a round does not depend on which task was the
-/// fastest. Derive it: see [`countersign_macros::GraphState`].
+/// fastest. Derive it: `#[derive(GraphState)]`.
 pub trait GraphState: Clone + Send + Sync + Serialize + DeserializeOwned + 'static {
     /// An update; its default changes nothing. In journals it is a JSON object with only the changed fields.
     type Update: Default + Serialize + DeserializeOwned + Send + Sync + 'static;
@@ -36,7 +34,7 @@ pub trait Identified {
     fn id(&self) -> &str;
 }
 
-/// The branches of a conditional edge: an enum without data (spec G1). Derive it: see [`countersign_macros::Route`].
+/// The branches of a conditional edge: an enum without data (spec G1). Derive it: `#[derive(Route)]`.
 pub trait Route: Copy + Send + Sync + 'static {
     /// All branches, in drawing order.
     const ALL: &'static [Self];

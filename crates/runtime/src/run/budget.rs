@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use countersign_core::journal::record::Usage;
 
-/// A call that was rejected without a message: see [`RunConfig::tool_error_formatter`](crate::RunConfig::tool_error_formatter).
+/// A call that was rejected without a message: see [`RunConfig::tool_error_formatter`](crate::runner::config::RunConfig::tool_error_formatter).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RejectedCall<'a> {
@@ -16,7 +16,7 @@ pub struct RejectedCall<'a> {
     pub default: &'a str,
 }
 
-/// See [`RunConfig::tool_error_formatter`](crate::RunConfig::tool_error_formatter).
+/// See [`RunConfig::tool_error_formatter`](crate::runner::config::RunConfig::tool_error_formatter).
 #[derive(Clone)]
 pub(crate) struct ToolErrorFormatter(pub(crate) Arc<dyn Fn(RejectedCall<'_>) -> Option<String> + Send + Sync>);
 

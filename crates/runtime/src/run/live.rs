@@ -482,11 +482,11 @@ fn content(state: &State, block: &Block) -> Option<Frame> {
 mod tests {
     use std::sync::Arc;
 
+    use countersign::model::scripted::Scripted;
     use countersign_core::approval::principal::Principal;
 
     use crate::{
         agent::Agent,
-        model::scripted::Scripted,
         run::{NewMessage, Runtime},
         store::memory::MemoryStore,
     };

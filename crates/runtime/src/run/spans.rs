@@ -6,7 +6,7 @@
 //! id and the turn's number. A turn with pauses has a span for each part between them; the later ones lie under the
 //! first one and link to it, in whatever process and however much later they are made.
 //!
-//! Spans contain no argument, result or answer unless [`RunConfig::trace_content`](crate::RunConfig::trace_content)
+//! Spans contain no argument, result or answer unless [`RunConfig::trace_content`](crate::runner::config::RunConfig::trace_content)
 //! allows it.
 //!
 //! The names follow conventions that are still in development: `invoke_agent NAME`, `chat MODEL`, `execute_tool NAME`,

@@ -101,7 +101,7 @@ impl RunConfig {
     }
 
     /// The application's own data, for tools, instructions and rules. It is kept in the run's state as it is: put no
-    /// secrets into it. A resumed run has the data of its state: see [`crate::RunState::with_context`].
+    /// secrets into it. A resumed run has the data of its state: see [`crate::run_state::RunState::with_context`].
     ///
     /// # Errors
     /// It cannot be written as JSON.
@@ -187,7 +187,7 @@ impl RunConfig {
     }
     /// The session: with a store, the next input continues the conversation (spec S16), and gives up a turn that has
     /// failed. While interruptions are pending, after its process died in a turn, or to retry a failed turn, get its
-    /// state with [`crate::RunState::save`] and run that. An id has 1 to 128 of the characters `A-Z a-z 0-9 . _ -`.
+    /// state with [`crate::run_state::RunState::save`] and run that. An id has 1 to 128 of the characters `A-Z a-z 0-9 . _ -`.
     #[must_use]
     pub fn session(mut self, id: impl Into<String>) -> RunConfig {
         self.session_id = Some(id.into());
@@ -218,12 +218,12 @@ impl RunConfig {
         self
     }
     /// Whether a stream of the run includes the events of agents that work for calls of other agents, at any depth,
-    /// each as a [`RunEvent::Nested`](crate::RunEvent::Nested) (spec S15). By default it does not. It is no part of the
+    /// each as a [`RunEvent::Nested`](super::RunEvent::Nested) (spec S15). By default it does not. It is no part of the
     /// run's state.
     ///
     /// An agent's texts, reasoning and arguments arrive while its model writes them, if the reader keeps up; complete
     /// ones and results come from the journal, once the whole answer is there. Requests to people, at any depth, are
-    /// the stream's own [`RunEvent::ApprovalRequested`](crate::RunEvent::ApprovalRequested), whose items have the path.
+    /// the stream's own [`RunEvent::ApprovalRequested`](super::RunEvent::ApprovalRequested), whose items have the path.
     ///
     /// ```
     /// # use countersign::{Agent, RunConfig, RunEvent, Runner, model::scripted::Scripted};

@@ -117,7 +117,7 @@ pub enum RunEvent {
         error: Option<event::RunError>,
     },
     /// An event of an agent that works for a call of another one, if
-    /// [`RunConfig::nested_events`](crate::RunConfig::nested_events) asks for it.
+    /// [`RunConfig::nested_events`](crate::runner::config::RunConfig::nested_events) asks for it.
     Nested(Box<NestedEvent>),
     /// Something else, such as the beginning of a message: see its frame.
     Other,

@@ -139,7 +139,7 @@ impl<S: GraphState> Graph<S> {
 async fn goes_on(runtime: &Runtime, by: &Principal, store: &dyn Store, mut state: RunState) -> Result<(), RunError> {
     let id = state.state().session_id.clone();
     let claimed = |state: RunState| RunError::Claimed { session_id: id.to_string(), state: Box::new(state) };
-    match store.head(&id).await.map_err(crate::RunStateError::from)? {
+    match store.head(&id).await.map_err(crate::run_state::RunStateError::from)? {
         None => state.begins_in(store).await?,
         Some(head) => {
             if !state.is_at_end_of(store, head.pos).await? {

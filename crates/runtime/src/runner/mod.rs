@@ -9,7 +9,6 @@
 pub mod config;
 mod error;
 mod event;
-pub mod guardrail_command;
 mod here;
 mod nested;
 mod result;
@@ -18,6 +17,8 @@ mod spent;
 mod start;
 mod stored;
 mod stream;
+
+use countersign_core::content::Content;
 
 use self::{config::RunConfig, start::Session};
 pub use self::{
@@ -29,7 +30,7 @@ pub use self::{
     stored::{Sessions, StoredSession},
     stream::RunStream,
 };
-use crate::{agent::Agent, core::content::Content, run_state::RunState};
+use crate::{agent::Agent, run_state::RunState};
 
 /// The input of a run: the user's message, or the state of a run to resume.
 #[derive(Clone, Debug)]

@@ -21,7 +21,7 @@ pub struct RunResult {
     /// The last answer. During a pause it is the text so far.
     pub final_output: String,
     /// Why the last answer is incomplete, if it is: the text so far is there (see
-    /// [`Agent::on_cut`](crate::Agent::on_cut)).
+    /// [`Agent::on_cut`](crate::agent::Agent::on_cut)).
     pub cut: Option<Cut>,
     /// The pending interruptions, in the order of the calls; empty if the run is over.
     pub interruptions: Vec<Interruption>,

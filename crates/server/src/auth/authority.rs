@@ -9,10 +9,8 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use countersign::{
-    core::approval::principal::{Principal, PrincipalKind},
-    run::{Authority, RuleMaker},
-};
+use countersign_core::approval::principal::{Principal, PrincipalKind};
+use countersign_runtime::run::{Authority, RuleMaker};
 
 use super::{Access, Auth, pass::now};
 

@@ -8,7 +8,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use countersign::core::approval::principal::{Principal, PrincipalKind};
+use countersign_core::approval::principal::{Principal, PrincipalKind};
 use jsonwebtoken::{Algorithm, Validation, decode, decode_header, errors::ErrorKind};
 use serde_json::Value;
 

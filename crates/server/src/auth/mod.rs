@@ -14,7 +14,7 @@ mod signatures;
 use std::{fmt, io::Read as _, path::Path, sync::Arc};
 
 use axum::http::{HeaderMap, header};
-use countersign::core::{
+use countersign_core::{
     approval::principal::Principal,
     refusal::{Code, Refusal},
 };

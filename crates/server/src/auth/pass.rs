@@ -14,7 +14,7 @@ use std::{
 };
 
 use axum::http::HeaderMap;
-use countersign::core::{approval::principal::Principal, refusal::Refusal};
+use countersign_core::{approval::principal::Principal, refusal::Refusal};
 use tokio::{
     sync::watch,
     time::{Instant, Sleep, sleep},

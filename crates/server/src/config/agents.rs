@@ -1,7 +1,8 @@
 //! `[agents.*]`.
 
-use countersign::{OnCut, agent::team::ToolUse, tool::builtin::WORKSPACE_NAMES};
 use countersign_core::{call::schema::ArgsSchema, limits};
+use countersign_runtime::agent::{OnCut, team::ToolUse};
+use countersign_tools::builtin::WORKSPACE_NAMES;
 use serde_json::{Value, json};
 
 use super::{

@@ -1,6 +1,5 @@
 //! `approval` of a tool (spec P1).
 
-use countersign::tool::condition::CelCondition;
 use countersign_core::{
     call::{
         ask_check::{AskField, LEVELS, QUORUM, role_error, wrong_role},
@@ -10,6 +9,7 @@ use countersign_core::{
     },
     limits,
 };
+use countersign_engine::tool::condition::CelCondition;
 use serde_json::json;
 
 use super::{

@@ -5,10 +5,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use countersign::{
-    model::ApiKey,
-    tool::command::{TIME_LIMIT_SECONDS, TIME_LIMIT_SECONDS_MAX},
-};
+use countersign_engine::key::ApiKey;
+use countersign_tools::command::{TIME_LIMIT_SECONDS, TIME_LIMIT_SECONDS_MAX};
 use serde_json::json;
 use toml::de::DeValue;
 

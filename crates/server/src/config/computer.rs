@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use countersign::tool::builtin::{COMPUTER, COMPUTER_USE_PREVIEW, Hosts};
+use countersign_tools::builtin::{COMPUTER, COMPUTER_USE_PREVIEW, Hosts};
 
 use super::{
     command::program,

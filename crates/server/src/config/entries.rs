@@ -2,23 +2,21 @@
 
 use std::{collections::BTreeMap, path::Path, sync::Arc};
 
-use countersign::{
-    mcp::{Mcp, McpTool},
-    model::{ApiKey, ToolSpec, hosted_mcp::HostedMcp},
-    runner::guardrail_command::CommandGuardrail,
-    tool::{
-        Approval, Require, ToolEntry,
-        builtin::{self, Shell, Workspace},
-        command::{CommandTool, TIME_LIMIT_SECONDS},
-        condition::CelCondition,
-        source::ToolSource,
-    },
-};
 use countersign_core::{approval::question, call::schema::ArgsSchema, limits};
+use countersign_engine::{
+    key::ApiKey,
+    model::hosted_mcp::HostedMcp,
+    tool::{Approval, Require, ToolEntry, ToolSpec, condition::CelCondition, source::ToolSource},
+};
+use countersign_mcp::{Mcp, McpTool};
+use countersign_tools::{
+    builtin::{self, Shell, Workspace},
+    command::{CommandTool, TIME_LIMIT_SECONDS},
+};
 
 use super::{
-    Config, ConfigAgent, ConfigApproval, ConfigComputer, ConfigGuardrail, ConfigHostedMcp, ConfigRequire, ConfigRuns,
-    ConfigTool,
+    CommandGuardrail, Config, ConfigAgent, ConfigApproval, ConfigComputer, ConfigGuardrail, ConfigHostedMcp,
+    ConfigRequire, ConfigRuns, ConfigTool,
 };
 
 /// All tools of a configuration by name.
@@ -41,7 +39,7 @@ pub fn tool_entries(config: &Config) -> Result<BTreeMap<String, ToolEntry>, Stri
         let in_tool = |error: String| format!("tool {:?}: {error}", tool.name);
         let entry = match &tool.runs {
             ConfigRuns::Command { .. } | ConfigRuns::Http(_) => ran(tool).map_err(in_tool)?,
-            ConfigRuns::Agent(agent) => countersign::agent_tool(agent.as_str(), &tool.name, ""),
+            ConfigRuns::Agent(agent) => countersign_runtime::agent::team::agent_tool(agent.as_str(), &tool.name, ""),
             ConfigRuns::Folder { builtin, workspace, env } => {
                 on_folder(tool, builtin, &folders.open(workspace)?, env).map_err(in_tool)?
             }

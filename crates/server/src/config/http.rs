@@ -1,10 +1,8 @@
 //! `http` of a tool: the request template (spec M2).
 
-use countersign::{
-    model::ApiKey,
-    tool::http::{HttpRequest, METHODS},
-};
 use countersign_core::call::template::{Place, Template};
+use countersign_engine::key::ApiKey;
+use countersign_tools::http::{HttpRequest, METHODS};
 use serde_json::{Value, json};
 use toml::de::DeValue;
 

@@ -2,11 +2,9 @@
 
 use std::{collections::BTreeMap, fmt, path::PathBuf, sync::Arc, time::Duration};
 
-use countersign::{
-    mcp::{CALL_SECONDS, CONNECT_SECONDS, Mcp, McpServer, REVISIONS, RequireApproval, SECONDS_MAX},
-    model::ApiKey,
-};
 use countersign_core::limits;
+use countersign_engine::key::ApiKey;
+use countersign_mcp::{CALL_SECONDS, CONNECT_SECONDS, Mcp, McpServer, REVISIONS, RequireApproval, SECONDS_MAX};
 use serde_json::{Value, json};
 
 use super::{

@@ -15,6 +15,7 @@ mod computer;
 mod describe;
 mod entries;
 mod error;
+mod guardrail;
 mod holders;
 mod http;
 mod literal;
@@ -32,8 +33,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use countersign::tool::builtin;
 use countersign_core::{call::reviewer::Reviewer, locale::Locale};
+use countersign_tools::builtin;
 use toml::de::DeTable;
 
 pub use self::{
@@ -46,6 +47,7 @@ pub use self::{
     describe::config_schema,
     entries::{guardrails, hosted_mcp, mcp_servers, sources, tool_entries},
     error::{ConfigError, nearest},
+    guardrail::CommandGuardrail,
     mcp::{ConfigMcp, ConfigReach, host},
     models::{ConfigEndpoint, ConfigHostedMcp, ConfigModel, ConfigProvider, check_script},
     policy::{ConfigRule, ConfigThen, HINTS},
@@ -197,7 +199,7 @@ impl Config {
     ///
     /// # Errors
     /// A condition that cannot be used; never after [`Config::load`], which has checked them.
-    pub fn policy(&self) -> Result<countersign::policy::Policy, String> {
+    pub fn policy(&self) -> Result<countersign_engine::policy::Policy, String> {
         policy::policy(&self.rules)
     }
 

@@ -5,8 +5,9 @@ mod hosted_mcp;
 use std::{collections::BTreeMap, fs, path::PathBuf};
 
 use axum::http::Uri;
-use countersign::model::{
-    ApiKey, COMPATIBLE_PROVIDERS, GENAI_PROVIDERS, TakesImages,
+use countersign_engine::{key::ApiKey, model::TakesImages};
+use countersign_models::{
+    COMPATIBLE_PROVIDERS, GENAI_PROVIDERS,
     anthropic::{THINKING_BUDGET_MIN, Thinking},
     default_base_url, default_images,
     scripted::Scripted,

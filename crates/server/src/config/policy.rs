@@ -2,11 +2,11 @@
 
 use std::cell::Cell;
 
-use countersign::{
+use countersign_core::call::{ask_check::role_error, gate::Ask, reviewer::Reviewer};
+use countersign_engine::{
     policy::{Glob, RULES},
     tool::condition::CelCondition,
 };
-use countersign_core::call::{ask_check::role_error, gate::Ask, reviewer::Reviewer};
 use serde_json::json;
 
 use super::{
@@ -179,8 +179,8 @@ fn one_or_more<'k>(item: impl Fn() -> Kind<'k, String>) -> Kind<'k, Vec<String>>
 ///
 /// # Errors
 /// A condition that cannot be used; never after the configuration was loaded, which has checked them.
-pub(super) fn policy(rules: &[ConfigRule]) -> Result<countersign::policy::Policy, String> {
-    use countersign::policy::{HintFilter, Policy, PolicyRule, Then};
+pub(super) fn policy(rules: &[ConfigRule]) -> Result<countersign_engine::policy::Policy, String> {
+    use countersign_engine::policy::{HintFilter, Policy, PolicyRule, Then};
     let globs = |patterns: &[String]| patterns.iter().map(|pattern| Glob::new(pattern.as_str())).collect();
     let rules = rules.iter().map(|rule| {
         let at = |error: String| format!("the rule at line {}: {error}", rule.line);

@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use countersign::store::seal::Key;
+use countersign_store::seal::Key;
 use serde_json::json;
 use zeroize::Zeroizing;
 

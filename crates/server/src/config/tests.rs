@@ -12,7 +12,6 @@ mod tracing;
 
 use std::{collections::BTreeMap, fs, path::PathBuf, time::Instant};
 
-use countersign::{OnCut, model::TakesImages, tool::Require};
 use countersign_core::{
     approval::principal::PrincipalKind,
     call::{
@@ -21,6 +20,8 @@ use countersign_core::{
         timeout::Timeout,
     },
 };
+use countersign_engine::{model::TakesImages, tool::Require};
+use countersign_runtime::agent::OnCut;
 use proptest::prelude::*;
 use serde_json::json;
 

@@ -2,11 +2,6 @@
 
 use std::path::PathBuf;
 
-use countersign::tool::{
-    Hints,
-    builtin::{NAMES as BUILT_IN, SHELL, WORKSPACE_NAMES},
-    http::HttpRequest,
-};
 use countersign_core::{
     approval::question,
     call::{
@@ -15,6 +10,11 @@ use countersign_core::{
         timeout::Timeout,
     },
     limits,
+};
+use countersign_engine::tool::Hints;
+use countersign_tools::{
+    builtin::{NAMES as BUILT_IN, SHELL, WORKSPACE_NAMES},
+    http::HttpRequest,
 };
 use serde_json::{Value, json};
 

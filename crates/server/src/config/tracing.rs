@@ -17,7 +17,7 @@ table! {
 
 #[cfg(feature = "otlp")]
 fn endpoint(endpoint: String) -> Result<String, String> {
-    countersign::otlp::check(&endpoint).map(|()| endpoint).map_err(|error| error.to_string())
+    countersign_runtime::otlp::check(&endpoint).map(|()| endpoint).map_err(|error| error.to_string())
 }
 
 #[cfg(not(feature = "otlp"))]

@@ -1,7 +1,7 @@
 //! The agents.
 
 use axum::{Json, extract::State};
-use countersign::run::AgentView;
+use countersign_runtime::run::AgentView;
 use schemars::JsonSchema;
 use serde::Serialize;
 

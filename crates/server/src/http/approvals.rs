@@ -8,14 +8,12 @@ use axum::{
     http::HeaderMap,
     response::{IntoResponse as _, Response},
 };
-use countersign::{
-    core::{
-        approval::{decision::Decision, principal::Principal},
-        journal::run::{Raw, given},
-        wire::schema::GivenAnswers,
-    },
-    run::{ApprovalQuery, ApprovalStatus, ApprovalView, NewDecision, NewNote},
+use countersign_core::{
+    approval::{decision::Decision, principal::Principal},
+    journal::run::{Raw, given},
+    wire::schema::GivenAnswers,
 };
+use countersign_runtime::run::{ApprovalQuery, ApprovalStatus, ApprovalView, NewDecision, NewNote};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, value::RawValue};

@@ -1,6 +1,6 @@
 //! `/asyncapi.json`: the WebSocket protocol, generated from the types of its frames.
 
-use countersign::core::wire::{
+use countersign_core::wire::{
     client::ClientMessage,
     event::{ConnectionEvent, SessionEvent},
     schema::Schemas,

@@ -1,7 +1,7 @@
 //! The audit log, for auditors (spec R8, W8).
 
 use axum::{Json, extract::State};
-use countersign::core::audit::AuditRecord;
+use countersign_core::audit::AuditRecord;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -6,7 +6,7 @@ use axum::{
     http::{HeaderMap, HeaderValue, StatusCode, header},
     response::{IntoResponse as _, Response},
 };
-use countersign::core::call::args::Digest;
+use countersign_core::call::args::Digest;
 use serde_json::Value;
 
 /// A document, ready to send.
@@ -52,6 +52,6 @@ pub(super) async fn asyncapi(headers: HeaderMap) -> Response {
 
 pub(super) async fn wire_schema(headers: HeaderMap) -> Response {
     static DOCUMENT: LazyLock<Document> =
-        LazyLock::new(|| Document::new(&countersign::core::wire::schema::wire_schema()));
+        LazyLock::new(|| Document::new(&countersign_core::wire::schema::wire_schema()));
     DOCUMENT.answer(&headers)
 }

@@ -10,13 +10,11 @@ use axum::{
         sse::{Event, KeepAlive},
     },
 };
-use countersign::{
-    core::{
-        approval::principal::Principal,
-        refusal::{Code, Refusal},
-    },
-    run::subscription::{Frame, Subscription},
+use countersign_core::{
+    approval::principal::Principal,
+    refusal::{Code, Refusal},
 };
+use countersign_runtime::run::subscription::{Frame, Subscription};
 use futures::{Stream, stream};
 use serde::Deserialize;
 

@@ -7,7 +7,7 @@ use axum::{
     extract::{FromRequest, FromRequestParts, Path, Query, Request},
     http::{HeaderMap, StatusCode, header, request::Parts},
 };
-use countersign::core::{
+use countersign_core::{
     approval::principal::Principal,
     limits,
     refusal::{Code, Refusal},

@@ -6,7 +6,7 @@ use axum::{
     http::header::CONTENT_TYPE,
     response::{IntoResponse, Response},
 };
-use countersign::core::{
+use countersign_core::{
     drawing::{Drawing, NodeKind},
     refusal::{Code, Refusal},
 };

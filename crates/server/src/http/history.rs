@@ -1,10 +1,8 @@
 //! A session's history, in pages (spec H).
 
 use axum::{Json, extract::State};
-use countersign::{
-    core::wire::history::HistoryMessage,
-    run::{Direction, HistoryPage, HistoryQuery},
-};
+use countersign_core::wire::history::HistoryMessage;
+use countersign_runtime::run::{Direction, HistoryPage, HistoryQuery};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -27,7 +27,7 @@ use axum::{
     middleware::Next,
     response::Response,
 };
-use countersign::core::refusal::{Code, Refusal};
+use countersign_core::refusal::{Code, Refusal};
 
 use crate::{app::App, problem::Problem};
 

@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use countersign::core::{refusal::Code, wire::schema::Schemas};
+use countersign_core::{refusal::Code, wire::schema::Schemas};
 use serde_json::{Map, Value, json};
 
 use super::{
@@ -177,7 +177,7 @@ mod tests {
     fn golden(name: &str, value: &Value) {
         let path = format!("{}/../../docs/{name}", env!("CARGO_MANIFEST_DIR"));
         // Key order must not depend on serde_json features that other crates enable.
-        let value = countersign::core::plain::as_plain(value);
+        let value = countersign_core::plain::as_plain(value);
         let text = serde_json::to_string_pretty(&*value).expect("JSON") + "\n";
         if std::env::var_os("UPDATE_GOLDEN").is_some() {
             std::fs::write(&path, &text).expect("docs can be written");
@@ -210,7 +210,7 @@ mod tests {
 
     #[test]
     fn r12_generators_of_clients_get_along_with_the_documents() {
-        for document in [openapi(), &countersign::core::wire::schema::wire_schema()] {
+        for document in [openapi(), &countersign_core::wire::schema::wire_schema()] {
             let mut unions = 0;
             each(document, "", &mut |schema, path| {
                 if path.ends_with("/properties") {
@@ -240,7 +240,7 @@ mod tests {
 
     #[test]
     fn w1_the_checked_in_wire_schema_is_this_one() {
-        golden("wire.schema.json", &countersign::core::wire::schema::wire_schema());
+        golden("wire.schema.json", &countersign_core::wire::schema::wire_schema());
     }
 
     #[test]

@@ -6,10 +6,8 @@ use axum::{
     http::HeaderMap,
     response::{IntoResponse as _, Response},
 };
-use countersign::{
-    core::{call::args::Args, limits, wire::input::InputContent},
-    run::{CheckpointQuery, CheckpointView, EditedCall, ForkEdit, MadeFork, NewFork},
-};
+use countersign_core::{call::args::Args, limits, wire::input::InputContent};
+use countersign_runtime::run::{CheckpointQuery, CheckpointView, EditedCall, ForkEdit, MadeFork, NewFork};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -1,7 +1,7 @@
 //! The type of a route in the table.
 
 use axum::routing::MethodRouter;
-use countersign::core::{refusal::Code, wire::schema::Schemas};
+use countersign_core::{refusal::Code, wire::schema::Schemas};
 use schemars::JsonSchema;
 use serde_json::Value;
 

@@ -2,10 +2,8 @@
 //! route, so none is undocumented.
 
 use axum::routing::{delete, get, post};
-use countersign::{
-    core::{refusal::Code, wire::schema::AnyObject},
-    run::{ApprovalView, GraphView, Outcome, RuleView, SessionView, StateView},
-};
+use countersign_core::{refusal::Code, wire::schema::AnyObject};
+use countersign_runtime::run::{ApprovalView, GraphView, Outcome, RuleView, SessionView, StateView};
 
 use super::{
     agents, approvals, audit, documents, events, graphs, health, history, past,

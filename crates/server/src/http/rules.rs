@@ -1,7 +1,7 @@
 //! Standing rules: decisions for later calls too, listed and revoked (spec S7).
 
 use axum::{Json, extract::State};
-use countersign::run::{RuleQuery, RuleView};
+use countersign_runtime::run::{RuleQuery, RuleView};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

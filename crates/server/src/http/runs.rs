@@ -8,10 +8,8 @@ use axum::{
     http::HeaderMap,
     response::{IntoResponse as _, Response},
 };
-use countersign::{
-    core::journal::run::Raw,
-    run::{BegunRun, NewRetry, NewRun, SessionView, StateView},
-};
+use countersign_core::journal::run::Raw;
+use countersign_runtime::run::{BegunRun, NewRetry, NewRun, SessionView, StateView};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;

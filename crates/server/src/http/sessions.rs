@@ -6,17 +6,15 @@ use axum::{
     http::{HeaderMap, HeaderValue, StatusCode, header},
     response::{IntoResponse as _, Response},
 };
-use countersign::{
-    core::{
-        approval::principal::Principal,
-        journal::{draft::OnPending, state::Status},
-        limits,
-        locale::Locale,
-        refusal::Refusal,
-        wire::{input::InputContent, schema::AnyObject},
-    },
-    run::{NewMessage, NewSession, Outcome, SessionView, StateView},
+use countersign_core::{
+    approval::principal::Principal,
+    journal::{draft::OnPending, state::Status},
+    limits,
+    locale::Locale,
+    refusal::Refusal,
+    wire::{input::InputContent, schema::AnyObject},
 };
+use countersign_runtime::run::{NewMessage, NewSession, Outcome, SessionView, StateView};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;

@@ -4,19 +4,17 @@
 use std::{pin::pin, time::Duration};
 
 use axum::extract::ws::{CloseFrame, Message, WebSocket, close_code};
-use countersign::{
-    core::{
-        approval::key::parse_approval_key,
-        decide::resolve,
-        limits,
-        refusal::{Code, Refusal},
-        wire::{
-            client::{ClientMessage, SendApproval, SendComment, SendMessage, SendReassign, Subscribe},
-            event::ConnectionEvent,
-        },
+use countersign_core::{
+    approval::key::parse_approval_key,
+    decide::resolve,
+    limits,
+    refusal::{Code, Refusal},
+    wire::{
+        client::{ClientMessage, SendApproval, SendComment, SendMessage, SendReassign, Subscribe},
+        event::ConnectionEvent,
     },
-    run::{NewDecision, NewMessage, NewNote, Stored},
 };
+use countersign_runtime::run::{NewDecision, NewMessage, NewNote, Stored};
 use futures::{
     SinkExt as _, StreamExt as _,
     stream::{SplitSink, SplitStream},

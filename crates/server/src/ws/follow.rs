@@ -7,10 +7,8 @@ use std::{
     time::Duration,
 };
 
-use countersign::{
-    core::refusal::{Code, Refusal},
-    run::subscription::{Frame, Subscription},
-};
+use countersign_core::refusal::{Code, Refusal};
+use countersign_runtime::run::subscription::{Frame, Subscription};
 use futures::{
     FutureExt as _, StreamExt as _,
     future::{AbortHandle, Abortable},

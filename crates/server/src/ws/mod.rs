@@ -8,7 +8,7 @@ use axum::{
     http::{HeaderMap, HeaderValue},
     response::{IntoResponse as _, Response},
 };
-use countersign::core::limits;
+use countersign_core::limits;
 
 use crate::{app::App, auth::offered_protocols, options::READ_AT_ONCE, places::Visitor, problem::Problem};
 

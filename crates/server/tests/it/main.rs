@@ -3,8 +3,10 @@
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
-use countersign::{agent::Agent, model::scripted::Scripted, run::Runtime, store::memory::MemoryStore};
+use countersign_models::scripted::Scripted;
+use countersign_runtime::{agent::Agent, run::Runtime};
 use countersign_server::{Options, Server};
+use countersign_store::memory::MemoryStore;
 use futures::{SinkExt as _, StreamExt as _};
 use tokio::{
     io::AsyncReadExt as _,

@@ -5,7 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use countersign::core::{
+use countersign_core::{
     approval::{
         decision::Decision,
         question::{Answers, Questions},

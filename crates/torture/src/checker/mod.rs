@@ -7,7 +7,7 @@ mod tests;
 
 use std::collections::{BTreeMap, HashMap};
 
-use countersign::core::{
+use countersign_core::{
     journal::record::{Entry, Record},
     wire::{cursor::Cursor, expand},
 };

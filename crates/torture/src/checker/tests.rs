@@ -21,7 +21,7 @@ fn action() -> Value {
 }
 
 fn digest(text: &str) -> String {
-    countersign::core::call::args::Digest::of(text.as_bytes()).to_string()
+    countersign_core::call::args::Digest::of(text.as_bytes()).to_string()
 }
 
 fn line(what: What, attempt: u32) -> Line {

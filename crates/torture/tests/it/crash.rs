@@ -1,6 +1,6 @@
 //! Servers that die at every failpoint, at any moment, and right after an acknowledgement.
 
-use countersign::run::failpoint::POINTS;
+use countersign_runtime::run::failpoint::POINTS;
 use countersign_torture::{
     report::{OUTSIDE, Report},
     torture,

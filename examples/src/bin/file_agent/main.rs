@@ -12,14 +12,7 @@ mod folder;
 use std::{env, fs, path::Path, sync::Arc};
 
 use countersign::{
-    agent::Agent,
-    core::{
-        approval::{decision::Decision, principal::Principal},
-        journal::run::Raw,
-        locale::Locale,
-        refusal::Code,
-        wire::event::Request,
-    },
+    Agent, Decision, Locale, Principal, Raw,
     graph::{
         Context, Graph, NodeError,
         agent_loop::{AfterApproval, AgentLoop, AgentState, AgentUpdate, Stands, after_approval, approval_payload},
@@ -29,7 +22,7 @@ use countersign::{
         openai_chat::{OpenAiChat, OpenAiChatConfig},
         scripted::Scripted,
     },
-    run::{NewDecision, NewMessage, Outcome, Runtime},
+    run::{Code, NewDecision, NewMessage, Outcome, Request, Runtime},
     store::{
         Store,
         memory::MemoryStore,

@@ -8,7 +8,7 @@ use std::{
     sync::{Arc, LazyLock, Mutex},
 };
 
-use countersign::core::{refusal::FAILURES, wire::schema::closed};
+use countersign_core::{refusal::FAILURES, wire::schema::closed};
 use jsonschema::Validator;
 use serde_json::{Value, json};
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use countersign::model::hosted_mcp::{HostedApproval, HostedMcp};
+use countersign_engine::model::hosted_mcp::{HostedApproval, HostedMcp};
 use serde_json::json;
 
 use super::{

@@ -27,7 +27,7 @@ fn s14_a_build_without_the_feature_refuses_a_browser_and_says_which_has_it() {
 
 #[cfg(feature = "computer")]
 mod with_the_feature {
-    use countersign::tool::builtin::Hosts;
+    use countersign_tools::builtin::Hosts;
 
     use super::*;
 

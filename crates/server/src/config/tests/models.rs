@@ -2,14 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use countersign::{
-    OnCut,
-    model::{
-        ApiKey, COMPATIBLE_PROVIDERS, GENAI_PROVIDERS, TakesImages, anthropic::Thinking, default_base_url,
-        hosted_mcp::HostedApproval,
-    },
-};
 use countersign_core::call::gate::Ask;
+use countersign_engine::{
+    key::ApiKey,
+    model::{TakesImages, hosted_mcp::HostedApproval},
+};
+use countersign_models::{COMPATIBLE_PROVIDERS, GENAI_PROVIDERS, anthropic::Thinking, default_base_url};
+use countersign_runtime::agent::OnCut;
 
 use super::{MINIMAL, lines};
 use crate::config::{

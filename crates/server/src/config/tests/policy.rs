@@ -1,10 +1,10 @@
 //! `[policy]`, and how approval is requested: valid files, and each mistake with the line an operator reads.
 
-use countersign::{
+use countersign_core::call::{args::Args, gate::Verdict, reviewer::Reviewer};
+use countersign_engine::{
     policy::{Judge, Then},
     tool::{CallFacts, Hints},
 };
-use countersign_core::call::{args::Args, gate::Verdict, reviewer::Reviewer};
 
 use super::*;
 
@@ -416,7 +416,7 @@ async fn p1_the_example_of_a_policy_says_what_its_comments_say() {
     ] {
         let (args, roles) = (Args::parse(args).expect("arguments"), [role.to_owned()]);
         let call = CallFacts {
-            context: &countersign::tool::AppContext::default(),
+            context: &countersign_engine::tool::AppContext::default(),
             session_id: "s",
             subject: Some("ann"),
             tenant: None,

@@ -1,0 +1,427 @@
+//! Agents whose dangerous tool calls wait for a person.
+//!
+//! A tool is an async function. Where it needs approval the run pauses, reports its interruptions, and can be saved:
+//! to a file, a database, a request. Later, here or in another process, it resumes where it stopped, with the
+//! decisions.
+//!
+//! ```
+//! use countersign::{Agent, RunState, run, tool};
+//!
+//! /// Get the weather for a given city.
+//! #[tool(needs_approval = |_call, args| args.location == "San Francisco")]
+//! async fn get_weather(location: String) -> String {
+//!     format!("The weather in {location} is sunny")
+//! }
+//!
+//! # fn confirm(question: String) -> bool {
+//! #     assert_eq!(
+//! #         question,
+//! #         r#"Agent Data agent would like to use the tool get_weather with {"location":"San Francisco"}. Do you approve?"#
+//! #     );
+//! #     true
+//! # }
+//! # const SCRIPT: &str = r#"{"turns": [{"tool_calls": [{"name": "transfer_to_Data_agent", "args": {}}]},
+//! #     {"tool_calls": [{"name": "get_weather", "args": {"location": "Oakland"}},
+//! #     {"name": "get_weather", "args": {"location": "San Francisco"}}]}, {"text": "{{ last_tool_result }}"}]}"#;
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let model = countersign::model::scripted::Scripted::from_json(SCRIPT)?;
+//! # let folder = tempfile::tempdir()?;
+//! # std::env::set_current_dir(&folder)?;
+//! # let model = std::sync::Arc::new(model);
+//! let data_agent = Agent::new("Data agent", model.clone())
+//!     .instructions("You are a data agent")
+//!     .handoff_description("You know everything about the weather")
+//!     .tool(get_weather);
+//! let agent = Agent::new("Basic test agent", model).instructions("You are a basic agent").handoff(data_agent);
+//!
+//! let mut result = run(&agent, "What is the weather in Oakland and San Francisco?").await?;
+//! while result.is_paused() {
+//!     result.state.write("result.json")?;
+//!
+//!     // From here on it could be another process. If several take the state, only one gets it.
+//!     let mut state = RunState::take("result.json")?;
+//!     for interruption in &state.interruptions() {
+//!         if confirm(format!("{interruption}. Do you approve?")) {
+//!             state.approve(interruption)?;
+//!         } else {
+//!             state.reject(interruption)?;
+//!         }
+//!     }
+//!     result = run(&agent, state).await?;
+//! }
+//! println!("{}", result.final_output);
+//! # assert_eq!(result.final_output, "The weather in San Francisco is sunny");
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! - [`macro@tool`] makes a tool of a function, [`ToolEntry`](tool::ToolEntry) configures it; [`Agent`] combines model,
+//!   instructions and tools.
+//! - [`fn@run`] runs an agent, [`run_streamed`] streams its events, [`Runner`] and [`RunConfig`] configure the run; a
+//!   stream can include the events of nested agents ([`RunConfig::nested_events`]).
+//! - [`RunState`] is all that is needed to resume: decisions are made on it, and it is text. A [`RunError`] has one:
+//!   a failed turn resumes once the cause of the failure is fixed.
+//! - A store ([`RunConfig::store`], [`RunConfig::session`]) records a run as it proceeds: a session continues with the
+//!   next input, and if its process died in the middle of a turn, with the state that [`RunState::save`] reads from it.
+//! - [`Sessions`] is a shorthand: `store.session("s").approve("call_1").run(&agent)`.
+//! - [`graph`] is for work that is more than a conversation, [`run::Runtime`] for building servers.
+//!
+//! # Handling interruptions
+//!
+//! What to do depends on [`Interruption::kind`]. A [`Kind::Approval`] is [approved](RunState::approve), edited
+//! ([`RunState::approve_with`]) or [rejected](RunState::reject). A [`Kind::Question`], a [`Kind::Interrupt`] of a
+//! graph's node and a [`Kind::Input`] of a tool are [answered](RunState::answer).
+//!
+//! The outcome of a call that is [`Kind::InDoubt`] is unknown: it had begun, and its process ended before it had a
+//! result. Check for its effect. **It ran**: give its result ([`RunState::respond`]). **It did not, or may run
+//! again**: [approve](RunState::approve) it, and it runs once more. **Give it up**: [reject](RunState::reject) it,
+//! and the model learns that its outcome is unknown. A program that approves every interruption runs such a call
+//! twice, so check the kind first. A tool declared [idempotent](tool::ToolEntry::idempotent) never has an unknown
+//! outcome: it runs again with the same [`idempotency_key`](tool::ToolContext::idempotency_key). Nor does a call that is
+//! running in this process: a second run of the session is refused ([`RunError::AtWork`]).
+//!
+//! ```
+//! use countersign::{Kind, RunState};
+//!
+//! /// Approves new calls, and leaves those that may have run already to a person.
+//! fn decide(state: &mut RunState) -> Result<(), countersign::DecisionError> {
+//!     for item in &state.interruptions() {
+//!         match item.kind {
+//!             Kind::Approval => state.approve(item)?,
+//!             Kind::InDoubt => println!("{item}: look whether it did, then respond, approve or reject"),
+//!             kind => println!("{item}: {kind:?}, to be answered"),
+//!         }
+//!     }
+//!     Ok(())
+//! }
+//! ```
+//!
+//! # After a cancel
+//!
+//! A [`CancelHandle`] ends the turn: running calls are stopped, pending interruptions are withdrawn, and the run ends
+//! with [`RunError::Cancelled`]. Nothing of that turn resumes; a stopped call may have done part of its work, and its
+//! result says so. The conversation continues: give the next input on the error's state, or in its session.
+//!
+//! ```
+//! # use countersign::{Agent, CancelHandle, Message, RunConfig, RunError, Runner, run, tool};
+//! /// Buys it.
+//! #[tool(needs_approval)]
+//! async fn buy() -> &'static str {
+//!     "bought"
+//! }
+//! # use countersign::model::Answer;
+//! # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+//! # let agent = Agent::new("Helper", |messages: Vec<Message>| async move {
+//! #     let calls = messages.iter().any(|message| matches!(message, Message::ToolResult(_)));
+//! #     if calls { Answer::text("Never mind.") } else { Answer::default().call("buy", &serde_json::json!({})) }
+//! # }).tool(buy);
+//! let mut paused = run(&agent, "Buy it.").await?;
+//! paused.state.approve(&paused.interruptions[0])?;
+//! let cancel = CancelHandle::new();
+//! cancel.cancel(); // Usually from another task, while it runs.
+//! let cancelled = Runner::new(RunConfig::new().cancel(&cancel)).run(&agent, paused.state).await;
+//! let Err(RunError::Cancelled { mut state }) = cancelled else { panic!("it was cancelled") };
+//! state.add_input("Leave it, then.");
+//! assert_eq!(run(&agent, *state).await?.final_output, "Never mind.");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! # })?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Testing an agent
+//!
+//! A test needs no provider: a model is an async function of the conversation, or follows a script
+//! ([`model::scripted::Scripted`]). Assert what must hold whatever the model says: which calls need approval, with
+//! which arguments, and what has run without it.
+//!
+//! ```
+//! use std::sync::{
+//!     Arc,
+//!     atomic::{AtomicU32, Ordering},
+//! };
+//!
+//! use countersign::{Agent, Message, model::Answer, run, tool::{Approval, function}};
+//! use serde_json::{Map, Value, json};
+//!
+//! # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+//! let sent = Arc::new(AtomicU32::new(0));
+//! let counts = sent.clone();
+//! let send = function::tool("send", "Sends a mail.", move |_: Map<String, Value>| {
+//!     let counts = counts.clone();
+//!     async move { Ok(counts.fetch_add(1, Ordering::SeqCst)) }
+//! });
+//! let agent = Agent::new("Mailer", |messages: Vec<Message>| async move {
+//!     match messages.last() {
+//!         Some(Message::ToolResult(_)) => Answer::text("Done."),
+//!         _ => Answer::default().call("send", &json!({ "to": "ann@example.com" })),
+//!     }
+//! })
+//! .tool(send.needs_approval(Approval::always()));
+//!
+//! let mut paused = run(&agent, "Write to Ann.").await?;
+//! assert_eq!(paused.interruptions[0].arguments, r#"{"to":"ann@example.com"}"#);
+//! assert_eq!(sent.load(Ordering::SeqCst), 0, "nothing runs before somebody approves");
+//! paused.state.reject(&paused.interruptions[0])?;
+//! assert_eq!(run(&agent, paused.state).await?.final_output, "Done.");
+//! assert_eq!(sent.load(Ordering::SeqCst), 0, "nor after somebody rejects");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! # })?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Features
+//!
+//! Enabled by default: `sqlite` (the SQLite store), `http` (models of OpenAI, Anthropic and compatible providers,
+//! tools that make HTTP requests, tools that use a computer), `cel` (conditions as expressions) and `encryption` (of
+//! stored data). A program that needs none of them disables them with `default-features = false`. `mcp`, `genai`,
+//! `computer` and `otlp` are off by default.
+//!
+//! # What is here
+//!
+//! What a program writes down: what it calls, makes, implements, matches, or names in a signature of its own. What it
+//! only passes on has its name in the crate it comes from: `countersign-engine` for models and tools, `countersign-store`
+//! for a store of its own, `countersign-runtime` for what a server reads of its sessions. The types are the same, so
+//! that such a program depends on both.
+
+pub use countersign_core::{
+    approval::{decision::Decision, principal::Principal},
+    call::{args::Args, gate::DecisionType},
+    content::{Content, Image, ImageError, MediaType, Part},
+    conversation::Message,
+    journal::{
+        permit::Permit,
+        record::{CallStatus, Cut, Kind, Usage},
+        run::Raw,
+        state::Status,
+    },
+    locale::Locale,
+    wire::event::Resolution,
+};
+pub use countersign_engine::tool::guardrail::ToolGuardrailOutput;
+pub use countersign_macros::tool;
+pub use countersign_runtime::{
+    agent::{
+        Agent, AgentError, OnCut,
+        context::RunContext,
+        guardrail::{GuardrailKind, GuardrailOutput, GuardrailResult},
+        team::{ToolUse, agent_tool, handoff},
+    },
+    hooks::RunHooks,
+    interruption::Interruption,
+    run::budget::Price,
+    run_state::{ContextStrategy, DecisionError, RunState, RunStateError},
+    runner::{
+        NestedEvent, RunError, RunEvent, RunFrame, RunResult, RunStream, Runner, Sessions, StoredSession,
+        config::{CancelHandle, RunConfig},
+        run, run_streamed,
+    },
+};
+/// The return type of the methods of [`RunHooks`], of tools and of models.
+pub use futures::{future::BoxFuture, stream::BoxStream};
+
+/// When a conversation is compressed.
+pub mod compression {
+    pub use countersign_engine::compression::Compression;
+}
+
+/// Graphs: typed state, nodes that can pause for a person anywhere, routes that the compiler checks.
+///
+/// A [`StateGraph`](graph::StateGraph) builds one. It runs by itself ([`Graph::run`](graph::Graph::run)), in a
+/// [`Runtime`](run::Runtime) over a store, or as the loop of an agent ([`agent_loop`](graph::agent_loop)).
+pub mod graph {
+    pub use countersign_macros::{GraphState, Route};
+    #[doc(hidden)]
+    pub use countersign_runtime::graph::__private;
+    pub use countersign_runtime::{
+        graph::{
+            CompileError, Context, Each, Graph, GraphState, Identified, MergeError, Node, NodeError, NodeOptions,
+            Outcome, Renamed, Retry, Route, StateGraph, Waiting,
+        },
+        runner::GraphResult,
+    };
+
+    /// The loop of an agent as a graph that a program can change.
+    pub mod agent_loop {
+        pub use countersign_runtime::graph::agent_loop::{
+            AfterAgent, AfterApproval, AfterTools, AgentLoop, AgentState, AgentUpdate, Stands, after_agent,
+            after_approval, after_tools, approval_payload,
+        };
+    }
+}
+
+/// MCP servers as sources of tools.
+#[cfg(feature = "mcp")]
+pub mod mcp {
+    pub use countersign_mcp::{Mcp, McpError, McpServer, RequireApproval};
+}
+
+/// Models: the trait, and its implementations for providers. An async function of the conversation is a model too:
+///
+/// ```
+/// use countersign::{Agent, Message, model::Answer, run, tool};
+///
+/// /// Adds.
+/// #[tool]
+/// async fn add(a: i64, b: i64) -> i64 {
+///     a + b
+/// }
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+/// let agent = Agent::new("Adder", |messages: Vec<Message>| async move {
+///     match messages.last() {
+///         Some(Message::ToolResult(sum)) => Answer::text(format!("It is {}.", sum.text)),
+///         _ => Answer::default().call("add", &serde_json::json!({ "a": 2, "b": 3 })),
+///     }
+/// })
+/// .tool(add);
+/// assert_eq!(run(&agent, "How much is 2 + 3?").await?.final_output, "It is 5.");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub mod model {
+    pub use countersign_engine::{
+        key::ApiKey,
+        model::{Answer, Model, ModelConfigError, ModelError, ModelEvent, ModelRequest, TakesImages},
+    };
+
+    /// Anthropic's messages.
+    #[cfg(feature = "http")]
+    pub mod anthropic {
+        pub use countersign_models::anthropic::{Anthropic, AnthropicConfig, Thinking};
+    }
+
+    /// The providers that the genai crate knows.
+    #[cfg(feature = "genai")]
+    pub mod genai {
+        pub use countersign_models::genai::{Genai, GenaiConfig};
+    }
+
+    /// MCP servers that the model's provider calls.
+    pub mod hosted_mcp {
+        pub use countersign_engine::model::hosted_mcp::{HostedApproval, HostedMcp};
+    }
+
+    /// OpenAI's responses.
+    #[cfg(feature = "http")]
+    pub mod openai {
+        pub use countersign_models::openai::{OpenAi, OpenAiConfig};
+    }
+
+    /// OpenAI's chat completions, and whatever else speaks them.
+    #[cfg(feature = "http")]
+    pub mod openai_chat {
+        pub use countersign_models::openai_chat::{OpenAiChat, OpenAiChatConfig};
+    }
+
+    /// How often a failed call of a model is repeated.
+    pub mod retry {
+        pub use countersign_engine::model::retry::RetryPolicy;
+    }
+
+    /// A model that follows a script, for tests and demonstrations.
+    pub mod scripted {
+        pub use countersign_models::scripted::Scripted;
+    }
+}
+
+/// Spans for an OpenTelemetry collector.
+#[cfg(feature = "otlp")]
+pub mod otlp {
+    pub use countersign_runtime::otlp::{OtlpError, Traces, traces};
+}
+
+/// Rules about approval that hold for all tools.
+pub mod policy {
+    pub use countersign_engine::policy::{Glob, HintFilter, Policy, PolicyRule, Then};
+}
+
+/// Sessions at work over a store: agents and graphs for several people, and what a server is made of.
+pub mod run {
+    pub use countersign_core::{
+        refusal::{Code, Refusal},
+        wire::event::Request,
+    };
+    pub use countersign_runtime::run::{NewDecision, NewMessage, Outcome, Runs, Runtime};
+}
+
+/// What a reviewer sees of a call, with every deceptive character escaped.
+pub mod shown {
+    pub use countersign_core::call::shown::{Shown, line};
+}
+
+/// Where sessions are kept.
+pub mod store {
+    pub use countersign_store::{Store, StoreError};
+
+    /// In memory.
+    pub mod memory {
+        pub use countersign_store::memory::MemoryStore;
+    }
+
+    /// The keys of what a store encrypts.
+    pub mod seal {
+        pub use countersign_store::seal::{Key, Keys};
+    }
+
+    /// In a file of SQLite.
+    #[cfg(feature = "sqlite")]
+    pub mod sqlite {
+        pub use countersign_store::sqlite::{SqliteOptions, SqliteStore};
+    }
+}
+
+/// Tools: what an agent may do, when approval is required first, and how a call runs.
+pub mod tool {
+    #[doc(hidden)]
+    pub use countersign_engine::tool::__private;
+    pub use countersign_engine::tool::{
+        AppContext, Approval, Decision, Hints, Tool, ToolContext, ToolEntry, ToolError, ToolSpec, on_approval,
+    };
+
+    /// The built-in tools: they talk to the user, work on a folder, or control a computer.
+    pub mod builtin {
+        #[cfg(feature = "computer")]
+        pub use countersign_tools::builtin::Chromium;
+        #[cfg(feature = "http")]
+        pub use countersign_tools::builtin::{
+            Button, Computer, ComputerAction, Environment, Hosts, Point, Screenshot, computer,
+        };
+        pub use countersign_tools::builtin::{
+            Shell, Workspace, apply_patch, ask_user_question, edit_file, list_files, read_file, share_thought, shell,
+            write_file, write_todos,
+        };
+    }
+
+    /// Programs as tools.
+    pub mod command {
+        pub use countersign_tools::command::CommandTool;
+    }
+
+    /// When a call needs approval.
+    pub mod condition {
+        pub use countersign_engine::tool::condition::{CelCondition, ProposedCall};
+    }
+
+    /// Async functions as tools.
+    pub mod function {
+        pub use countersign_engine::tool::function::tool;
+    }
+
+    /// Requests over HTTP as tools.
+    #[cfg(feature = "http")]
+    pub mod http {
+        pub use countersign_tools::http::{HttpRequest, HttpToolError};
+    }
+
+    /// Tools that come from somewhere else and may change.
+    pub mod source {
+        pub use countersign_engine::tool::source::ToolSource;
+    }
+}
+
+/// Runs the README's program, like every other example of the documentation.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

@@ -1,0 +1,64 @@
+//! Spec W7, R6: deadlines fire by the clock, also in a session that has a record from the future.
+
+use std::{sync::Arc, time::Duration};
+
+use countersign::{Agent, Principal, Status, model::scripted::Scripted, run::Runtime, store::Store, tool::Approval};
+use countersign_core::{
+    approval::rule::RuleId,
+    journal::{draft::Draft, state::State},
+};
+use countersign_store::{Append, Durability};
+
+use crate::support::{Ledger, entry, send, stores};
+
+const SCRIPT: &str =
+    r#"{"turns":[{"text":"Hello."},{"tool_calls":[{"name":"trade","args":{"n":1}}]},{"text":"Over."}]}"#;
+const DAY: i64 = 24 * 60 * 60 * 1000;
+
+fn runtime(store: Arc<dyn Store>, ledger: &Ledger) -> Runtime {
+    let model = Scripted::from_json(SCRIPT).expect("script");
+    let agent = Agent::new("trader", ("demo", Arc::new(model)));
+    let agent = agent.tool(entry("trade", Approval::always().timeout(1), ledger));
+    Runtime::builder(store).agent(agent).build().expect("runtime")
+}
+
+#[tokio::test]
+async fn r6_a_session_with_a_record_from_the_future_times_out_in_time() {
+    for (name, store, _dir) in stores() {
+        let ledger = Ledger::default();
+        let first = runtime(store.clone(), &ledger);
+        send(&first, "s", "hello").await.expect("said");
+        first.shutdown(Duration::ZERO).await;
+        // The clock was a day ahead for one record.
+        let mut state = State::new("s".into());
+        store.read("s", 0, usize::MAX).await.expect("entries").iter().for_each(|entry| state.apply(entry));
+        let late = Draft::new(&state, state.updated_at + DAY).revoke(RuleId { n: 9, action: 0 }, None);
+        let append = Append {
+            session_id: "s".into(),
+            expected: state.pos,
+            entries: late.entries().to_vec(),
+            state: late.state().clone(),
+            snapshot: true,
+            durability: Durability::Synced,
+        };
+        store.append(append).await.expect("stored");
+
+        let second = runtime(store, &ledger);
+        second.start().await.expect("started");
+        let waits = send(&second, "s", "trade").await.expect("paused");
+        assert_eq!(waits.status, Status::AwaitingInput, "{name}");
+        let over = async {
+            loop {
+                let state = second.state(&Principal::trusted(), "s").await.expect("state");
+                if serde_json::to_value(state).expect("JSON")["status"] == "completed" {
+                    return;
+                }
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(60), over)
+            .await
+            .unwrap_or_else(|_| panic!("{name}: it waits for a day"));
+        assert!(ledger.lock().expect("ledger").is_empty(), "{name}");
+    }
+}

@@ -1,0 +1,227 @@
+//! A store that fails when a test says so, and knows how much was read from it at once.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering},
+    },
+};
+
+use countersign::store::{Store, StoreError};
+use countersign_core::{
+    audit::AuditRecord,
+    journal::record::{Entry, Millis},
+};
+use countersign_store::{
+    Append, Due, Durability, Head, InterruptionFilter, InterruptionRow, Page, Paged, RuleFilter, RuleOwner, RuleRow,
+    SessionFilter, Summary, Waypoint,
+};
+use futures::{FutureExt as _, TryFutureExt as _, future::BoxFuture};
+
+/// A store of which the next accesses of a kind fail.
+pub(crate) struct Failing {
+    inner: Arc<dyn Store>,
+    /// Appends, reads of a session's head, and of its first record alone, that are still to fail.
+    pub(crate) appends: AtomicU32,
+    pub(crate) heads: AtomicU32,
+    pub(crate) firsts: AtomicU32,
+    /// How many have failed.
+    pub(crate) failed: AtomicU32,
+    /// The bytes of the largest page of entries that was read, and of all of them.
+    pub(crate) largest: AtomicUsize,
+    pub(crate) read: AtomicUsize,
+    /// Whether it keeps and finds no waypoints, as one that has lost them.
+    pub(crate) forgets: AtomicBool,
+    /// Lookups of waypoints that are still to fail, and whether keeping one never ends.
+    pub(crate) waypoints: AtomicU32,
+    pub(crate) hangs: AtomicBool,
+    /// Whether pages of entries have nothing in them.
+    pub(crate) gap: AtomicBool,
+    /// The last position of each session: as it is written, and as it would be after a power cut.
+    written: Mutex<HashMap<Arc<str>, u64>>,
+    on_disk: Mutex<HashMap<Arc<str>, u64>>,
+    /// How often somebody has waited for the disk.
+    pub(crate) syncs: AtomicU32,
+}
+
+impl Failing {
+    pub(crate) fn over(inner: Arc<dyn Store>) -> Arc<Failing> {
+        let (appends, heads, firsts, failed) = Default::default();
+        let (largest, read, forgets, waypoints, hangs, gap) = Default::default();
+        let (written, on_disk, syncs) = Default::default();
+        Arc::new(Failing {
+            inner,
+            appends,
+            heads,
+            firsts,
+            failed,
+            largest,
+            read,
+            forgets,
+            waypoints,
+            hangs,
+            gap,
+            written,
+            on_disk,
+            syncs,
+        })
+    }
+
+    /// How many positions of a session a power cut would leave.
+    pub(crate) fn survives(&self, session_id: &str) -> u64 {
+        self.on_disk.lock().expect("disk").get(session_id).copied().unwrap_or_default()
+    }
+
+    /// The disk has all that is written.
+    fn reaches_the_disk(&self) {
+        let written = self.written.lock().expect("written").clone();
+        let mut on_disk = self.on_disk.lock().expect("disk");
+        if *on_disk != written {
+            *on_disk = written;
+            self.syncs.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    fn count(&self, page: Vec<Arc<Entry>>) -> Vec<Arc<Entry>> {
+        let bytes = page.iter().map(|entry| serde_json::to_vec(entry).expect("JSON").len()).sum();
+        self.largest.fetch_max(bytes, Ordering::SeqCst);
+        self.read.fetch_add(bytes, Ordering::SeqCst);
+        page
+    }
+
+    fn check(&self, left: &AtomicU32) -> Result<(), StoreError> {
+        if left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |n| n.checked_sub(1)).is_err() {
+            return Ok(());
+        }
+        self.failed.fetch_add(1, Ordering::SeqCst);
+        Err(StoreError::Failed("the disk is away".to_owned()))
+    }
+}
+
+impl Store for Failing {
+    fn append(&self, append: Append) -> BoxFuture<'_, Result<(), StoreError>> {
+        match self.check(&self.appends) {
+            Ok(()) => {
+                let (session_id, durability) = (append.session_id.clone(), append.durability);
+                let last = append.entries.last().map_or(0, |entry| entry.pos);
+                let stored = self.inner.append(append);
+                async move {
+                    stored.await?;
+                    self.written.lock().expect("written").insert(session_id, last);
+                    if durability == Durability::Synced {
+                        self.reaches_the_disk();
+                    }
+                    Ok(())
+                }
+                .boxed()
+            }
+            Err(error) => async { Err(error) }.boxed(),
+        }
+    }
+    fn sync(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.reaches_the_disk();
+        self.inner.sync()
+    }
+    fn fork(&self, from: &str, append: Append) -> BoxFuture<'_, Result<(), StoreError>> {
+        match self.check(&self.appends) {
+            Ok(()) => self.inner.fork(from, append),
+            Err(error) => async { Err(error) }.boxed(),
+        }
+    }
+    fn waypoint(
+        &self,
+        session_id: &str,
+        until: u64,
+        version: u32,
+    ) -> BoxFuture<'_, Result<Option<Waypoint>, StoreError>> {
+        if let Err(error) = self.check(&self.waypoints) {
+            return async { Err(error) }.boxed();
+        }
+        if self.forgets.load(Ordering::SeqCst) {
+            return async { Ok(None) }.boxed();
+        }
+        self.inner.waypoint(session_id, until, version)
+    }
+    fn keep_waypoint(&self, session_id: &str, waypoint: Waypoint) -> BoxFuture<'_, Result<(), StoreError>> {
+        if self.forgets.load(Ordering::SeqCst) {
+            return async { Ok(()) }.boxed();
+        }
+        if self.hangs.load(Ordering::SeqCst) {
+            return std::future::pending().boxed();
+        }
+        self.inner.keep_waypoint(session_id, waypoint)
+    }
+    fn head(&self, session_id: &str) -> BoxFuture<'_, Result<Option<Head>, StoreError>> {
+        match self.check(&self.heads) {
+            Ok(()) => self.inner.head(session_id),
+            Err(error) => async { Err(error) }.boxed(),
+        }
+    }
+    fn read(&self, session_id: &str, after: u64, limit: usize) -> BoxFuture<'_, Result<Vec<Arc<Entry>>, StoreError>> {
+        match if (after, limit) == (0, 1) { self.check(&self.firsts) } else { Ok(()) } {
+            Ok(()) => self.inner.read(session_id, after, limit).map_ok(|page| self.count(page)).boxed(),
+            Err(error) => async { Err(error) }.boxed(),
+        }
+    }
+    fn read_within(
+        &self,
+        session_id: &str,
+        after: u64,
+        limit: usize,
+        bytes: usize,
+    ) -> BoxFuture<'_, Result<Vec<Arc<Entry>>, StoreError>> {
+        if self.gap.load(Ordering::SeqCst) {
+            return async { Ok(Vec::new()) }.boxed();
+        }
+        match if (after, limit) == (0, 1) { self.check(&self.firsts) } else { Ok(()) } {
+            Ok(()) => self.inner.read_within(session_id, after, limit, bytes).map_ok(|page| self.count(page)).boxed(),
+            Err(error) => async { Err(error) }.boxed(),
+        }
+    }
+    fn has_request(&self, session_id: &str, request_id: &str) -> BoxFuture<'_, Result<bool, StoreError>> {
+        self.inner.has_request(session_id, request_id)
+    }
+    fn interruption(&self, session_id: &str, n: u32) -> BoxFuture<'_, Result<Option<InterruptionRow>, StoreError>> {
+        self.inner.interruption(session_id, n)
+    }
+    fn interruptions(
+        &self,
+        filter: InterruptionFilter,
+        page: Page,
+    ) -> BoxFuture<'_, Result<Paged<InterruptionRow>, StoreError>> {
+        self.inner.interruptions(filter, page)
+    }
+    fn sessions(&self, filter: SessionFilter, page: Page) -> BoxFuture<'_, Result<Paged<Summary>, StoreError>> {
+        self.inner.sessions(filter, page)
+    }
+    fn due(&self, now: Millis, limit: usize) -> BoxFuture<'_, Result<Vec<Due>, StoreError>> {
+        self.inner.due(now, limit)
+    }
+    fn running(&self) -> BoxFuture<'_, Result<Vec<Arc<str>>, StoreError>> {
+        self.inner.running()
+    }
+    fn audit(&self, after: u64, limit: usize) -> BoxFuture<'_, Result<Vec<AuditRecord>, StoreError>> {
+        self.inner.audit(after, limit)
+    }
+    fn audit_of(
+        &self,
+        tenant: Option<&str>,
+        after: u64,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Vec<AuditRecord>, StoreError>> {
+        self.inner.audit_of(tenant, after, limit)
+    }
+    fn standing(&self, of: RuleOwner, agent: &str, tool: &str) -> BoxFuture<'_, Result<Vec<RuleRow>, StoreError>> {
+        self.inner.standing(of, agent, tool)
+    }
+    fn rules(&self, filter: RuleFilter, page: Page) -> BoxFuture<'_, Result<Paged<RuleRow>, StoreError>> {
+        self.inner.rules(filter, page)
+    }
+    fn delete(&self, session_id: &str) -> BoxFuture<'_, Result<bool, StoreError>> {
+        self.inner.delete(session_id)
+    }
+    fn check(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.inner.check()
+    }
+}

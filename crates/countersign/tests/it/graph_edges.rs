@@ -1,0 +1,476 @@
+//! Graphs where it is easy to go wrong: what is begun twice, what is passed by, what panics (spec G1, G2, G3, G6).
+
+use std::{sync::Arc, time::Duration};
+
+use countersign::{
+    Agent, Decision, Principal, Raw, Status,
+    graph::{
+        Context, Graph, Node, NodeError, Outcome, StateGraph,
+        agent_loop::{AfterApproval, AgentLoop, AgentState, AgentUpdate, Stands, after_approval},
+    },
+    model::scripted::Scripted,
+    run::{Code, NewDecision, Runtime},
+    store::Store,
+    tool::Approval,
+};
+use countersign_runtime::run::NewFork;
+
+use crate::{
+    graphs::{Count, Work, WorkUpdate, me, process, said},
+    store_support::conformance,
+    support::{Ledger, decide, entry, send},
+};
+
+fn in_line(name: &str, build: impl FnOnce(&mut StateGraph<Work>)) -> Graph<Work> {
+    let mut graph = StateGraph::new(name);
+    build(&mut graph);
+    graph.compile().expect("graph")
+}
+
+#[derive(Clone, Copy, countersign::graph::Route)]
+enum More {
+    More,
+    Enough,
+}
+
+/// After a change of the state, and states on record, another process begins each node once.
+async fn g6_an_edit_and_a_long_run_begin_nothing_twice(store: Arc<dyn Store>) {
+    let (grown, ended) = (Count::default(), Count::default());
+    let graph = || {
+        let (grown, ended) = (grown.clone(), ended.clone());
+        in_line("long", |graph| {
+            let ask = graph.node("ask", |ctx: Context<Work>| async move {
+                let _: bool = ctx.interrupt("begin?", ()).typed().await;
+                Ok(WorkUpdate::new())
+            });
+            let grow = graph.node("grow", move |_| {
+                grown.up();
+                async { Ok(said("x".repeat(20_000))) }
+            });
+            let end = graph.node("end", move |ctx: Context<Work>| {
+                ended.up();
+                async move {
+                    ctx.step("wait", async {
+                        tokio::time::sleep(Duration::from_millis(20)).await;
+                        Ok::<_, NodeError>(())
+                    })
+                    .await?;
+                    let _: bool = ctx.interrupt("end?", ()).typed().await;
+                    Ok(WorkUpdate::new())
+                }
+            });
+            graph.start(ask);
+            graph.edge(ask, grow);
+            graph.route(
+                grow,
+                |work| if work.log.len() < 8 { More::More } else { More::Enough },
+                |way| match way {
+                    More::More => grow,
+                    More::Enough => end,
+                },
+            );
+            graph.edge(end, Node::END);
+        })
+    };
+    let first = graph();
+    let (_, runs) = process(&store, &first);
+    runs.run(&me(), "s", &Work::default()).await.expect("run");
+    let edited = runs.edit(&me(), "s", &WorkUpdate::new().sum(7)).await.expect("edit");
+    let key = edited.key("begin?").expect("asked anew").to_owned();
+    let paused = runs.resume(&me(), &key, true).await.expect("resume");
+    let key = paused.key("end?").expect("asked").to_owned();
+    let second = graph();
+    let (_, runs) = process(&store, &second);
+    let done = runs.resume(&me(), &key, true).await.expect("resume").done().expect("done");
+    assert_eq!((done.sum, done.log.len()), (7, 8));
+    assert_eq!((grown.get(), ended.get()), (8, 2), "the last node is begun once in each process");
+}
+
+/// What is read of the past is the past, also while the run is in memory as it is now.
+async fn g6_the_state_at_a_checkpoint_is_what_it_was_then(store: Arc<dyn Store>) {
+    let graph = in_line("count", |graph| {
+        let one = graph.node("one", |_| async { Ok(WorkUpdate::new().sum(1)) });
+        let ask = graph.node("ask", |ctx: Context<Work>| async move {
+            let _: bool = ctx.interrupt("more?", ()).typed().await;
+            Ok(WorkUpdate::new().sum(10))
+        });
+        graph.start(one);
+        graph.edge(one, ask);
+        graph.edge(ask, one);
+    });
+    let (runtime, runs) = process(&store, &graph);
+    runs.run(&me(), "s", &Work::default()).await.expect("run");
+    for n in 1..=2 {
+        runs.resume(&me(), &format!("s_{n}"), true).await.expect("resume");
+    }
+    assert_eq!(runs.state(&me(), "s").await.expect("state").sum, 23);
+    let edited = runs.edit(&me(), "s", &WorkUpdate::new().sum(0)).await.expect("edit");
+    assert_eq!(edited.waiting().len(), 1);
+    let page =
+        runtime.checkpoints(&me(), "s", countersign_runtime::run::CheckpointQuery { cursor: None, limit: 200 }).await;
+    let mut seen = Vec::new();
+    for at in page.expect("checkpoints").rows.iter().rev().filter(|at| at.after != "created") {
+        assert!(at.status != Status::AwaitingInput || !at.pending.is_empty(), "half of a change: {at:?}");
+        let typed = runs.state_at(&me(), "s", at.checkpoint).await.expect("state at");
+        let plain = runtime.state_at(&me(), "s", at.checkpoint).await.expect("state at").values.expect("values");
+        assert_eq!(serde_json::from_str::<Work>(plain.get()).expect("state"), typed);
+        seen.push(typed.sum);
+    }
+    seen.dedup();
+    assert_eq!(seen, [0, 1, 11, 12, 22, 23]);
+}
+
+/// A branch that fails by the graph's rules leaves a branch at work alone: it is not begun a second time, and nobody is
+/// asked about its step.
+async fn g1_a_branch_that_fails_leaves_what_runs_alone(store: Arc<dyn Store>) {
+    let (begun, paid) = (Count::default(), Count::default());
+    let inner = in_line("inner", |graph| {
+        let round = graph.node("round", |_| async { Ok(WorkUpdate::new().sum(1)) });
+        graph.start(round);
+        graph.edge(round, round);
+        graph.step_limit(3);
+    });
+    let (b, p) = (begun.clone(), paid.clone());
+    let graph = in_line("outer", |graph| {
+        let sub = graph.subgraph("sub", &inner, |_| Work::default(), |_| WorkUpdate::new());
+        let pay = graph.node("pay", move |ctx: Context<Work>| {
+            b.up();
+            let paid = p.clone();
+            async move {
+                ctx.step("pay", async move {
+                    tokio::time::sleep(Duration::from_millis(150)).await;
+                    Ok::<_, NodeError>(paid.up())
+                })
+                .await?;
+                Ok(said("paid"))
+            }
+        });
+        graph.start(sub);
+        graph.start(pay);
+        graph.edge(sub, Node::END);
+        graph.edge(pay, Node::END);
+    });
+    let (_, runs) = process(&store, &graph);
+    let outcome = runs.run(&me(), "s", &Work::default()).await.expect("run");
+    assert!(matches!(&outcome, Outcome::Failed { code, .. } if code == "step_limit"), "{outcome:?}");
+    assert_eq!((begun.get(), paid.get()), (1, 1));
+}
+
+/// Code of the user's that panics outside of a node's future fails the run by name; it can be taken up again.
+async fn g1_a_route_or_a_list_that_panics_fails_by_name(store: Arc<dyn Store>) {
+    for what in ["route", "items", "node", "leave"] {
+        let fixed = Count::default();
+        let broken = fixed.clone();
+        let fails = move |here: &str| {
+            assert!(here != what || broken.get() > 0, "on purpose");
+        };
+        let inner = in_line("inner", |graph| {
+            let one = graph.node("one", |_| async { Ok(WorkUpdate::new().sum(1)) });
+            graph.start(one);
+            graph.edge(one, Node::END);
+        });
+        let (a, b, c, d) = (fails.clone(), fails.clone(), fails.clone(), fails);
+        let graph = in_line(what, |graph| {
+            let first = graph.node("first", move |_| {
+                a("node");
+                async { Ok(WorkUpdate::new().items([1, 2])) }
+            });
+            let each = graph.map_node("each", |_: Context<Work>, item: u32| async move {
+                Ok(WorkUpdate::new().sum(i64::from(item)))
+            });
+            let sub = graph.subgraph(
+                "sub",
+                &inner,
+                |_| Work::default(),
+                move |work: Work| {
+                    d("leave");
+                    WorkUpdate::new().sum(work.sum)
+                },
+            );
+            graph.start(first);
+            graph.fan_out(first, each, move |work| {
+                b("items");
+                work.items.clone()
+            });
+            graph.route(
+                each,
+                move |_| {
+                    c("route");
+                    More::Enough
+                },
+                |way| match way {
+                    More::More | More::Enough => sub,
+                },
+            );
+            graph.edge(sub, Node::END);
+        });
+        let (_, runs) = process(&store, &graph);
+        let outcome = runs.run(&me(), what, &Work::default()).await.expect("run");
+        assert!(
+            matches!(&outcome, Outcome::Failed { message, .. } if message.contains("panicked")),
+            "{what}: {outcome:?}"
+        );
+        fixed.up();
+        let done = runs.retry(&me(), what).await.expect("retry").done();
+        assert_eq!(done.expect(what).sum, 4, "{what}");
+    }
+}
+
+/// Two branches wait; one cannot go on for a while. When the run is taken up again, both do.
+async fn g1_a_run_that_was_given_up_while_others_waited_is_taken_up_whole(store: Arc<dyn Store>) {
+    let graph = |node: &'static str| {
+        in_line("two", |graph| {
+            for name in ["a", node] {
+                let ask = graph.node(name, |ctx: Context<Work>| async move {
+                    let word: String = ctx.interrupt("word", ()).typed().await;
+                    Ok(said(word))
+                });
+                graph.start(ask);
+                graph.edge(ask, Node::END);
+            }
+        })
+    };
+    let (_, runs) = process(&store, &graph("b"));
+    let outcome = runs.run(&me(), "s", &Work::default()).await.expect("run");
+    let key = |outcome: &Outcome<Work>, node: &str| {
+        outcome.waiting().iter().find(|waiting| &*waiting.node == node).map(|waiting| waiting.key.clone())
+    };
+    let (a, b) = (key(&outcome, "a").expect("a"), key(&outcome, "b").expect("b"));
+    let (_, runs) = process(&store, &graph("c"));
+    runs.resume(&me(), &a, "A").await.expect("resume");
+    let failed = runs.resume(&me(), &b, "B").await.expect("resume");
+    assert!(matches!(&failed, Outcome::Failed { code, .. } if code == "node_gone"), "{failed:?}");
+    let (_, runs) = process(&store, &graph("b"));
+    let done = runs.retry(&me(), "s").await.expect("retry").done().expect("done");
+    assert_eq!(done.log, ["A", "B"], "the answer was kept");
+}
+
+/// A loop whose gate asks about every call that may run.
+fn gated() -> Graph<AgentState> {
+    async fn gate(ctx: Context<AgentState>) -> Result<AgentUpdate, NodeError> {
+        let mut update = AgentUpdate::new();
+        for call in ctx.state().calls().filter(|call| call.stands == Stands::MayRun) {
+            let yes: bool = ctx.interrupt(call.name, call.args).typed().await;
+            if !yes {
+                update = update.reject(call.id, None);
+            }
+        }
+        Ok(update)
+    }
+    let AgentLoop { mut graph, agent, approval, tools, .. } = AgentLoop::new();
+    let gate = graph.node("gate", gate);
+    graph.detach(approval);
+    for (from, on) in [(approval, gate), (gate, tools)] {
+        graph.route(from, after_approval, |way| match way {
+            AfterApproval::Tools => on,
+            AfterApproval::Approval => approval,
+            AfterApproval::Agent => agent,
+        });
+    }
+    graph.compile().expect("graph")
+}
+
+fn agent(store: &Arc<dyn Store>, ledger: &Ledger) -> Runtime {
+    let script = r#"{"turns":[{"tool_calls":[{"name":"trade","args":{"n":1}},{"name":"wipe","args":{"n":2}}]},
+        {"text":"done"}],"at_end":"repeat"}"#;
+    let agent = Agent::new("a", ("m", Arc::new(Scripted::from_json(script).expect("script"))))
+        .tool(entry("trade", Approval::always(), ledger))
+        .tool(entry("wipe", Approval::always().levels(["boss"]), ledger))
+        .graph(&gated());
+    Runtime::builder(store.clone()).agent(agent).build().expect("runtime")
+}
+
+fn ran(ledger: &Ledger) -> Vec<String> {
+    ledger.lock().expect("ledger").iter().map(|row| row.0.clone()).collect()
+}
+
+async fn say(runtime: &Runtime, key: &str, yes: bool) -> countersign::run::Outcome {
+    let resume = Some(Raw::of(&yes).expect("JSON"));
+    let new = NewDecision { approval_key: key.to_owned(), resume, ..NewDecision::default() };
+    runtime.decide_and_run(&me(), new).await.expect("decided")
+}
+
+/// What is approved while the loop stands at a node of the user's, or runs what came before, goes by that node too.
+async fn g2_no_approved_call_passes_by_a_node_of_the_users(store: Arc<dyn Store>) {
+    let ledger = Ledger::default();
+    let runtime = agent(&store, &ledger);
+    let asked = send(&runtime, "s", "go").await.expect("asked");
+    assert_eq!(asked.pending, ["s_1", "s_2"], "one for each who decides");
+    let gate = decide(&runtime, "s_1", vec![Decision::approve()]).await.expect("approved");
+    assert_eq!(gate.pending, ["s_2", "s_3"]);
+    // The other is approved while the gate asks about the first.
+    let both = decide(&runtime, "s_2", vec![Decision::approve()]).await.expect("approved");
+    assert_eq!((both.pending, ran(&ledger)), (vec!["s_3".to_owned()], Vec::new()));
+    let next = say(&runtime, "s_3", true).await;
+    assert_eq!(
+        (next.pending, ran(&ledger)),
+        (vec!["s_4".to_owned()], vec!["trade".to_owned()]),
+        "it comes to the gate too"
+    );
+    let done = say(&runtime, "s_4", false).await;
+    assert_eq!((done.status, ran(&ledger)), (Status::Completed, vec!["trade".to_owned()]));
+}
+
+/// When the gate refuses all it was asked about and others still wait, the model is not asked before they are decided.
+async fn g2_the_model_is_not_asked_while_calls_are_open(store: Arc<dyn Store>) {
+    let ledger = Ledger::default();
+    let runtime = agent(&store, &ledger);
+    send(&runtime, "s", "go").await.expect("asked");
+    decide(&runtime, "s_1", vec![Decision::approve()]).await.expect("approved");
+    let waits = say(&runtime, "s_3", false).await;
+    assert_eq!((waits.status, waits.pending), (Status::AwaitingInput, vec!["s_2".to_owned()]));
+    let done = decide(&runtime, "s_2", vec![Decision::reject(None)]).await.expect("rejected");
+    assert_eq!((done.status, done.text.as_str(), ran(&ledger)), (Status::Completed, "done", Vec::new()));
+}
+
+/// A fork behind a gate stands before it again: the gate's yes was for the original.
+async fn g6_a_fork_reuses_no_answer_of_a_node_of_the_users(store: Arc<dyn Store>) {
+    let ledger = Ledger::default();
+    let runtime = agent(&store, &ledger);
+    send(&runtime, "s", "go").await.expect("asked");
+    decide(&runtime, "s_1", vec![Decision::approve()]).await.expect("approved");
+    say(&runtime, "s_3", true).await;
+    let before = ran(&ledger).len();
+    let page = runtime
+        .checkpoints(&me(), "s", countersign_runtime::run::CheckpointQuery { cursor: None, limit: 200 })
+        .await
+        .expect("checkpoints");
+    for (i, at) in
+        page.rows.iter().enumerate().filter(|(_, at)| matches!(at.status, Status::Running | Status::AwaitingInput))
+    {
+        let id = format!("fork{i}");
+        let fork =
+            NewFork { checkpoint: Some(at.checkpoint), session_id: Some(id.clone()), run: true, ..NewFork::default() };
+        runtime.fork(&me(), "s", fork).await.expect("fork");
+        runtime.wait(&me(), &id).await.expect("wait");
+        assert_eq!(ran(&ledger).len(), before, "a fork of checkpoint {} has run something", at.checkpoint);
+    }
+}
+
+/// What an admin was asked about the state as it was, nobody takes from them but an admin; and who may change it at all can
+/// be said.
+async fn p4_a_change_of_the_state_needs_the_right_to_decide_all_that_it_withdraws(store: Arc<dyn Store>) {
+    let graph = in_line("guarded", |graph| {
+        let ask = graph.node("ask", |ctx: Context<Work>| async move {
+            let _: bool = ctx.interrupt("may it?", ()).role("admin").typed().await;
+            Ok(WorkUpdate::new().sum(10))
+        });
+        graph.start(ask);
+        graph.edge(ask, Node::END);
+    });
+    let person = |name: &str, roles: &[&str]| {
+        Principal::person(name, roles.iter().map(|role| (*role).to_owned()).collect::<Vec<_>>())
+    };
+    let (ann, boss, bob) = (person("ann", &["user"]), person("ann", &["admin"]), person("bob", &["admin"]));
+    let of = |edits: Option<&[&str]>| {
+        let mut builder = Runtime::builder(store.clone()).graph(&graph);
+        if let Some(roles) = edits {
+            builder = builder.state_edits(roles.iter().map(|role| (*role).to_owned()).collect());
+        }
+        let runtime = builder.build().expect("runtime");
+        runtime.runs(&graph).expect("the graph")
+    };
+    let update = || WorkUpdate::new().sum(1);
+    let runs = of(None);
+    runs.run(&ann, "s", &Work::default()).await.expect("it waits");
+    let refused = runs.edit(&ann, "s", &update()).await.expect_err("not hers to withdraw");
+    assert_eq!(refused.code, Code::Forbidden);
+    assert!(refused.message.contains("withdraw \"s_1\""), "{refused}");
+    assert_eq!(runs.state(&ann, "s").await.expect("state").sum, 0, "nothing has changed");
+    assert_eq!(runs.edit(&bob, "s", &update()).await.expect_err("not his session").code, Code::Forbidden);
+    let waits = runs.edit(&boss, "s", &update()).await.expect("she is an admin too");
+    assert_eq!(waits.waiting().len(), 1);
+    // Nobody, or others.
+    let refused = of(Some(&[])).edit(&boss, "s", &update()).await.expect_err("nobody");
+    assert!(refused.code == Code::Forbidden && refused.message.contains("nobody"), "{refused}");
+    let runs = of(Some(&["admin"]));
+    assert_eq!(runs.edit(&ann, "s", &update()).await.expect_err("no admin").code, Code::Forbidden);
+    runs.edit(&bob, "s", &update()).await.expect("an admin");
+    let runs = of(Some(&["user"]));
+    assert_eq!(runs.edit(&bob, "s", &update()).await.expect_err("not his session").code, Code::Forbidden);
+    let refused = runs.edit(&ann, "s", &update()).await.expect_err("it still waits for an admin");
+    assert!(refused.message.contains("withdraw"), "{refused}");
+    assert_eq!(runs.state(&ann, "s").await.expect("state").sum, 2);
+}
+
+/// An admin said that it may happen, so an admin says what became of it; if a clerk was asked as well, neither lets it be done
+/// again without the other.
+async fn p4_a_step_in_doubt_is_answered_by_the_role_that_was_asked_last(store: Arc<dyn Store>) {
+    for (session, clerks) in [("one", false), ("both", true)] {
+        let begun = Count::default();
+        let graph = || deletes(session, clerks, &begun);
+        let person = |name: &str, role: &str| Principal::person(name, vec![role.to_owned()]);
+        let (ann, boss, clerk) = (person("ann", "user"), person("boss", "admin"), person("carl", "clerk"));
+        let answer = |n: u32| NewDecision {
+            approval_key: format!("{session}_{n}"),
+            resume: Some(Raw::of(&true).expect("raw")),
+            ..NewDecision::default()
+        };
+        let (runtime, runs) = process(&store, &graph());
+        runs.run(&ann, session, &Work::default()).await.expect("it waits");
+        runtime.decide_and_run(&boss, answer(1)).await.expect("the admin");
+        runtime.decide(if clerks { &clerk } else { &ann }, answer(2), false).await.expect("the second question");
+        while begun.get() == 0 {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        runtime.shutdown(Duration::ZERO).await;
+        let (runtime, _) = process(&store, &graph());
+        runtime.start().await.expect("start");
+        runtime.wait(&ann, session).await.expect("wait");
+        let decision = |decision: Decision| NewDecision {
+            approval_key: format!("{session}_3"),
+            decisions: vec![decision],
+            ..NewDecision::default()
+        };
+        let refused = runtime.decide(&ann, decision(Decision::respond("7")), false).await.expect_err("not hers");
+        assert_eq!(refused.code, Code::Forbidden);
+        if clerks {
+            let again = runtime.decide(&clerk, decision(Decision::approve()), false).await.expect_err("not alone");
+            assert_eq!(again.code, Code::DecisionNotAllowed);
+        }
+        let who = if clerks { &clerk } else { &boss };
+        let over = runtime.decide_and_run(who, decision(Decision::respond("7"))).await.expect("theirs");
+        assert_eq!((over.status, begun.get()), (Status::Completed, 1));
+    }
+}
+
+/// Asks an admin, then a clerk or the session's own user, and does a step that never comes to an end.
+fn deletes(name: &str, clerks: bool, begun: &Count) -> Graph<Work> {
+    let begun = begun.clone();
+    in_line(name, |graph| {
+        let ask = graph.node("ask", move |ctx: Context<Work>| async move {
+            let _: bool = ctx.interrupt("may it?", ()).role("admin").typed().await;
+            let sure = ctx.interrupt("sure?", ());
+            let _: bool = if clerks { sure.role("clerk") } else { sure }.typed().await;
+            Ok(WorkUpdate::new())
+        });
+        let delete = graph.node("delete", move |ctx: Context<Work>| {
+            let begun = begun.clone();
+            async move {
+                ctx.step("delete", async move {
+                    begun.up();
+                    std::future::pending::<()>().await;
+                    Ok::<_, NodeError>(0_u32)
+                })
+                .await?;
+                Ok(said("deleted"))
+            }
+        });
+        graph.start(ask);
+        graph.edge(ask, delete);
+        graph.edge(delete, Node::END);
+    })
+}
+
+conformance!(
+    p4_a_step_in_doubt_is_answered_by_the_role_that_was_asked_last,
+    p4_a_change_of_the_state_needs_the_right_to_decide_all_that_it_withdraws,
+    g6_the_state_at_a_checkpoint_is_what_it_was_then,
+    g6_an_edit_and_a_long_run_begin_nothing_twice,
+    g1_a_branch_that_fails_leaves_what_runs_alone,
+    g1_a_route_or_a_list_that_panics_fails_by_name,
+    g1_a_run_that_was_given_up_while_others_waited_is_taken_up_whole,
+    g2_no_approved_call_passes_by_a_node_of_the_users,
+    g2_the_model_is_not_asked_while_calls_are_open,
+    g6_a_fork_reuses_no_answer_of_a_node_of_the_users,
+);

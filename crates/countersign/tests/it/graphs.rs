@@ -1,0 +1,380 @@
+//! Graphs over every store: rounds, pauses, steps, failures (spec G1, G3).
+
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
+
+use countersign::{
+    Principal,
+    graph::{Context, Graph, GraphState, Node, NodeError, NodeOptions, Outcome, Retry, Route, StateGraph},
+    run::{Runs, Runtime},
+    store::Store,
+};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::store_support::conformance;
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, GraphState)]
+pub struct Work {
+    /// Set by one node of a round.
+    pub last: String,
+    #[graph(append)]
+    pub log: Vec<String>,
+    #[graph(add)]
+    pub sum: i64,
+    #[graph(append)]
+    pub items: Vec<u32>,
+}
+
+pub fn said(text: impl Into<String>) -> WorkUpdate {
+    WorkUpdate::new().log([text.into()])
+}
+
+/// A runtime of a graph over a store, and its runs: one process.
+pub fn process(store: &Arc<dyn Store>, graph: &Graph<Work>) -> (Runtime, Runs<Work>) {
+    let runtime = Runtime::builder(store.clone()).graph(graph).build().expect("runtime");
+    let runs = runtime.runs(graph).expect("runs");
+    (runtime, runs)
+}
+
+pub fn me() -> Principal {
+    Principal::trusted()
+}
+
+#[derive(Clone, Copy, Route)]
+enum Again {
+    Again,
+    Enough,
+}
+
+/// Counts how often something happened.
+#[derive(Clone, Default)]
+pub struct Count(Arc<AtomicU32>);
+
+impl Count {
+    pub fn up(&self) -> u32 {
+        self.0.fetch_add(1, Ordering::SeqCst) + 1
+    }
+    pub fn get(&self) -> u32 {
+        self.0.load(Ordering::SeqCst)
+    }
+}
+
+/// Nodes run in order, in parallel, join, and go round; what they change is merged in the order of the tasks.
+async fn g1_rounds_branches_joins_and_cycles(store: Arc<dyn Store>) {
+    let mut graph = StateGraph::<Work>::new("work");
+    let plan = graph.node("plan", |_| async { Ok(said("plan")) });
+    // The slower one is first: what follows does not depend on who is faster.
+    let slow = graph.node("slow", |_| async {
+        tokio::time::sleep(Duration::from_millis(30)).await;
+        Ok(said("slow"))
+    });
+    let fast = graph.node("fast", |_| async { Ok(said("fast")) });
+    let both = graph.node("both", |ctx: Context<Work>| async move { Ok(said("both").sum(1 + ctx.state().sum)) });
+    graph.start(plan);
+    graph.edge(plan, slow);
+    graph.edge(plan, fast);
+    graph.join([slow, fast], both);
+    graph.route(
+        both,
+        |work| if work.sum < 3 { Again::Again } else { Again::Enough },
+        |way| match way {
+            Again::Again => plan,
+            Again::Enough => Node::END,
+        },
+    );
+    let graph = graph.compile().expect("graph");
+    let (_, runs) = process(&store, &graph);
+    let outcome = runs.run(&me(), "s", &Work::default()).await.expect("run");
+    let work = outcome.done().expect("done");
+    assert_eq!(work.sum, 3);
+    let round = ["plan", "slow", "fast", "both"];
+    assert_eq!(work.log, [round, round].concat());
+}
+
+/// One node asks, the run pauses as a value, and goes on in another process with the answer.
+async fn g3_an_interrupt_pauses_and_goes_on_in_another_process(store: Arc<dyn Store>) {
+    let (before, after) = (Count::default(), Count::default());
+    let graph = || {
+        let (before, after) = (before.clone(), after.clone());
+        let mut graph = StateGraph::<Work>::new("work");
+        let ask = graph.node("ask", move |ctx: Context<Work>| {
+            let (before, after) = (before.clone(), after.clone());
+            async move {
+                let once: u32 = ctx.step("charge", async move { Ok::<_, NodeError>(before.up()) }).await?;
+                let answer = ctx.interrupt("go on?", json!({ "once": once })).await;
+                after.up();
+                Ok(said(answer.to_string()))
+            }
+        });
+        graph.start(ask);
+        graph.edge(ask, Node::END);
+        graph.compile().expect("graph")
+    };
+    let first = graph();
+    let (runtime, runs) = process(&store, &first);
+    let outcome = runs.run(&me(), "s", &Work::default()).await.expect("run");
+    let Outcome::Paused { state, waiting } = &outcome else { panic!("{outcome:?}") };
+    assert_eq!(*state, Work::default());
+    assert_eq!((&*waiting[0].node, &*waiting[0].question, &waiting[0].key), ("ask", "go on?", &"s_1".to_owned()));
+    assert_eq!(waiting[0].payload, json!({ "once": 1 }));
+    drop((runtime, runs));
+    let second = graph();
+    let (_, runs) = process(&store, &second);
+    assert_eq!(runs.outcome(&me(), "s").await.expect("outcome"), outcome);
+    let outcome = runs.resume(&me(), "s_1", "yes").await.expect("resume");
+    assert_eq!(outcome.done().expect("done").log, ["\"yes\""]);
+    assert_eq!((before.get(), after.get()), (1, 1), "the step is done once");
+    let late = runs.resume(&me(), "s_1", "no").await.expect_err("resolved");
+    assert_eq!(late.code.name(), "approval_already_resolved");
+}
+
+/// Several questions, in one node one after the other and at once, and in parallel branches, answered in any order.
+async fn g3_answers_go_to_their_questions_in_any_order(store: Arc<dyn Store>) {
+    for warm in [true, false] {
+        let starts = Count::default();
+        let make = || {
+            let counted = starts.clone();
+            let mut graph = StateGraph::<Work>::new("work");
+            let begin = graph.node("begin", |_| async { Ok(WorkUpdate::new().items([0, 1, 2])) });
+            let each = graph.map_node("each", move |ctx: Context<Work>, item: u32| {
+                counted.up();
+                async move {
+                    let (a, b): (Value, Value) = futures::future::join(
+                        std::future::IntoFuture::into_future(ctx.interrupt("a", item)),
+                        std::future::IntoFuture::into_future(ctx.interrupt("b", item)),
+                    )
+                    .await;
+                    let c = ctx.interrupt("c", json!([a, b])).await;
+                    Ok(said(format!("{item}: {a} {b} {c}")))
+                }
+            });
+            graph.start(begin);
+            graph.fan_out(begin, each, |work| work.items.clone()).limit(2);
+            graph.edge(each, Node::END);
+            graph.compile().expect("graph")
+        };
+        let session = if warm { "warm" } else { "cold" };
+        let graph = make();
+        let (mut runtime, mut runs) = process(&store, &graph);
+        let outcome = runs.run(&me(), session, &Work::default()).await.expect("run");
+        assert_eq!(outcome.waiting().len(), 6);
+        let plain: Vec<_> =
+            outcome.waiting().iter().map(|w| (w.payload.clone(), w.question.clone(), w.key.clone())).collect();
+        let key = |item: u32, question: &str| {
+            plain
+                .iter()
+                .find(|(payload, name, _)| *payload == json!(item) && **name == *question)
+                .expect("asked")
+                .2
+                .clone()
+        };
+        let mut latest = outcome;
+        for (item, question) in [(2, "b"), (0, "a"), (1, "b"), (0, "b"), (2, "a"), (1, "a")] {
+            if !warm {
+                drop((runtime, runs));
+                let graph = make();
+                (runtime, runs) = process(&store, &graph);
+            }
+            latest = runs.resume(&me(), &key(item, question), format!("{question}{item}")).await.expect("resume");
+        }
+        assert_eq!(latest.waiting().len(), 3, "{latest:?}");
+        for waiting in latest.waiting().iter().rev().map(|w| (w.key.clone(), w.payload.clone())).collect::<Vec<_>>() {
+            latest = runs.resume(&me(), &waiting.0, waiting.1).await.expect("resume");
+        }
+        let log = latest.done().expect("done").log;
+        let line = |i: u32| format!("{i}: \"a{i}\" \"b{i}\" [\"a{i}\",\"b{i}\"]");
+        assert_eq!(log, [line(0), line(1), line(2)], "in the order of the items");
+        if warm {
+            assert_eq!(starts.get(), 3, "nothing is begun again while the process lives");
+        }
+        drop(runtime);
+    }
+}
+
+/// Nothing is stored of an answer that does not fit; several answers at once count all or not at all.
+async fn g3_an_answer_that_does_not_fit_changes_nothing(store: Arc<dyn Store>) {
+    let mut graph = StateGraph::<Work>::new("work");
+    let ask = |name: &'static str| {
+        move |ctx: Context<Work>| async move {
+            let n: u8 = ctx.interrupt(name, "how many?").typed().await;
+            Ok(said(format!("{name}{n}")))
+        }
+    };
+    let (a, b) = (graph.node("a", ask("a")), graph.node("b", ask("b")));
+    graph.start(a);
+    graph.start(b);
+    graph.edge(a, Node::END);
+    graph.edge(b, Node::END);
+    let graph = graph.compile().expect("graph");
+    let (_, runs) = process(&store, &graph);
+    let before = runs.run(&me(), "s", &Work::default()).await.expect("run");
+    for wrong in [json!("many"), json!(300), json!(null), json!({})] {
+        let refused = runs.resume(&me(), "s_1", &wrong).await.expect_err("refused");
+        assert_eq!(refused.code.name(), "invalid_resume", "{wrong}");
+        assert!(refused.details.is_some_and(|details| details["errors"][0]["message"].is_string()));
+    }
+    let refused = runs.resume_all(&me(), [("s_1", json!(1)), ("s_2", json!("x"))]).await.expect_err("refused");
+    assert_eq!(refused.code.name(), "invalid_resume");
+    assert_eq!(runs.outcome(&me(), "s").await.expect("outcome"), before);
+    let key = |question| before.key(question).expect("asked");
+    let done = runs.resume_all(&me(), [(key("b"), 2), (key("a"), 1)]).await.expect("resume");
+    assert_eq!(done.done().expect("done").log, ["a1", "b2"]);
+}
+
+/// A graph in a graph: its questions are asked outside, and answering one begins nothing again but its node.
+async fn g1_a_graph_in_a_graph_has_its_own_state(store: Arc<dyn Store>) {
+    let starts = Arc::new(Mutex::new(Vec::new()));
+    let note = |name: &'static str| {
+        let starts = starts.clone();
+        move || starts.lock().expect("lock").push(name)
+    };
+    let mut inner = StateGraph::<Work>::new("inner");
+    let (first, second) = (note("first"), note("second"));
+    let first = inner.node("first", move |ctx: Context<Work>| {
+        first();
+        async move { Ok(said(format!("inner of {}", ctx.state().last))) }
+    });
+    let second = inner.node("second", move |ctx: Context<Work>| {
+        second();
+        async move {
+            let answer: String = ctx.interrupt("name", &ctx.state().log).typed().await;
+            Ok(said(answer))
+        }
+    });
+    inner.start(first);
+    inner.edge(first, second);
+    inner.edge(second, Node::END);
+    let inner = inner.compile().expect("inner");
+    let mut outer = StateGraph::<Work>::new("outer");
+    let begin = note("begin");
+    let begin = outer.node("begin", move |_| {
+        begin();
+        async { Ok(WorkUpdate::new().last("x")) }
+    });
+    let sub = outer.subgraph(
+        "sub",
+        &inner,
+        |work| Work { last: work.last.clone(), ..Work::default() },
+        |work: Work| said(work.log.join(", ")),
+    );
+    let beside = note("beside");
+    let beside = outer.node("beside", move |_| {
+        beside();
+        async { Ok(said("beside")) }
+    });
+    outer.start(begin);
+    outer.edge(begin, sub);
+    outer.edge(begin, beside);
+    outer.edge(sub, Node::END);
+    outer.edge(beside, Node::END);
+    let outer = outer.compile().expect("outer");
+    for (session, cold) in [("warm", false), ("cold", true)] {
+        starts.lock().expect("lock").clear();
+        let (mut runtime, mut runs) = process(&store, &outer);
+        let outcome = runs.run(&me(), session, &Work::default()).await.expect("run");
+        assert_eq!(&*outcome.waiting()[0].node, "sub/second");
+        assert_eq!(outcome.waiting()[0].payload, json!(["inner of x"]));
+        if cold {
+            drop((runtime, runs));
+            (runtime, runs) = process(&store, &outer);
+        }
+        let done = runs.resume(&me(), &format!("{session}_1"), "Ada").await.expect("resume").done().expect("done");
+        assert_eq!(done.log, ["inner of x, Ada", "beside"]);
+        let mut began = starts.lock().expect("lock").clone();
+        began.sort_unstable();
+        let mut wanted = vec!["begin", "beside", "first", "second"];
+        if cold {
+            wanted.push("second");
+        }
+        assert_eq!(began, wanted);
+        drop(runtime);
+    }
+}
+
+/// A node is tried again, and its answers and steps stay; what fails for good is named, and can be taken up again.
+async fn g1_failures_are_retried_named_and_taken_up_again(store: Arc<dyn Store>) {
+    let (tries, steps, fine) = (Count::default(), Count::default(), Count::default());
+    let mut graph = StateGraph::<Work>::new("work");
+    let (t, s, f) = (tries.clone(), steps.clone(), fine.clone());
+    let retry = NodeOptions::new().retry(Retry::attempts(2).first(Duration::from_millis(1)));
+    let shaky = graph.node_with("shaky", retry, move |ctx: Context<Work>| {
+        let (tries, steps) = (t.clone(), s.clone());
+        async move {
+            let n = ctx.step("count", async move { Ok::<_, NodeError>(steps.up()) }).await?;
+            let yes: bool = ctx.interrupt("sure?", n).typed().await;
+            let tried = tries.up();
+            if tried < 4 {
+                return Err(NodeError::new(format!("try {tried}")));
+            }
+            Ok(said(format!("{n} {yes}")))
+        }
+    });
+    let beside = graph.node("beside", move |_| {
+        f.up();
+        async { Ok(said("beside")) }
+    });
+    graph.start(shaky);
+    graph.start(beside);
+    graph.edge(shaky, Node::END);
+    graph.edge(beside, Node::END);
+    let graph = graph.compile().expect("graph");
+    let (_, runs) = process(&store, &graph);
+    runs.run(&me(), "s", &Work::default()).await.expect("run");
+    let outcome = runs.resume(&me(), "s_1", true).await.expect("resume");
+    assert_eq!(outcome, Outcome::Failed { code: "node_failed".into(), message: "try 2".into() });
+    let (_, runs) = process(&store, &graph);
+    let outcome = runs.retry(&me(), "s").await.expect("retry");
+    assert_eq!(outcome.done().expect("done").log, ["1 true", "beside"]);
+    assert_eq!((tries.get(), steps.get(), fine.get()), (4, 1, 1));
+    assert_eq!(runs.retry(&me(), "s").await.expect_err("nothing").code.name(), "nothing_to_retry");
+}
+
+/// A step limit, a time limit and a panic end a run with their names; a time limit does not count the time of a person.
+async fn g1_limits_and_panics_fail_by_name(store: Arc<dyn Store>) {
+    let mut graph = StateGraph::<Work>::new("round");
+    let round = graph.node("round", |_| async { Ok(WorkUpdate::new().sum(1)) });
+    graph.start(round);
+    graph.edge(round, round);
+    graph.step_limit(7);
+    let graph = graph.compile().expect("graph");
+    let (_, runs) = process(&store, &graph);
+    let outcome = runs.run(&me(), "steps", &Work::default()).await.expect("run");
+    assert!(matches!(&outcome, Outcome::Failed { code, .. } if code == "step_limit"), "{outcome:?}");
+    assert_eq!(runs.state(&me(), "steps").await.expect("state").sum, 6);
+
+    let mut graph = StateGraph::<Work>::new("time");
+    let options = NodeOptions::new().time_limit(Duration::from_millis(200));
+    let slow = graph.node_with("slow", options, |ctx: Context<Work>| async move {
+        let wait: bool = ctx.interrupt("wait?", ()).typed().await;
+        if wait {
+            std::future::pending::<()>().await;
+        }
+        panic!("on purpose");
+    });
+    graph.start(slow);
+    graph.edge(slow, Node::END);
+    let graph = graph.compile().expect("graph");
+    let (_, runs) = process(&store, &graph);
+    for (session, wait, what) in [("a", true, "longer than 200ms"), ("b", false, "panicked")] {
+        runs.run(&me(), session, &Work::default()).await.expect("run");
+        tokio::time::sleep(Duration::from_millis(250)).await;
+        let outcome = runs.resume(&me(), &format!("{session}_1"), wait).await.expect("resume");
+        assert!(matches!(&outcome, Outcome::Failed { message, .. } if message.contains(what)), "{outcome:?}");
+    }
+}
+
+conformance!(
+    g1_rounds_branches_joins_and_cycles,
+    g3_an_interrupt_pauses_and_goes_on_in_another_process,
+    g3_answers_go_to_their_questions_in_any_order,
+    g3_an_answer_that_does_not_fit_changes_nothing,
+    g1_a_graph_in_a_graph_has_its_own_state,
+    g1_failures_are_retried_named_and_taken_up_again,
+    g1_limits_and_panics_fail_by_name,
+);

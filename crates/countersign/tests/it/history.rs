@@ -1,0 +1,79 @@
+//! Pages of history that are long in bytes, and the text of a turn that somebody follows.
+
+use std::sync::Arc;
+
+use countersign::{
+    Agent, Principal, Status,
+    model::scripted::Scripted,
+    run::{NewMessage, Runtime},
+    tool::{Approval, function::tool},
+};
+use countersign_runtime::run::{Direction, HistoryQuery};
+
+use crate::support::{Ledger, entry, stores};
+
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+struct Nothing {}
+
+/// Spec R9, H6: a page of long messages has fewer of them, and none is lost.
+#[tokio::test]
+async fn r9_a_page_of_history_is_bounded_in_bytes() {
+    const CALLS: usize = 40;
+    const MOST: usize = 4 * 1024 * 1024;
+    let calls: Vec<_> = (0..CALLS).map(|_| serde_json::json!({ "name": "long", "args": {} })).collect();
+    let script = serde_json::json!({ "turns": [{ "tool_calls": calls }, { "text": "done" }] });
+    for (name, store, _dir) in stores() {
+        let model = Scripted::from_json(&script.to_string()).expect("script");
+        let long = tool("long", "Says much.", |_: Nothing| async { Ok("x".repeat(250 * 1024)) });
+        let agent = Agent::new("a", ("m", Arc::new(model))).tool(long);
+        let runtime = Runtime::builder(store).agent(agent).build().expect("runtime");
+        let me = Principal::trusted();
+        runtime.run(&me, NewMessage::text("s", "go")).await.expect("run");
+        let whole = runtime.whole_history(&me, "s").await.expect("history");
+        assert_eq!(whole.len(), CALLS + 3, "{name}");
+        for direction in [Direction::Forward, Direction::Backward] {
+            let (mut pages, mut cursor) = (Vec::new(), None);
+            loop {
+                let query = HistoryQuery { direction, cursor, limit: 1000 };
+                let page = runtime.history(&me, "s", query).await.expect("page");
+                let text = serde_json::to_string(&page.messages).expect("json");
+                assert!(!page.messages.is_empty() && text.len() < MOST + 300 * 1024, "{name}: {}", text.len());
+                pages.push(page.messages);
+                match page.next_cursor {
+                    Some(next) => cursor = Some(next),
+                    None => break,
+                }
+            }
+            assert_eq!(pages.len(), 3, "{name}: 10 MB in pages of 4");
+            if direction == Direction::Backward {
+                pages.reverse();
+            }
+            let json = |messages: &_| serde_json::to_string(messages).expect("json");
+            assert!(json(&pages.concat()) == json(&whole), "{name} {direction:?}: the pages are the whole");
+        }
+    }
+}
+
+/// Spec W8: the answer of a turn has its whole text, whoever looks on.
+#[tokio::test]
+async fn w8_the_text_of_a_turn_is_whole_also_when_somebody_follows() {
+    let script =
+        r#"{"turns":[{"thinking":"hm","text":"Let me place it.","tool_calls":[{"name":"pay","args":{"n":1}}]}]}"#;
+    for (name, store, _dir) in stores() {
+        let model = Scripted::from_json(script).expect("script");
+        let pay = entry("pay", Approval::always(), &Ledger::default());
+        let agent = Agent::new("a", ("m", Arc::new(model))).tool(pay);
+        let runtime = Runtime::builder(store).agent(agent).build().expect("runtime");
+        let me = Principal::trusted();
+        for (session, follow) in [("alone", false), ("followed", true)] {
+            let stored = runtime.message(&me, NewMessage::text(session, "go"), follow).await.expect("message");
+            let outcome = runtime.wait(&me, session).await.expect("outcome");
+            assert_eq!(
+                (outcome.status, &*outcome.text),
+                (Status::AwaitingInput, "Let me place it."),
+                "{name} {session}"
+            );
+            drop(stored);
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! Spec M2: tools that are requests, in runs: what a person is shown is what is sent, once.
+
+use std::sync::{Arc, Mutex};
+
+use axum::{Router, body::Bytes, extract::State, http::HeaderMap, routing::any};
+use countersign::{
+    Agent, Decision, Principal, Status,
+    model::{ApiKey, scripted::Scripted},
+    run::{NewMessage, Runtime},
+    store::{
+        Store,
+        sqlite::{SqliteOptions, SqliteStore},
+    },
+    tool::{Approval, ToolEntry, ToolSpec, http::HttpRequest},
+};
+use countersign_core::call::preview::PreviewKind;
+use serde_json::json;
+
+use crate::support::{decide, send};
+
+type Seen = Arc<Mutex<Vec<(String, HeaderMap, String)>>>;
+
+/// A broker that keeps what it is sent, and answers with its address.
+async fn broker() -> (String, Seen) {
+    let seen = Seen::default();
+    let take = |State(seen): State<Seen>, uri: axum::http::Uri, headers: HeaderMap, body: Bytes| async move {
+        seen.lock().unwrap().push((uri.to_string(), headers, String::from_utf8_lossy(&body).into_owned()));
+        format!("took {uri}")
+    };
+    let app = Router::new().fallback(any(take)).with_state(seen.clone());
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("listen");
+    let base = format!("http://{}", listener.local_addr().expect("address"));
+    tokio::spawn(async move { axum::serve(listener, app).await });
+    (base, seen)
+}
+
+fn order(base: &str, path: &str, key: &str) -> ToolEntry {
+    let request = HttpRequest::new("POST", format!("{base}/{path}/{{{{ args.account }}}}"))
+        .header("Authorization", "Bearer {{ env.KEY }}")
+        .env("KEY", ApiKey::new(key))
+        .json(json!({ "quantity": "{{ args.quantity }}" }));
+    let spec = ToolSpec {
+        name: "order".into(),
+        description: "Orders.".into(),
+        parameters: Arc::new(json!({ "type": "object" })),
+    };
+    request.build().expect("tool").entry(spec).needs_approval(Approval::always())
+}
+
+fn runtime(store: &Arc<dyn Store>, tool: ToolEntry) -> Runtime {
+    const SCRIPT: &str = r#"{"turns":[{"tool_calls":[{"name":"order","args":{"account":"a b","quantity":1.10}}]},
+        {"text":"{{ last_tool_result }}"}]}"#;
+    let model = Scripted::from_json(SCRIPT).expect("script");
+    let agent = Agent::new("clerk", ("demo", Arc::new(model))).tool(tool);
+    Runtime::builder(store.clone()).agent(agent).build().expect("runtime")
+}
+
+fn store(folder: &tempfile::TempDir) -> Arc<dyn Store> {
+    Arc::new(SqliteStore::open(folder.path().join("t.db"), &SqliteOptions::default()).expect("sqlite"))
+}
+
+#[tokio::test]
+async fn m2_a_person_is_shown_the_request_that_is_sent_without_its_secret() {
+    let ((base, seen), folder) = (broker().await, tempfile::tempdir().expect("folder"));
+    let runtime = runtime(&store(&folder), order(&base, "orders", "hush-hush"));
+    let outcome = send(&runtime, "s", "go").await.expect("paused");
+    assert!(seen.lock().unwrap().is_empty());
+    let actions = outcome.interruptions[0].actions();
+    let preview = actions[0].preview.as_ref().expect("a preview");
+    let shown = format!(
+        "POST {base}/orders/a%20b\nauthorization: Bearer {{{{ env.KEY }}}}\ncontent-type: application/json\n\n{{\"quantity\":1.10}}"
+    );
+    assert_eq!((preview.kind, &*preview.text), (PreviewKind::Text, &*shown));
+    let outcome = decide(&runtime, "s_1", vec![Decision::approve()]).await.expect("decided");
+    assert_eq!((outcome.status, &*outcome.text), (Status::Completed, "took /orders/a%20b"));
+    let seen = seen.lock().unwrap().clone();
+    let (uri, headers, body) = &seen[0];
+    assert_eq!((seen.len(), &**uri, &**body), (1, "/orders/a%20b", "{\"quantity\":1.10}"));
+    let header = |name: &str| headers[name].to_str().expect("text").to_owned();
+    assert_eq!(header("authorization"), "Bearer hush-hush");
+    assert!(header("idempotency-key").starts_with("s/c1/"));
+}
+
+#[tokio::test]
+async fn r1_a_request_that_was_approved_is_asked_about_again_when_its_template_is_another() {
+    for (path, key, again) in [("other", "one-secret", true), ("orders", "two-secret", false)] {
+        let ((base, seen), folder) = (broker().await, tempfile::tempdir().expect("folder"));
+        let open = store(&folder);
+        let before = runtime(&open, order(&base, "orders", "one-secret"));
+        send(&before, "s", "go").await.expect("paused");
+        before.shutdown(std::time::Duration::ZERO).await;
+        let after = runtime(&open, order(&base, path, key));
+        let outcome = decide(&after, "s_1", vec![Decision::approve()]).await.expect("decided");
+        assert_eq!(
+            (outcome.status == Status::AwaitingInput, seen.lock().unwrap().is_empty()),
+            (again, again),
+            "{path}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn m2_an_argument_that_leads_elsewhere_is_an_error_for_the_model_and_sends_nothing() {
+    let ((base, seen), folder) = (broker().await, tempfile::tempdir().expect("folder"));
+    let script = r#"{"turns":[{"tool_calls":[{"name":"order","args":{"account":"../admin","quantity":1}}]},
+        {"text":"{{ last_tool_result }}"}]}"#;
+    let agent = Agent::new("clerk", ("demo", Arc::new(Scripted::from_json(script).expect("script"))));
+    let agent = agent.tool(order(&base, "orders", "the-secret").needs_approval(Approval::never()));
+    let runtime = Runtime::builder(store(&folder)).agent(agent).build().expect("runtime");
+    let outcome = runtime.run(&Principal::trusted(), NewMessage::text("s", "go")).await.expect("run");
+    assert!(outcome.text.contains("args.account has a / or"), "{}", outcome.text);
+    assert!(seen.lock().unwrap().is_empty());
+}

@@ -1,0 +1,131 @@
+//! Spec R11: what names one thing names it for ever: ids of sessions, idempotency keys, standing rules.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use countersign::{
+    Decision, Principal, RunState, RunStateError,
+    run::{Code, NewMessage, Runtime},
+    store::{StoreError, memory::MemoryStore},
+};
+use countersign_core::approval::rule::Always;
+use countersign_runtime::run::{NewFork, NewSession, RuleQuery};
+
+use crate::support::{Ledger, decide, runtime, send, stores};
+
+const SCRIPT: &str = r#"{"turns":[
+    {"tool_calls":[{"name":"look","args":{"n":1}},{"name":"trade","args":{"n":2}}]}, {"text":"Done"}
+],"at_end":"repeat"}"#;
+
+fn me() -> Principal {
+    Principal::trusted()
+}
+
+fn keys(ledger: &Ledger) -> Vec<String> {
+    ledger.lock().expect("ledger").iter().map(|row| row.3.clone()).collect()
+}
+
+async fn approved(runtime: &Runtime, session: &str) {
+    send(runtime, session, "buy").await.expect("paused");
+    decide(runtime, &format!("{session}_1"), vec![Decision::approve()]).await.expect("done");
+}
+
+#[tokio::test]
+async fn r11_a_deleted_sessions_id_is_never_used_again() {
+    for (name, store, _dir) in stores() {
+        let ledger = Ledger::default();
+        let runtime = runtime(store.clone(), SCRIPT, &ledger);
+        send(&runtime, "s", "buy").await.expect("paused");
+        send(&runtime, "other", "buy").await.expect("paused");
+        let saved = RunState::save(&*store, "s").await.expect("saved");
+        runtime.delete_session(&me(), "s").await.expect("deleted");
+        let ran = keys(&ledger).len();
+        let new = || NewSession { session_id: Some("s".to_owned()), ..NewSession::default() };
+        let fork = || NewFork { session_id: Some("s".to_owned()), ..NewFork::default() };
+        let deleted = [
+            runtime.message(&me(), NewMessage::text("s", "again"), false).await.map(drop),
+            runtime.create_session(&me(), new()).await.map(drop),
+            runtime.fork(&me(), "other", fork()).await.map(drop),
+            runtime.fork(&me(), "s", NewFork::default()).await.map(drop),
+            decide(&runtime, "s_1", vec![Decision::approve()]).await.map(drop),
+            runtime.approval(&me(), "s_1").await.map(drop),
+            runtime.session(&me(), "s").await.map(drop),
+            runtime.state(&me(), "s").await.map(drop),
+            runtime.cancel(&me(), "s", None).await,
+            runtime.wait(&me(), "s").await.map(drop),
+            runtime.subscribe(&me(), "s", None).await.map(drop),
+            runtime.delete_session(&me(), "s").await,
+        ];
+        for (i, answer) in deleted.into_iter().enumerate() {
+            let refusal = answer.expect_err("deleted");
+            assert_eq!((refusal.code, refusal.code.http_status()), (Code::SessionDeleted, 410), "{name}, {i}");
+            assert!(refusal.message.contains("\"s\""), "{}", refusal.message);
+        }
+        // A saved state of it does not bring it back either, but goes on elsewhere.
+        let restored = saved.restore(&*store).await;
+        assert!(matches!(restored, Err(RunStateError::Store(StoreError::Deleted(id))) if *id == *"s"), "{name}");
+        saved.restore(&MemoryStore::new()).await.expect("another store has had no such session");
+        assert_eq!(keys(&ledger).len(), ran, "{name}: nothing ran");
+    }
+}
+
+#[tokio::test]
+async fn r11_idempotency_keys_are_unique_over_sessions_stores_and_forks() {
+    let (ledger, mut seen) = (Ledger::default(), BTreeSet::new());
+    let mut sessions = 0;
+    for (_, store, _dir) in stores() {
+        let runtime = runtime(store, SCRIPT, &ledger);
+        approved(&runtime, "s").await;
+        approved(&runtime, "t").await;
+        sessions += 2;
+    }
+    // The same name in a store that was made anew, at once.
+    for _ in 0..2 {
+        let store = Arc::new(MemoryStore::new());
+        let runtime = runtime(store, SCRIPT, &ledger);
+        approved(&runtime, "s").await;
+        let fork = |id: &str| NewFork { session_id: Some(id.to_owned()), checkpoint: None, ..NewFork::default() };
+        runtime.fork(&me(), "s", fork("f")).await.expect("fork");
+        sessions += 1;
+        // The fork's own calls are numbered on from the original's.
+        let paused = runtime.run(&me(), NewMessage::text("f", "buy")).await.expect("paused");
+        for key in paused.pending {
+            decide(&runtime, &key, vec![Decision::approve()]).await.expect("done");
+        }
+        let original = runtime.run(&me(), NewMessage::text("s", "buy")).await.expect("paused");
+        for key in original.pending {
+            decide(&runtime, &key, vec![Decision::approve()]).await.expect("done");
+        }
+    }
+    let keys = keys(&ledger);
+    assert!(keys.len() > 2 * sessions, "each ran its calls: {keys:?}");
+    for key in &keys {
+        assert!(seen.insert(key.clone()), "{key} names two calls");
+        assert!(key.len() <= 175, "{key}");
+    }
+}
+
+#[tokio::test]
+async fn r11_standing_rules_of_a_deleted_session_do_not_come_back() {
+    for (name, store, _dir) in stores() {
+        let ledger = Ledger::default();
+        let runtime = runtime(store.clone(), SCRIPT, &ledger);
+        send(&runtime, "s", "buy").await.expect("paused");
+        let always = Decision::approve().always(Always::Arguments { until: None });
+        decide(&runtime, "s_1", vec![always]).await.expect("done");
+        let rules = async || {
+            runtime.rules(&me(), RuleQuery { limit: 9, ..RuleQuery::default() }).await.expect("rules").rows.len()
+        };
+        assert_eq!(rules().await, 1, "{name}");
+        let saved = RunState::save(&*store, "s").await.expect("saved");
+        runtime.delete_session(&me(), "s").await.expect("deleted");
+        assert_eq!(rules().await, 0, "{name}");
+        assert!(saved.restore(&*store).await.is_err());
+        runtime
+            .create_session(&me(), NewSession { session_id: Some("s".into()), ..NewSession::default() })
+            .await
+            .expect_err("deleted");
+        assert_eq!(rules().await, 0, "{name}");
+        let asked = send(&runtime, "t", "buy").await.expect("paused");
+        assert_eq!(asked.pending, ["t_1"], "{name}: a person is asked again");
+    }
+}

@@ -1,0 +1,166 @@
+//! A state is claimed once.
+
+use std::{
+    path::Path,
+    process::{Command, Stdio},
+    sync::Arc,
+};
+
+use countersign::{
+    Agent, RunConfig, RunError, RunState, RunStateError, Runner, run,
+    run::Code,
+    store::{Store, memory::MemoryStore},
+};
+
+use super::{Ran, calls, gated, ran, script};
+use crate::support::stores;
+
+/// Where the child finds the state; the child is this test binary once more.
+const FILE: &str = "COUNTERSIGN_TEST_CLAIMS_FILE";
+
+async fn paused(done: &Ran) -> (Agent, countersign::RunResult) {
+    let agent = Agent::new("Helper", script(&[calls(&[("a", "c1", "{}")])])).tool(gated("a", done));
+    let paused = run(&agent, "go").await.expect("paused");
+    (agent, paused)
+}
+
+fn child(file: &Path) -> Command {
+    let mut child = Command::new(std::env::current_exe().expect("this test"));
+    child
+        .args(["--exact", "library::claims::s17_of_two_processes_that_take_a_state_one_runs", "--nocapture"])
+        .env(FILE, file)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    child
+}
+
+/// Takes the state, if it can, approves what waits, and says what has come of it.
+async fn take(file: &Path) -> String {
+    match RunState::take(file) {
+        Err(RunStateError::Claimed(_)) => "claimed".to_owned(),
+        Err(error) => panic!("{error}"),
+        Ok(mut state) => {
+            let done = Ran::default();
+            let (agent, _) = paused(&done).await;
+            for item in &state.interruptions() {
+                state.approve(item).expect("approved");
+            }
+            run(&agent, state).await.expect("over");
+            format!("ran {}", ran(&done).len())
+        }
+    }
+}
+
+#[tokio::test]
+async fn s17_of_two_processes_that_take_a_state_one_runs() {
+    if let Ok(file) = std::env::var(FILE) {
+        println!("child: {}.", take(Path::new(&file)).await);
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("result.json");
+    let (_, paused) = paused(&Ran::default()).await;
+    paused.state.write(&file).expect("written");
+    let children: Vec<_> = (0..2).map(|_| child(&file).spawn().expect("a child")).collect();
+    let mut said: Vec<String> = children
+        .into_iter()
+        .map(|child| {
+            let output = child.wait_with_output().expect("output");
+            let text = String::from_utf8_lossy(&output.stdout).into_owned();
+            let line = text.lines().find_map(|line| line.split_once("child: ")?.1.strip_suffix('.').map(str::to_owned));
+            line.unwrap_or_else(|| panic!("{output:?}"))
+        })
+        .collect();
+    said.sort();
+    assert_eq!(said, ["claimed", "ran 1"]);
+}
+
+#[tokio::test]
+async fn s17_a_state_is_written_whole_and_taken_once() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("result.json");
+    assert!(matches!(RunState::take(&file), Err(RunStateError::File { .. })), "there is none");
+    let (_, paused) = paused(&Ran::default()).await;
+    for _ in 0..2 {
+        paused.state.write(&file).expect("written");
+        assert_eq!(RunState::take(&file).expect("taken").to_json(), paused.state.to_json());
+        let error = RunState::take(&file).expect_err("taken before");
+        assert!(matches!(&error, RunStateError::Claimed(path) if *path == file.display().to_string()), "{error}");
+    }
+    let names: Vec<_> =
+        std::fs::read_dir(&folder).expect("folder").map(|entry| entry.expect("entry").file_name()).collect();
+    assert_eq!(names, ["result.json.claimed"]);
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn s17_only_its_owner_can_read_a_state_in_a_file() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("result.json");
+    let (_, paused) = paused(&Ran::default()).await;
+    // Also where there was a file that others could read.
+    std::fs::write(&file, "{}").expect("written");
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o644)).expect("rights");
+    paused.state.write(&file).expect("written");
+    assert_eq!(std::fs::metadata(&file).expect("there").permissions().mode() & 0o777, 0o600);
+}
+
+#[tokio::test]
+async fn s21_a_file_that_is_no_state_is_left_where_it_is() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("result.json");
+    std::fs::write(&file, "hello").expect("written");
+    assert!(matches!(RunState::take(&file), Err(RunStateError::NotARunState(_))));
+    assert_eq!(std::fs::read_to_string(&file).expect("there"), "hello");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s16_of_two_inputs_at_once_to_one_session_the_later_one_is_told_how_it_stands() {
+    for (name, store, _dir) in stores() {
+        for n in 0..20 {
+            let done = Ran::default();
+            let agent = Agent::new("Helper", script(&[calls(&[("a", "c1", "{}")])])).tool(gated("a", &done));
+            // With data of the application's a session is made before the message is taken.
+            let mut config = RunConfig::new().store(store.clone()).session(format!("s{n}"));
+            if n % 2 == 1 {
+                config = config.context(&"of the application").expect("context");
+            }
+            let begin = Arc::new(tokio::sync::Barrier::new(2));
+            let runs = [(); 2].map(|()| {
+                let (runner, agent, begin) = (Runner::new(config.clone()), agent.clone(), begin.clone());
+                tokio::spawn(async move {
+                    begin.wait().await;
+                    runner.run(&agent, "go").await
+                })
+            });
+            let [one, two] = runs;
+            let (one, two) = (one.await.expect("joined"), two.await.expect("joined"));
+            let (won, lost) = if one.is_ok() { (one, two) } else { (two, one) };
+            assert_eq!(won.expect("one runs").interruptions.len(), 1, "{name}");
+            let lost = lost.expect_err("it waits for a person");
+            let RunError::Refused { refusal, .. } = &lost else { panic!("{name}: {lost}") };
+            let told = [Code::SessionBusy, Code::ApprovalPending].contains(&refusal.code);
+            assert!(told && refusal.message.contains("RunState::save"), "{name}: {lost}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn s17_a_run_in_a_store_goes_on_from_a_state_once() {
+    let done = Ran::default();
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let agent = Agent::new("Helper", script(&[calls(&[("a", "c1", "{}")])])).tool(gated("a", &done));
+    let runner = Runner::new(RunConfig::new().store(store));
+    let mut paused = runner.run(&agent, "go").await.expect("paused");
+    paused.state.approve(&paused.interruptions[0]).expect("approved");
+    let (one, two) = tokio::join!(runner.run(&agent, &paused.state), runner.run(&agent, &paused.state));
+    let claimed = [one, two].iter().filter(|result| matches!(result, Err(RunError::Claimed { .. }))).count();
+    assert_eq!((claimed, ran(&done).len()), (1, 1));
+    let later = runner.run(&agent, &paused.state).await.expect_err("it has gone on");
+    assert!(matches!(later, RunError::Claimed { .. }), "{later}");
+    // Restored into another store it is another session, and its own copy: there, too, only one gets it.
+    let elsewhere: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    paused.state.restore(&*elsewhere).await.expect("restored");
+    assert!(matches!(paused.state.restore(&*elsewhere).await, Err(RunStateError::Exists(_))));
+}

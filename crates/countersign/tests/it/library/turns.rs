@@ -1,0 +1,209 @@
+//! G: turns, tokens and money.
+
+use countersign::{
+    Agent, Price, RunConfig, RunError, RunState, Runner, Usage,
+    model::{Model, ModelError, ModelEvent, ModelRequest},
+    run,
+};
+use futures::{StreamExt as _, stream::BoxStream};
+
+use super::{Ran, calls, decide_all, gated, model, ran, script, told};
+
+fn asks(done: &Ran) -> Agent {
+    let answers = [calls(&[("a", "c1", "{}")]), calls(&[("a", "c2", "{}")])];
+    Agent::new("Helper", script(&answers)).tool(gated("a", done))
+}
+
+#[tokio::test]
+async fn g78_deciding_costs_no_turn_and_the_next_model_call_does() {
+    let done = Ran::default();
+    let agent = asks(&done);
+    let runner = Runner::new(RunConfig::new().max_turns(1));
+    let mut paused = runner.run(&agent, "go").await.expect("paused");
+    paused.state.approve(&paused.interruptions[0]).expect("approved");
+    let error = runner.run(&agent, paused.state).await.expect_err("too many");
+    let RunError::MaxTurns { limit, state } = &error else { panic!("{error}") };
+    assert_eq!((*limit, ran(&done).len()), (1, 1), "what was approved has run");
+    // With a larger limit it goes on, and nothing is done again.
+    let error = run(&agent, &**state).await.expect_err("the limit is the state's");
+    assert!(matches!(error, RunError::MaxTurns { limit: 1, .. }), "{error}");
+    let paused = Runner::new(RunConfig::new().max_turns(3)).run(&agent, &**state).await.expect("paused");
+    assert_eq!((super::ids(&paused), ran(&done).len()), (vec!["c2".to_owned()], 1));
+}
+
+#[tokio::test]
+async fn g79_the_limit_counts_over_pauses() {
+    let agent = asks(&Ran::default());
+    let paused = Runner::new(RunConfig::new().max_turns(2)).run(&agent, "go").await.expect("paused");
+    let mut paused = decide_all(&agent, paused, |state, item| state.reject(item).expect("rejected")).await;
+    paused.state.reject(&paused.interruptions[0]).expect("rejected");
+    let error = run(&agent, paused.state).await.expect_err("too many");
+    assert!(matches!(error, RunError::MaxTurns { limit: 2, .. }), "{error}");
+}
+
+#[tokio::test]
+async fn g80_a_limit_that_was_given_once_stays() {
+    let agent = asks(&Ran::default());
+    let paused = Runner::new(RunConfig::new().max_turns(1)).run(&agent, "go").await.expect("paused");
+    let mut state = RunState::from_json(&paused.state.to_json()).expect("read");
+    state.reject(&paused.interruptions[0]).expect("rejected");
+    assert!(matches!(run(&agent, state).await, Err(RunError::MaxTurns { limit: 1, .. })));
+}
+
+#[tokio::test]
+async fn g81_a_limit_can_be_lifted() {
+    let agent = asks(&Ran::default()).max_turns(1);
+    let runner = Runner::new(RunConfig::new().unlimited_turns());
+    let mut result = runner.run(&agent, "go").await.expect("paused");
+    while result.is_paused() {
+        for item in &result.interruptions {
+            result.state.approve(item).expect("approved");
+        }
+        result = runner.run(&agent, result.state).await.expect("goes on");
+    }
+    assert_eq!(result.model_calls, 3);
+}
+
+/// Answers that cost 10 tokens to read and 5 to write.
+struct Costs(countersign::model::scripted::Scripted);
+
+impl Model for Costs {
+    fn call(&self, request: ModelRequest) -> BoxStream<'static, Result<ModelEvent, ModelError>> {
+        let usage = ModelEvent::Usage(Usage { input_tokens: 10, output_tokens: 5, ..Usage::default() });
+        futures::stream::once(async { Ok(usage) }).chain(self.0.call(request)).boxed()
+    }
+    fn name(&self) -> &str {
+        "dear"
+    }
+}
+
+fn costs(done: &Ran) -> Agent {
+    let answers = [calls(&[("a", "c1", "{}")]), calls(&[("a", "c2", "{}")])];
+    Agent::new("Helper", Costs(script(&answers))).tool(gated("a", done))
+}
+
+#[tokio::test]
+async fn g82_tokens_are_counted_over_pauses_and_never_twice() {
+    let agent = costs(&Ran::default());
+    let mut result = run(&agent, "go").await.expect("paused");
+    for n in 1..=3_u64 {
+        assert_eq!(result.usage, Usage { input_tokens: 10 * n, output_tokens: 5 * n, ..Usage::default() });
+        let mut state = RunState::from_json(&result.state.to_json()).expect("read");
+        for item in &result.interruptions {
+            state.approve(item).expect("approved");
+        }
+        result = run(&agent, state.with_context(&n, countersign::ContextStrategy::Merge).expect("context"))
+            .await
+            .expect("goes on");
+    }
+    assert_eq!(result.usage.input_tokens, 30);
+}
+
+#[tokio::test]
+async fn g83_g84_a_state_is_not_changed_by_going_on_from_a_copy() {
+    let done = Ran::default();
+    let agent = costs(&done);
+    let mut paused = run(&agent, "go").await.expect("paused");
+    let before = paused.state.to_json();
+    paused.state.reject(&paused.interruptions[0]).expect("rejected");
+    for _ in 0..2 {
+        let next = run(&agent, &paused.state).await.expect("paused");
+        assert_eq!(next.usage.input_tokens, 20);
+    }
+    assert!(paused.state.retract(&paused.interruptions[0]));
+    assert_eq!(paused.state.to_json(), before);
+}
+
+#[tokio::test]
+async fn s22_a_budget_of_tokens_stops_a_run_and_a_larger_one_lets_it_go_on() {
+    let done = Ran::default();
+    let agent = costs(&done);
+    let runner = Runner::new(RunConfig::new().max_tokens(15));
+    let mut paused = runner.run(&agent, "go").await.expect("paused");
+    paused.state.approve(&paused.interruptions[0]).expect("approved");
+    let error = runner.run(&agent, paused.state).await.expect_err("spent");
+    let RunError::Budget { what: "tokens", spent, limit, state } = &error else { panic!("{error}") };
+    assert_eq!((*spent, *limit, ran(&done).len()), (15.0, 15.0, 1));
+    let next = Runner::new(RunConfig::new().max_tokens(100)).run(&agent, &**state).await.expect("paused");
+    assert_eq!((next.model_calls, ran(&done).len()), (2, 1));
+}
+
+#[tokio::test]
+async fn s22_a_budget_of_money_counts_by_the_price_of_each_model() {
+    let agent = costs(&Ran::default());
+    // 10 tokens at 1,000,000 for a million and 5 at 2,000,000: 20 for each call.
+    let price = Price { input: 1e6, output: 2e6 };
+    let runner = Runner::new(RunConfig::new().price("dear", price).max_cost(30.0));
+    let paused = runner.run(&agent, "go").await.expect("paused");
+    let mut state = RunState::from_json(&paused.state.to_json()).expect("read");
+    state.reject(&paused.interruptions[0]).expect("rejected");
+    let mut paused = runner.run(&agent, state).await.expect("one more");
+    paused.state.reject(&paused.interruptions[0]).expect("rejected");
+    let error = runner.run(&agent, paused.state).await.expect_err("spent");
+    assert!(matches!(error, RunError::Budget { what: "money", spent, .. } if (spent - 40.0).abs() < 1e-9), "{error}");
+    assert_eq!(error.to_string(), "the run has cost 40 of at most 30");
+    let cents = Runner::new(RunConfig::new().price("dear", Price { input: 1.0, output: 4.0 }).max_cost(0.00005));
+    let mut paused = cents.run(&agent, "go").await.expect("paused");
+    let mut ended = Ok(());
+    while ended.is_ok() {
+        paused.state.reject(&paused.interruptions[0]).expect("rejected");
+        match cents.run(&agent, paused.state.clone()).await {
+            Ok(next) => paused = next,
+            Err(error) => ended = Err(error.to_string()),
+        }
+    }
+    let free = Price { input: 0.0, output: 0.0 };
+    let nothing = Runner::new(RunConfig::new().price("dear", free).max_cost(0.0))
+        .run(&agent, "go")
+        .await
+        .expect_err("nothing to spend");
+    assert_eq!(nothing.to_string(), "the run has cost 0 of at most 0");
+    assert_eq!(ended, Err("the run has cost 0.00006 of at most 0.00005".to_owned()));
+}
+
+#[tokio::test]
+async fn s22_a_budget_of_money_says_which_model_has_no_price() {
+    let agent = costs(&Ran::default());
+    let price = Price { input: 1e6, output: 2e6 };
+    for config in [RunConfig::new(), RunConfig::new().price("daer", price)] {
+        let error = Runner::new(config.max_cost(30.0)).run(&agent, "go").await.expect_err("nothing can be counted");
+        let said = error.to_string();
+        assert!(said.contains("\"dear\"") && said.contains("max_cost"), "{said}");
+        let RunError::NoPrice { model, priced, state } = error else { panic!("{said}") };
+        assert_eq!((&*model, state.is_none(), said.contains("daer")), ("dear", true, priced == ["daer"]));
+    }
+    // Also where a run goes on; what was decided on it is kept.
+    let mut paused = run(&agent, "go").await.expect("paused");
+    paused.state.reject(&paused.interruptions[0]).expect("rejected");
+    let misspelled = Runner::new(RunConfig::new().price("daer", price).max_cost(30.0));
+    let error = misspelled.run(&agent, &paused.state).await.expect_err("nothing can be counted");
+    let RunError::NoPrice { state: Some(state), .. } = error else { panic!("{error}") };
+    assert_eq!(state.to_json(), paused.state.to_json());
+}
+
+/// Programs print errors, and an error has its state: what a session holds is not printed with it.
+#[tokio::test]
+async fn s20_an_error_that_is_printed_has_nothing_of_the_session() {
+    let agent = Agent::new("Helper", model(r#"{"turns":[{"text":"the code is 4711"},{"error":"down"}]}"#));
+    let runner = Runner::new(RunConfig::new().context(&"the secret of the application").expect("context"));
+    let mut over = runner.run(&agent, "my code is 4711").await.expect("over");
+    over.state.add_input("again");
+    let error = runner.run(&agent, over.state).await.expect_err("down");
+    let printed = format!("{error:?}");
+    assert!(printed.contains("down") && printed.contains("Helper"), "{printed}");
+    assert!(!printed.contains("4711") && !printed.contains("secret"), "{printed}");
+}
+
+#[tokio::test]
+async fn s23_a_run_goes_on_after_its_model_failed() {
+    let done = Ran::default();
+    let down = model(&format!(r#"{{"turns":[{},{{"error":"down"}}]}}"#, calls(&[("a", "c1", "{}")])));
+    let mut paused = run(&Agent::new("Helper", down.clone()).tool(gated("a", &done)), "go").await.expect("paused");
+    paused.state.approve(&paused.interruptions[0]).expect("approved");
+    let error = run(&Agent::new("Helper", down).tool(gated("a", &done)), paused.state).await.expect_err("down");
+    let RunError::Model { message, state } = &error else { panic!("{error}") };
+    assert_eq!(message, "down");
+    let up = Agent::new("Helper", script(&[calls(&[("a", "c1", "{}")])])).tool(gated("a", &done));
+    let over = run(&up, &**state).await.expect("over");
+    assert_eq!((told(&over).last().map(String::as_str), ran(&done).len()), (Some("says: done"), 1));
+}

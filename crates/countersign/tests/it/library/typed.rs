@@ -1,0 +1,79 @@
+//! Arguments that cannot become what a typed tool declares never reach a person (spec S1, S26, M3, R1).
+
+use std::sync::Mutex;
+
+use countersign::{Agent, RunError, run, run::Code, tool};
+use serde_json::json;
+
+use super::{calls, item, script, told};
+
+static BOUGHT: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+/// Buys something.
+#[tool(needs_approval, derive(serde::Serialize))]
+async fn buy(count: u32, offset: i64, price: f64) -> String {
+    let bought = format!("{count} {offset} {price}");
+    BOUGHT.lock().expect("bought").push(bought.clone());
+    bought
+}
+
+#[tokio::test]
+async fn s26_arguments_that_cannot_become_the_declared_type_are_refused_before_a_person_is_asked() {
+    let args =
+        |count: &str, offset: &str, price: &str| format!(r#"{{"count":{count},"offset":{offset},"price":{price}}}"#);
+    let (good, count, offset, price) = (
+        args("5", "-7", "0.25"),
+        args("99999999999", "0", "1"),
+        args("1", "-0", "1"),
+        args("1", "0", "9007199254740993"),
+    );
+    let proposed = [("buy", "c1", &*good), ("buy", "c2", &count), ("buy", "c3", &offset), ("buy", "c4", &price)];
+    let agent = Agent::new("Helper", script(&[calls(&proposed)])).tool(buy);
+    let mut paused = run(&agent, "go").await.expect("paused");
+    assert_eq!(super::ids(&paused), ["c1"]);
+    let told = told(&paused);
+    let said = |id: &str| told.iter().find(|said| said.starts_with(&format!("{id}: "))).cloned().unwrap_or_default();
+    assert!(said("c2").contains("99999999999"), "{told:?}");
+    assert!(said("c3").contains("the arguments do not fit the tool"), "{told:?}");
+    assert!(said("c4").contains("the number 9007199254740993 has more digits"), "{told:?}");
+
+    // Nor can a person write what cannot run.
+    let one = item(&paused, "c1");
+    for wrong in [
+        json!({"count": 99_999_999_999_u64, "offset": 0, "price": 1}),
+        json!({"count": 1, "offset": 0, "price": 9_007_199_254_740_993_u64}),
+    ] {
+        let mut state = paused.state.clone();
+        state.approve_with(&one, &wrong).expect("it fits the schema");
+        let error = run(&agent, state).await.expect_err("it fits no type");
+        let RunError::Refused { refusal, state: Some(state) } = &error else { panic!("{error:?}") };
+        assert_eq!(refusal.code, Code::InvalidEdit, "{error}");
+        assert!(refusal.message.contains("the arguments do not fit the tool"), "{error}");
+        assert_eq!(state.interruptions().len(), 1, "it still waits");
+    }
+    assert_eq!(*BOUGHT.lock().expect("bought"), [""; 0]);
+    paused.state.approve(&one).expect("approved");
+    assert_eq!(run(&agent, paused.state).await.expect("over").final_output, "done");
+    assert_eq!(*BOUGHT.lock().expect("bought"), ["5 -7 0.25"]);
+}
+
+/// A type whose reading panics.
+#[derive(schemars::JsonSchema)]
+struct Broken;
+
+impl<'de> serde::Deserialize<'de> for Broken {
+    fn deserialize<D: serde::Deserializer<'de>>(_: D) -> Result<Broken, D::Error> {
+        panic!("broken")
+    }
+}
+
+#[tokio::test]
+async fn r9_a_type_whose_reading_panics_is_an_error_for_the_model() {
+    use std::collections::BTreeMap;
+    let tool = countersign::tool::function::tool("a", "", |_: BTreeMap<String, Broken>| async { Ok("ran") });
+    let proposed = [("a", "c1", "{}"), ("a", "c2", r#"{"x":null}"#)];
+    let agent = Agent::new("Helper", script(&[calls(&proposed)])).tool(tool);
+    let told = told(&run(&agent, "go").await.expect("over"));
+    assert!(told.contains(&"c1: ran".to_owned()), "{told:?}");
+    assert!(told.iter().any(|said| said.starts_with("c2: the arguments do not fit the tool")), "{told:?}");
+}

@@ -1,0 +1,115 @@
+//! Servers that begin anew between an approval's request and its decision: what is known not to have run is run, once, and
+//! what may have run is not (spec S13, R4).
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use countersign::{
+    Decision, Status,
+    mcp::{McpServer, RequireApproval},
+    run::Runtime,
+    store::memory::MemoryStore,
+};
+use serde_json::json;
+
+use crate::{
+    mcp::{calls, over},
+    mcp_fake::{Era, Gone, McpFake, listing, text},
+    support::{decide, send},
+};
+
+/// A server with a tool that counts how often it ran.
+async fn counting() -> (McpFake, Arc<AtomicU32>) {
+    let (fake, ran) = (McpFake::start(Era::Sessions).await, Arc::new(AtomicU32::new(0)));
+    let counts = ran.clone();
+    fake.tool(listing("pay", "Pays."), move |_| {
+        let counts = counts.clone();
+        async move { text(format!("paid {}", counts.fetch_add(1, Ordering::SeqCst) + 1)) }
+    });
+    (fake, ran)
+}
+
+/// A session whose call of `pay` waits to be approved.
+async fn asking(server: McpServer) -> Runtime {
+    let runtime = over(Arc::new(MemoryStore::new()), &calls(&["pay"]), &[&server.build().unwrap()]);
+    assert_eq!(send(&runtime, "s", "go").await.unwrap().status, Status::AwaitingInput);
+    runtime
+}
+
+#[tokio::test]
+async fn s13_r4_an_approved_call_runs_once_though_the_server_has_forgotten_the_session() {
+    for gone in [Gone::Reference, Gone::Python, Gone::OldPython, Gone::Bare] {
+        let (fake, ran) = counting().await;
+        let runtime = asking(McpServer::http("bank", &*fake.url)).await;
+        fake.forgets_sessions(gone);
+        let began = Instant::now();
+        let outcome = decide(&runtime, "s_1", vec![Decision::approve()]).await.unwrap();
+        assert_eq!((outcome.text.as_str(), ran.load(Ordering::SeqCst)), ("paid 1", 1), "{gone:?}");
+        assert!(began.elapsed() < Duration::from_secs(5), "{gone:?}: it is not waited for");
+        assert_eq!(fake.shared.connected.load(Ordering::SeqCst), 2, "{gone:?}");
+    }
+}
+
+#[tokio::test]
+async fn s13_r4_a_call_whose_connection_is_never_made_is_made_once_the_server_is_there() {
+    let (mut fake, ran) = counting().await;
+    let runtime = asking(McpServer::http("bank", &*fake.url)).await;
+    fake.stop();
+    let (outcome, ()) = tokio::join!(decide(&runtime, "s_1", vec![Decision::approve()]), async {
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        fake.begin_again().await;
+    });
+    assert_eq!((outcome.unwrap().text.as_str(), ran.load(Ordering::SeqCst)), ("paid 1", 1));
+
+    let runtime = asking(McpServer::http("bank", &*fake.url)).await;
+    fake.stop();
+    let outcome = decide(&runtime, "s_1", vec![Decision::approve()]).await.unwrap();
+    let told = "The MCP server \"bank\" cannot be reached, so the call was not made: the connection was refused";
+    assert_eq!((outcome.text.as_str(), ran.load(Ordering::SeqCst)), (told, 1));
+}
+
+#[tokio::test]
+async fn s13_r4_a_call_that_is_cut_off_is_not_made_again_unless_it_is_idempotent() {
+    for idempotent in [false, true] {
+        let (fake, ran) = counting().await;
+        let server = McpServer::http("bank", &*fake.url);
+        let runtime = asking(if idempotent { server.idempotent(["pay"]) } else { server }).await;
+        fake.cuts_calls(true);
+        let outcome = decide(&runtime, "s_1", vec![Decision::approve()]).await.unwrap();
+        assert!(outcome.text.contains("whether it took effect is not known"), "{}", outcome.text);
+        assert_eq!(ran.load(Ordering::SeqCst), if idempotent { 2 } else { 1 });
+    }
+}
+
+/// One that begins anew may have other tools, which nobody has approved.
+#[tokio::test]
+async fn s13_r1_a_server_that_comes_back_with_another_tool_of_the_name_does_not_run_it() {
+    let (fake, ran) = counting().await;
+    let runtime = asking(McpServer::http("bank", &*fake.url)).await;
+    fake.tool(listing("pay", "Pays everything."), |_| async { text("all is paid") });
+    fake.forgets_sessions(Gone::Reference);
+    let outcome = decide(&runtime, "s_1", vec![Decision::approve()]).await.unwrap();
+    assert_eq!((outcome.text.as_str(), fake.calls().len()), ("The tool has changed since this call was approved", 0));
+    assert_eq!(ran.load(Ordering::SeqCst), 0);
+}
+
+/// A session of a tool's own is none of the connection's.
+#[tokio::test]
+async fn s13_an_error_about_a_session_of_the_tools_own_is_the_calls_answer() {
+    for message in ["Session not found", "Bad Request: session closed"] {
+        let fake = McpFake::start(Era::Sessions).await;
+        let error = json!({ "error": { "code": -32001, "message": message } });
+        fake.tool(listing("pay", "Pays."), move |_| std::future::ready(error.clone()));
+        let server = McpServer::http("bank", &*fake.url).require_approval(RequireApproval::Never).build().unwrap();
+        let runtime = over(Arc::new(MemoryStore::new()), &calls(&["pay"]), &[&server]);
+        let outcome = send(&runtime, "s", "go").await.unwrap();
+        let told = format!("answered with an error: {message} (-32001)");
+        assert!(outcome.text.contains(&told), "{}", outcome.text);
+        assert_eq!(fake.calls().len(), 1);
+    }
+}

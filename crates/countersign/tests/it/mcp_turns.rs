@@ -1,0 +1,112 @@
+//! Servers that do not say in which of their calls they ask: over standard input and output nothing tells (spec S13).
+
+use std::sync::Arc;
+
+use countersign::{
+    Kind, Principal, Raw, Status,
+    mcp::{McpServer, RequireApproval},
+    run::{NewDecision, Outcome, Runtime},
+    store::{Store, memory::MemoryStore},
+};
+use countersign_core::journal::record::{Record, records};
+use serde_json::{Value, json};
+
+use crate::{mcp::over, support::send};
+
+/// A program in the shell's language that asks for a size in each call, and then says which order it was and what it was
+/// told. It goes on reading meanwhile, so that several calls ask at once.
+const SHELL: &str = r#"
+say() { printf '%s\n' "$1"; }
+while IFS= read -r line; do
+  id=$(printf '%s' "$line" | sed -n 's/.*"id":\([0-9]*\).*/\1/p')
+  case "$line" in
+    *'"id":"ask-'*)
+      call=$(printf '%s' "$line" | sed -n 's/.*"id":"ask-\([0-9]*\)-.*/\1/p')
+      order=$(printf '%s' "$line" | sed -n 's/.*"id":"ask-[0-9]*-\([0-9]*\)".*/\1/p')
+      size=$(printf '%s' "$line" | sed -n 's/.*"size":\([0-9]*\).*/\1/p')
+      say '{"jsonrpc":"2.0","id":'$call',"result":{"content":[{"type":"text","text":"order '$order' of '${size:-nothing}'"}]}}' ;;
+    *'"initialize"'*) say '{"jsonrpc":"2.0","id":'$id',"result":{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"sh","version":"1"}}}' ;;
+    *'"tools/list"'*) say '{"jsonrpc":"2.0","id":'$id',"result":{"tools":[{"name":"order","inputSchema":{"type":"object"}}]}}' ;;
+    *'"tools/call"'*)
+      n=$(printf '%s' "$line" | sed -n 's/.*"n":\([0-9]*\).*/\1/p')
+      say '{"jsonrpc":"2.0","id":"ask-'$id'-'$n'","method":"elicitation/create","params":{"message":"Size of '$n'?","requestedSchema":{"type":"object","required":["size"],"properties":{"size":{"type":"integer"}}}}}' ;;
+    *'"id"'*) say '{"jsonrpc":"2.0","id":'$id',"error":{"code":-32601,"message":"no"}}' ;;
+  esac
+done
+"#;
+
+/// What asks: its key, the call that it is shown with, and its message.
+fn asked(outcome: &Outcome) -> Vec<(String, String, String)> {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let one = |(request, key): (_, &String)| {
+        let request: Value = serde_json::to_value::<&countersign::run::Request>(request).unwrap();
+        assert_eq!(request["kind"], json!(Kind::Input), "{request}");
+        let (call, payload) = (&request["actions"][0]["id"], &request["interrupt"]["payload"]);
+        (key.clone(), text(call), text(&payload["message"]))
+    };
+    outcome.interruptions.iter().zip(&outcome.pending).map(one).collect()
+}
+
+async fn answer(runtime: &Runtime, key: &str, size: u32) -> Outcome {
+    let value = json!({ "action": "accept", "content": { "size": size } });
+    let resume: Raw = serde_json::from_value(value).unwrap();
+    let new = NewDecision { approval_key: key.into(), resume: Some(resume), ..NewDecision::default() };
+    runtime.decide_and_run(&Principal::trusted(), new).await.unwrap()
+}
+
+/// The results of a session's calls, in the order of the calls.
+async fn results(store: &Arc<dyn Store>, session: &str) -> Vec<String> {
+    let entries = store.read(session, 0, 1000).await.unwrap();
+    let result = |record: &countersign_core::journal::record::Record| match record {
+        Record::CallFinished(done) => Some((done.call, done.output.clone())),
+        _ => None,
+    };
+    let mut all: Vec<_> = records(&entries).filter_map(result).collect();
+    all.sort_unstable();
+    all.into_iter().map(|(_, output)| output).collect()
+}
+
+#[tokio::test]
+async fn s13_calls_of_a_server_that_does_not_say_which_of_them_asks_run_one_at_a_time() {
+    let call = |n: u32| json!({ "name": "order", "args": { "n": n } });
+    let script = json!({ "turns": [
+        { "tool_calls": [call(1)] }, { "text": "one" },
+        { "tool_calls": [call(2), call(3), call(4)] }, { "text": "three" },
+    ] });
+    let server = McpServer::stdio("sh", ["sh", "-c", SHELL]).require_approval(RequireApproval::Never).build().unwrap();
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let runtime = over(store.clone(), &script.to_string(), &[&server]);
+    // By its first question it is known to be one.
+    let first = send(&runtime, "s", "go").await.unwrap();
+    assert_eq!(answer(&runtime, &asked(&first)[0].0, 10).await.status, Status::Completed);
+
+    let waits = send(&runtime, "s", "more").await.unwrap();
+    assert_eq!(waits.status, Status::AwaitingInput);
+    let mut asked = asked(&waits);
+    asked.sort_by(|a, b| a.2.cmp(&b.2));
+    let shown: Vec<_> = asked.iter().map(|(_, call, message)| (call.as_str(), message.as_str())).collect();
+    assert_eq!(shown, [("c2", "Size of 2?"), ("c3", "Size of 3?"), ("c4", "Size of 4?")], "each with its own call");
+    // In any order.
+    for (at, size) in [(1, 30), (2, 40), (0, 20)] {
+        answer(&runtime, &asked[at].0, size).await;
+    }
+    let expected = [1, 2, 3, 4].map(|n| format!("order {n} of {n}0"));
+    assert_eq!(results(&store, "s").await, expected);
+}
+
+/// Whoever asks first is asked for: with another session's question open nobody can say whose the next one is, so it is not
+/// shown to either.
+#[tokio::test]
+async fn s13_a_question_that_may_be_another_sessions_is_shown_to_nobody() {
+    let call = json!({ "name": "order", "args": { "n": 1 } });
+    let script =
+        json!({ "turns": [{ "tool_calls": [call] }, { "text": "{{ last_tool_result }}" }], "at_end": "repeat" });
+    let server = McpServer::stdio("sh", ["sh", "-c", SHELL]).require_approval(RequireApproval::Never).build().unwrap();
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let runtime = over(store.clone(), &script.to_string(), &[&server]);
+    let one = send(&runtime, "one", "go").await.unwrap();
+    assert_eq!(asked(&one).len(), 1);
+    let two = send(&runtime, "two", "go").await.unwrap();
+    assert_eq!((two.status, two.text.as_str()), (Status::Completed, "order 1 of nothing"));
+    assert_eq!(answer(&runtime, "one_1", 5).await.text, "order 1 of 5");
+}

@@ -1,0 +1,265 @@
+//! A model whose streams go on only when the test says so, tools that are shown in every way there is, and a
+//! store that takes its time, so that a test can look, or crash, at any moment.
+
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use countersign::{
+    Agent, DecisionType, Principal,
+    model::{Model, ModelError, ModelEvent, ModelRequest, retry::RetryPolicy},
+    run::Runtime,
+    store::{Store, StoreError},
+    tool::{Approval, builtin},
+};
+use countersign_core::{
+    audit::AuditRecord,
+    call::display::{ContentMessage, StreamRule, Template},
+    journal::record::Millis,
+};
+use countersign_store::{
+    Append, Due, Head, InterruptionFilter, InterruptionRow, Page, Paged, RuleFilter, RuleOwner, RuleRow, SessionFilter,
+    Summary,
+};
+use futures::{FutureExt as _, StreamExt as _, future::BoxFuture, stream::BoxStream};
+use tokio::{sync::watch, task::yield_now};
+
+use crate::support::{Ledger, entry};
+
+pub type Part = Result<ModelEvent, ModelError>;
+
+pub fn text(text: &str) -> Part {
+    Ok(ModelEvent::Text(text.to_owned()))
+}
+pub fn thinking(text: &str) -> Part {
+    Ok(ModelEvent::Thinking(text.to_owned()))
+}
+pub fn call(id: &str, name: &str) -> Part {
+    Ok(ModelEvent::ToolUse { id: id.into(), name: name.into() })
+}
+pub fn input(text: &str) -> Part {
+    Ok(ModelEvent::Input(text.into()))
+}
+pub fn broken() -> Part {
+    Err(ModelError::transient("the line broke"))
+}
+pub fn stop() -> Part {
+    Ok(ModelEvent::Stop)
+}
+
+/// Gives one prepared stream for each call, part by part.
+pub struct Paced {
+    streams: Mutex<VecDeque<Vec<Part>>>,
+    pace: watch::Sender<Pace>,
+}
+
+#[derive(Default)]
+struct Pace {
+    /// Parts that may come.
+    left: usize,
+    /// Streams that wait for leave to go on.
+    waiting: usize,
+}
+
+/// Counted as waiting while it lives.
+struct Waits<'a>(&'a Paced);
+
+impl Drop for Waits<'_> {
+    fn drop(&mut self) {
+        self.0.pace.send_modify(|pace| pace.waiting -= 1);
+    }
+}
+
+impl Paced {
+    pub fn new(streams: impl Into<VecDeque<Vec<Part>>>) -> Arc<Paced> {
+        Arc::new(Paced { streams: Mutex::new(streams.into()), pace: watch::Sender::default() })
+    }
+
+    /// Lets the streams go on by this many parts.
+    pub fn release(&self, parts: usize) {
+        self.pace.send_modify(|pace| pace.left += parts);
+    }
+
+    /// Takes back what was released and not used.
+    pub fn hold(&self) {
+        self.pace.send_modify(|pace| pace.left = 0);
+    }
+
+    /// Waits until nothing happens any more before the model goes on, or a person decides.
+    pub async fn settle(&self, runtime: &Runtime, session: &str) {
+        let mut pace = self.pace.subscribe();
+        let me = Principal::trusted();
+        let settled = async {
+            tokio::select! {
+                biased;
+                _ = pace.wait_for(|pace| pace.left == 0 && pace.waiting > 0) => {}
+                ended = runtime.wait(&me, session) => drop(ended),
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(20), settled).await.expect("it settles");
+        // Tasks that were told to end have their chance.
+        yield_now().await;
+    }
+
+    /// One part may come.
+    async fn part(&self) {
+        let mut changes = self.pace.subscribe();
+        self.pace.send_modify(|pace| pace.waiting += 1);
+        let _waits = Waits(self);
+        while !self.pace.send_if_modified(|pace| {
+            let may = pace.left > 0;
+            pace.left -= usize::from(may);
+            may
+        }) {
+            changes.changed().await.expect("never closed");
+        }
+    }
+}
+
+/// The model as agents have it.
+pub struct Handle(pub Arc<Paced>);
+
+impl Model for Handle {
+    fn call(&self, _: ModelRequest) -> BoxStream<'static, Part> {
+        let end = || vec![text("The end."), stop()];
+        let parts = self.0.streams.lock().expect("streams").pop_front().unwrap_or_else(end);
+        let paced = self.0.clone();
+        let pace = move |part| {
+            let paced = paced.clone();
+            async move {
+                paced.part().await;
+                part
+            }
+        };
+        futures::stream::iter(parts).then(pace).boxed()
+    }
+}
+
+/// The names that calls are made by; the agent does not know the last one.
+pub const TOOLS: [&str; 14] = [
+    "look",
+    "trade",
+    "loud",
+    "shout",
+    "quiet",
+    "hush",
+    "mute",
+    "veto",
+    "read",
+    "write_todos",
+    "ask_user_question",
+    "share_thought",
+    "trade",
+    "nothing",
+];
+
+/// An agent with this model, and a tool of each way to be shown.
+pub fn agent(model: &Arc<Paced>) -> Agent {
+    let ledger = Ledger::default();
+    let free = |name| entry(name, Approval::never(), &ledger);
+    let all =
+        [DecisionType::Approve, DecisionType::Reject, DecisionType::Edit, DecisionType::Defer, DecisionType::Respond];
+    let gated = |name| entry(name, Approval::always().allow(all), &ledger);
+    let rule = |tool_use, tool_result, content| StreamRule {
+        stream_tool_use: tool_use,
+        stream_tool_result: tool_result,
+        display_as_content: content,
+    };
+    let reading = ContentMessage::Template(Template::parse("Reading {{ args.n }}").expect("template"));
+    Agent::new("a", ("m", Arc::new(Handle(model.clone()))))
+        .max_turns(8)
+        .tool(free("look"))
+        .tool(gated("trade"))
+        .tool(free("loud").stream(rule(true, true, true)))
+        .tool(gated("shout").stream(rule(true, true, true)))
+        .tool(free("quiet").stream(rule(false, true, false)))
+        .tool(free("hush").stream(rule(true, false, false)))
+        .tool(free("mute").stream(rule(false, false, false)))
+        .tool(gated("veto").stream(rule(false, true, false)))
+        .tool(free("read").content_message(reading))
+        .tool(builtin::ask_user_question())
+        .tool(builtin::write_todos())
+        .tool(builtin::share_thought())
+}
+
+/// A runtime with that agent, which tries a broken stream again at once.
+pub fn runtime(store: &Arc<dyn Store>, model: &Arc<Paced>) -> Runtime {
+    let retry = RetryPolicy { base: Duration::ZERO, max: Duration::ZERO, attempts: 5, ..RetryPolicy::default() };
+    Runtime::builder(store.clone()).agent(agent(model)).retry(retry).build().expect("runtime")
+}
+
+/// A store whose appends others may come between: before they are done, and after.
+pub struct Slow(pub Arc<dyn Store>);
+
+impl Store for Slow {
+    fn append(&self, append: Append) -> BoxFuture<'_, Result<(), StoreError>> {
+        async move {
+            yield_now().await;
+            let appended = self.0.append(append).await;
+            yield_now().await;
+            appended
+        }
+        .boxed()
+    }
+    fn sync(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.0.sync()
+    }
+    fn head(&self, session_id: &str) -> BoxFuture<'_, Result<Option<Head>, StoreError>> {
+        self.0.head(session_id)
+    }
+    fn read(
+        &self,
+        session_id: &str,
+        after: u64,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Vec<Arc<countersign_core::journal::record::Entry>>, StoreError>> {
+        self.0.read(session_id, after, limit)
+    }
+    fn has_request(&self, session_id: &str, request_id: &str) -> BoxFuture<'_, Result<bool, StoreError>> {
+        self.0.has_request(session_id, request_id)
+    }
+    fn interruption(&self, session_id: &str, n: u32) -> BoxFuture<'_, Result<Option<InterruptionRow>, StoreError>> {
+        self.0.interruption(session_id, n)
+    }
+    fn interruptions(
+        &self,
+        filter: InterruptionFilter,
+        page: Page,
+    ) -> BoxFuture<'_, Result<Paged<InterruptionRow>, StoreError>> {
+        self.0.interruptions(filter, page)
+    }
+    fn sessions(&self, filter: SessionFilter, page: Page) -> BoxFuture<'_, Result<Paged<Summary>, StoreError>> {
+        self.0.sessions(filter, page)
+    }
+    fn due(&self, now: Millis, limit: usize) -> BoxFuture<'_, Result<Vec<Due>, StoreError>> {
+        self.0.due(now, limit)
+    }
+    fn running(&self) -> BoxFuture<'_, Result<Vec<Arc<str>>, StoreError>> {
+        self.0.running()
+    }
+    fn audit(&self, after: u64, limit: usize) -> BoxFuture<'_, Result<Vec<AuditRecord>, StoreError>> {
+        self.0.audit(after, limit)
+    }
+    fn audit_of(
+        &self,
+        tenant: Option<&str>,
+        after: u64,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Vec<AuditRecord>, StoreError>> {
+        self.0.audit_of(tenant, after, limit)
+    }
+    fn standing(&self, of: RuleOwner, agent: &str, tool: &str) -> BoxFuture<'_, Result<Vec<RuleRow>, StoreError>> {
+        self.0.standing(of, agent, tool)
+    }
+    fn rules(&self, filter: RuleFilter, page: Page) -> BoxFuture<'_, Result<Paged<RuleRow>, StoreError>> {
+        self.0.rules(filter, page)
+    }
+    fn delete(&self, session_id: &str) -> BoxFuture<'_, Result<bool, StoreError>> {
+        self.0.delete(session_id)
+    }
+    fn check(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.0.check()
+    }
+}

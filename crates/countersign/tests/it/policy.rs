@@ -1,0 +1,400 @@
+//! The policy at work: what it says of calls and of edits, and what standing rules make of it. On each store.
+
+use std::sync::Arc;
+
+use countersign::{
+    Agent, Decision, DecisionType, Principal, Status,
+    model::scripted::Scripted,
+    policy::{Glob, HintFilter, Policy, PolicyRule, Then},
+    run::{Code, NewDecision, NewMessage, Outcome, Runtime},
+    store::Store,
+    tool::{Approval, Hints, condition::CelCondition},
+};
+use countersign_core::{
+    approval::{principal::PrincipalKind, rule::Always},
+    call::{gate::Ask, reviewer::Reviewer},
+    decide::note::NewNote,
+};
+use countersign_runtime::run::RuleQuery;
+
+use crate::support::{Ledger, entry, stores};
+
+fn person(name: &str, roles: &[&str]) -> Principal {
+    let roles = roles.iter().map(|role| (*role).to_owned()).collect();
+    Principal { subject: Some(name.into()), roles, ..Principal::default() }
+}
+
+fn cel(expression: &str) -> CelCondition {
+    CelCondition::compile(expression).expect("an expression")
+}
+
+fn rule(tool: &str, then: Then) -> PolicyRule {
+    PolicyRule { tools: vec![Glob::new(tool)], then, ..PolicyRule::default() }
+}
+
+fn levels(roles: &[&str]) -> Ask {
+    Ask { levels: roles.iter().map(|role| (*role).into()).collect(), ..Ask::default() }
+}
+
+/// An agent whose model says each of these calls, one an answer, and then `done`; again and again.
+fn runtime(store: Arc<dyn Store>, calls: &[(&str, i64)], policy: Policy, ledger: &Ledger) -> Runtime {
+    let turns = calls.iter().flat_map(|(name, n)| {
+        [
+            serde_json::json!({ "tool_calls": [{ "name": name, "args": { "n": n } }] }),
+            serde_json::json!({ "text": "{{ last_tool_result }}" }),
+        ]
+    });
+    let script = serde_json::json!({ "turns": turns.collect::<Vec<_>>(), "at_end": "repeat" });
+    let model = Scripted::from_json(&script.to_string()).expect("script");
+    let agent = Agent::new("a", ("m", Arc::new(model)))
+        .tool(entry("look", Approval::never(), ledger).hints(Hints {
+            read_only: true,
+            destructive: false,
+            open_world: false,
+        }))
+        .tool(entry("pay", Approval::never(), ledger))
+        .tool(entry("wipe", Approval::always(), ledger));
+    Runtime::builder(store).agent(agent).policy(policy).build().expect("runtime")
+}
+
+async fn say(runtime: &Runtime, by: &Principal, session: &str) -> Outcome {
+    runtime.run(by, NewMessage::text(session, "go")).await.expect("run")
+}
+
+async fn decide(runtime: &Runtime, by: &Principal, key: &str, decision: Decision) -> Result<Outcome, Code> {
+    let new = NewDecision { approval_key: key.to_owned(), decisions: vec![decision], ..NewDecision::default() };
+    runtime.decide_and_run(by, new).await.map_err(|refusal| refusal.code)
+}
+
+fn ran(ledger: &Ledger) -> Vec<String> {
+    ledger.lock().expect("ledger").iter().map(|(tool, args, ..)| format!("{tool} {args}")).collect()
+}
+
+#[tokio::test]
+async fn p1_the_first_rule_that_matches_counts_and_a_tool_can_only_be_stricter() {
+    let policy = || Policy {
+        rules: vec![
+            PolicyRule {
+                hints: HintFilter { read_only: Some(true), ..HintFilter::default() },
+                then: Then::Allow,
+                ..PolicyRule::default()
+            },
+            PolicyRule { when: Some(cel("args.n > 1000")), ..rule("pay", Then::Ask(levels(&["admin"]))) },
+            PolicyRule { roles: vec!["trader".into()], ..rule("pay", Then::Allow) },
+            rule("pay", Then::AskWhen(cel("args.n > 10"), Ask::default())),
+            rule("w*", Then::Allow),
+            rule("*", Then::Deny(Some("not this one".into()))),
+        ],
+    };
+    let ann = person("ann", &["user"]);
+    let trader = person("tom", &["trader"]);
+    for (call, by, asked) in [
+        (("look", 1), &ann, None),
+        (("pay", 5000), &ann, Some(Some("admin"))),
+        (("pay", 5000), &trader, Some(Some("admin"))),
+        (("pay", 500), &trader, None),
+        (("pay", 500), &ann, Some(None)),
+        (("pay", 5), &ann, None),
+        // The rule lets it through, the tool itself does not.
+        (("wipe", 1), &ann, Some(None)),
+    ] {
+        for (name, store, _dir) in stores() {
+            let ledger = Ledger::default();
+            let runtime = runtime(store, &[call], policy(), &ledger);
+            let outcome = say(&runtime, by, "s").await;
+            let role = outcome.interruptions.first().map(|request| {
+                assert_eq!(request.actions().len(), 1);
+                let json = serde_json::to_value(request).expect("json");
+                json["review_configs"][0]["role"].as_str().map(str::to_owned)
+            });
+            assert_eq!(role, asked.map(|role| role.map(str::to_owned)), "{name} {call:?} {by:?}");
+            assert_eq!(ran(&ledger).len(), usize::from(asked.is_none()), "{name} {call:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn p2_a_condition_that_fails_asks_whatever_its_rule_would_have_said() {
+    for then in [Then::Allow, Then::Deny(None), Then::AskWhen(cel("args.missing"), Ask::default())] {
+        let when = (!matches!(then, Then::AskWhen(..))).then(|| cel("args.missing > 1"));
+        let policy = Policy { rules: vec![PolicyRule { when, ..rule("pay", then) }] };
+        let (_, store, _dir) = stores().remove(0);
+        let ledger = Ledger::default();
+        let outcome = say(&runtime(store, &[("pay", 1)], policy, &ledger), &person("ann", &[]), "s").await;
+        assert_eq!((outcome.status, ran(&ledger).len()), (Status::AwaitingInput, 0));
+        let json = serde_json::to_value(&outcome.interruptions[0]).expect("json");
+        let reason = json["review_configs"][0]["reason"].as_str().expect("a reason");
+        assert!(reason.contains("the condition failed") && reason.contains("missing"), "{reason}");
+    }
+}
+
+#[tokio::test]
+async fn p2_a_condition_that_fails_never_makes_a_later_rule_weaker() {
+    let failing = |then| PolicyRule { when: Some(cel("args.missing > 1")), ..rule("pay", then) };
+    for (first, second, role) in [
+        (Then::Deny(None), Then::Ask(levels(&["finance"])), Some("finance")),
+        (Then::Allow, Then::Ask(levels(&["finance"])), Some("finance")),
+        (Then::Ask(levels(&["lead"])), Then::Allow, Some("lead")),
+        (Then::Allow, Then::Allow, None),
+    ] {
+        let policy = Policy { rules: vec![failing(first), rule("pay", second)] };
+        let (_, store, _dir) = stores().remove(0);
+        let ledger = Ledger::default();
+        let outcome = say(&runtime(store, &[("pay", 1)], policy, &ledger), &person("ann", &[]), "s").await;
+        let json = serde_json::to_value(&outcome.interruptions[0]).expect("json");
+        assert_eq!(json["review_configs"][0]["role"].as_str(), role);
+    }
+    let policy = Policy { rules: vec![failing(Then::Allow), rule("pay", Then::Deny(None))] };
+    let (_, store, _dir) = stores().remove(0);
+    let ledger = Ledger::default();
+    let outcome = say(&runtime(store, &[("pay", 1)], policy, &ledger), &person("ann", &[]), "s").await;
+    assert_eq!((outcome.status, ran(&ledger).len()), (Status::Completed, 0), "refused all the same");
+}
+
+#[tokio::test]
+async fn p1_what_the_policy_refuses_does_not_run_and_the_model_is_told() {
+    for (text, said) in
+        [(None, "The policy does not allow this action"), (Some("never on Fridays"), "never on Fridays")]
+    {
+        let policy = Policy { rules: vec![rule("pay", Then::Deny(text.map(str::to_owned)))] };
+        let (_, store, _dir) = stores().remove(0);
+        let ledger = Ledger::default();
+        let outcome = say(&runtime(store, &[("pay", 1)], policy, &ledger), &person("ann", &[]), "s").await;
+        assert_eq!((outcome.status, &*outcome.text, ran(&ledger).len()), (Status::Completed, said, 0));
+    }
+}
+
+/// An edit is judged as a new call: it can bring in more people, and never what the policy refuses.
+#[tokio::test]
+async fn p1_an_edit_is_judged_by_the_policy_as_a_new_call() {
+    let policy = || Policy {
+        rules: vec![
+            PolicyRule { when: Some(cel("args.n > 1000")), ..rule("pay", Then::Deny(None)) },
+            PolicyRule { when: Some(cel("args.n > 100")), ..rule("pay", Then::Ask(levels(&["user", "admin"]))) },
+            rule("pay", Then::Ask(Ask::default())),
+        ],
+    };
+    let ann = person("ann", &[]);
+    let edit = |n: i64| {
+        let args = countersign::Args::parse(&format!("{{\"n\":{n}}}")).expect("args");
+        Decision::edit("pay", args)
+    };
+    for (name, store, _dir) in stores() {
+        let ledger = Ledger::default();
+        let runtime = runtime(store, &[("pay", 50)], policy(), &ledger);
+        say(&runtime, &ann, "s").await;
+        assert_eq!(decide(&runtime, &ann, "s_1", edit(5000)).await.expect_err("refused"), Code::InvalidEdit);
+        let outcome = decide(&runtime, &ann, "s_1", edit(500)).await.expect("edited");
+        assert_eq!(
+            (outcome.pending, ran(&ledger).len()),
+            (vec!["s_2".to_owned()], 0),
+            "{name}: an admin is needed now"
+        );
+        let bob = person("bob", &["admin"]);
+        // Fewer people for fewer money: not for a call that needed more before.
+        decide(&runtime, &bob, "s_2", edit(5)).await.expect("edited again");
+        decide(&runtime, &ann, "s_3", Decision::approve()).await.expect("from the first level");
+        assert!(ran(&ledger).is_empty());
+        decide(&runtime, &bob, "s_4", Decision::approve()).await.expect("the second");
+        assert_eq!(ran(&ledger), [r#"pay {"n":5}"#], "{name}");
+    }
+}
+
+#[tokio::test]
+async fn s7_always_is_a_rule_with_a_scope_that_is_listed_and_revoked() {
+    let ask = || Policy { rules: vec![rule("pay", Then::Ask(Ask::default()))] };
+    let (ann, bob) = (person("ann", &[]), person("bob", &[]));
+    for (name, store, _dir) in stores() {
+        let ledger = Ledger::default();
+        let calls = [("pay", 1), ("pay", 1), ("pay", 2)];
+        let runtime = runtime(store, &calls, ask(), &ledger);
+        // With these arguments, in all sessions of ann's.
+        say(&runtime, &ann, "s1").await;
+        let always = Decision::approve().always(Always::Arguments { until: None });
+        decide(&runtime, &ann, "s1_1", always).await.expect("decided");
+        assert_eq!(say(&runtime, &ann, "s1").await.status, Status::Completed, "{name}: the same arguments");
+        assert_eq!(say(&runtime, &ann, "s1").await.status, Status::AwaitingInput, "{name}: others are asked about");
+        assert_eq!(say(&runtime, &ann, "s2").await.status, Status::Completed, "{name}: another session of hers");
+        assert_eq!(say(&runtime, &bob, "s3").await.status, Status::AwaitingInput, "{name}: nobody else's");
+
+        let page = runtime.rules(&ann, RuleQuery { limit: 10, ..RuleQuery::default() }).await.expect("rules");
+        assert_eq!(page.rows.iter().map(|rule| &*rule.id).collect::<Vec<_>>(), ["s1_1.0"], "{name}");
+        assert_eq!(page.rows[0].args.as_ref().expect("arguments").text(), r#"{"n":1}"#);
+        assert!(
+            runtime.rules(&bob, RuleQuery { limit: 10, ..RuleQuery::default() }).await.expect("rules").rows.is_empty()
+        );
+        let foreign = runtime.revoke_rule(&bob, "s1_1.0").await.expect_err("not his");
+        let absent = runtime.revoke_rule(&bob, "s9_1.0").await.expect_err("none");
+        assert_eq!(foreign.message.replace("s1", "s9"), absent.message);
+        let revoked = runtime.revoke_rule(&ann, "s1_1.0").await.expect("revoked");
+        assert_eq!((revoked.standing, revoked.revoked_by.as_deref()), (false, Some("ann")));
+        assert_eq!(say(&runtime, &ann, "s4").await.status, Status::AwaitingInput, "{name}: asked again");
+        let told: Vec<_> = runtime.audit(&Principal::trusted(), 0, 100).await.expect("audit");
+        let told = |event: &str| {
+            told.iter().filter(|record| record.body.get().contains(&format!("\"event\":\"{event}\""))).count()
+        };
+        assert_eq!((told("decided_by_rule"), told("rule_revoked")), (2, 1), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn s7_only_a_person_ends_rules_by_deleting_their_session() {
+    let ask = || Policy { rules: vec![rule("pay", Then::Ask(Ask::default()))] };
+    let ann = person("ann", &[]);
+    for (name, store, _dir) in stores() {
+        let runtime = runtime(store, &[("pay", 1)], ask(), &Ledger::default());
+        let arguments = || Always::Arguments { until: None };
+        for (session, always) in [("here", Always::Session), ("revoked", arguments())] {
+            say(&runtime, &ann, session).await;
+            decide(&runtime, &ann, &format!("{session}_1"), Decision::approve().always(always)).await.expect("decided");
+        }
+        runtime.revoke_rule(&ann, "revoked_1.0").await.expect("revoked");
+        say(&runtime, &ann, "stands").await;
+        decide(&runtime, &ann, "stands_1", Decision::approve().always(arguments())).await.expect("decided");
+        for kind in [PrincipalKind::Service, PrincipalKind::Agent] {
+            let program = Principal { kind, ..ann.clone() };
+            let refusal = runtime.delete_session(&program, "stands").await.expect_err("a person must");
+            assert_eq!(refusal.code, Code::Forbidden, "{name}");
+            assert!(refusal.message.contains("only a person may delete it"), "{}", refusal.message);
+            assert_eq!(say(&runtime, &ann, "other").await.status, Status::Completed, "{name}: it stands");
+        }
+        let program = Principal { kind: PrincipalKind::Agent, ..ann.clone() };
+        for session in ["here", "revoked", "other"] {
+            runtime.delete_session(&program, session).await.expect("nothing stands elsewhere");
+        }
+        runtime.delete_session(&ann, "stands").await.expect("a person may");
+        assert_eq!(say(&runtime, &ann, "another").await.status, Status::AwaitingInput, "{name}: asked again");
+    }
+}
+
+#[tokio::test]
+async fn s7_a_rule_for_a_tool_ends_and_never_stands_for_others_than_the_one_it_was_made_for() {
+    let (ann, bob) = (person("ann", &[]), person("bob", &["admin"]));
+    let (_, store, _dir) = stores().remove(0);
+    let ledger = Ledger::default();
+    let admins = Policy { rules: vec![rule("pay", Then::Ask(levels(&["admin"])))] };
+    let first = runtime(store.clone(), &[("pay", 1)], admins, &ledger);
+    say(&first, &ann, "s1").await;
+    let soon = i64::try_from(std::time::UNIX_EPOCH.elapsed().expect("now").as_millis()).expect("small") + 3_600_000;
+    let past = Decision::approve().always(Always::Tool { until: 1 });
+    assert_eq!(decide(&first, &bob, "s1_1", past).await.expect_err("over already"), Code::InvalidMessage);
+    decide(&first, &bob, "s1_1", Decision::approve().always(Always::Tool { until: soon })).await.expect("decided");
+    assert_eq!(say(&first, &ann, "s2").await.status, Status::Completed);
+    // The policy needs somebody else now, or more, or somebody who did not ask: the rule stands for none of them.
+    for ask in
+        [levels(&["legal"]), Ask { quorum: 2, ..levels(&["admin"]) }, levels(&["admin", "legal"]), Ask::default()]
+    {
+        let policy = Policy { rules: vec![rule("pay", Then::Ask(ask.clone()))] };
+        let changed = runtime(store.clone(), &[("pay", 1)], policy, &ledger);
+        let session = format!("t{}{}", ask.quorum, Reviewer::join(&ask.levels, "."));
+        assert_eq!(say(&changed, &ann, &session).await.status, Status::AwaitingInput, "{ask:?}");
+    }
+    // bob's own calls are not bob's to wave through, where who asked may not approve.
+    let four_eyes = || Policy { rules: vec![rule("pay", Then::Ask(Ask { not_self: true, ..levels(&["admin"]) }))] };
+    let eyes = runtime(store.clone(), &[("pay", 1)], four_eyes(), &ledger);
+    say(&eyes, &bob, "b1").await;
+    let eve = person("eve", &["admin"]);
+    decide(&eyes, &eve, "b1_1", Decision::approve().always(Always::Tool { until: soon })).await.expect("eve may");
+    assert_eq!(say(&eyes, &bob, "b2").await.status, Status::Completed, "eve stands for it");
+}
+
+#[tokio::test]
+async fn s7_of_rules_that_disagree_the_one_that_rejects_counts() {
+    let ann = person("ann", &[]);
+    for (name, store, _dir) in stores() {
+        let ledger = Ledger::default();
+        let policy = Policy { rules: vec![rule("pay", Then::Ask(Ask::default()))] };
+        let runtime = runtime(store, &[("pay", 1), ("pay", 2)], policy, &ledger);
+        say(&runtime, &ann, "s1").await;
+        let exact = Decision::approve().always(Always::Arguments { until: None });
+        decide(&runtime, &ann, "s1_1", exact).await.expect("decided");
+        say(&runtime, &ann, "s1").await;
+        let never = Decision::reject(Some("stop".into())).always(Always::Tool { until: i64::MAX / 2 });
+        decide(&runtime, &ann, "s1_2", never).await.expect("decided");
+        let outcome = say(&runtime, &ann, "s2").await;
+        assert_eq!((outcome.status, &*outcome.text), (Status::Completed, "stop"), "{name}");
+        assert_eq!(ran(&ledger).len(), 1, "{name}: only what was approved by hand");
+    }
+}
+
+#[tokio::test]
+async fn p1_comments_and_votes_are_seen_with_the_approval() {
+    let two = || Policy { rules: vec![rule("pay", Then::Ask(Ask { quorum: 2, ..levels(&["admin"]) }))] };
+    let (ann, bob, eve) = (person("ann", &[]), person("bob", &["admin"]), person("eve", &["admin"]));
+    for (name, store, _dir) in stores() {
+        let ledger = Ledger::default();
+        let runtime = runtime(store, &[("pay", 1)], two(), &ledger);
+        say(&runtime, &ann, "s").await;
+        let comment = |by: Principal, text: &'static str| {
+            let runtime = runtime.clone();
+            async move { runtime.note(&by, "s_1", NewNote::Comment(text.into()), Some(text.to_owned()), false).await }
+        };
+        comment(ann.clone(), "please").await.expect("the owner may");
+        comment(ann.clone(), "please").await.expect("the same request again is done once");
+        let stranger = comment(person("kim", &[]), "hi").await.expect_err("a stranger");
+        assert_eq!(stranger.code, Code::ApprovalNotFound);
+        decide(&runtime, &bob, "s_1", Decision::approve()).await.expect("a vote");
+        // Another person's request of the same name is another request.
+        let same =
+            NewDecision { approval_key: "s_1".into(), request_id: Some("please".into()), ..NewDecision::default() };
+        let refused = runtime.decide(&person("kim", &["admin"]), same, false).await;
+        assert_eq!(refused.expect_err("looked at").code, Code::DecisionsMismatch, "{name}");
+        let agent = Principal { kind: countersign_core::approval::principal::PrincipalKind::Agent, ..ann.clone() };
+        assert_eq!(comment(agent, "the CFO agreed").await.expect_err("no person").code, Code::Forbidden);
+        let again = decide(&runtime, &bob, "s_1", Decision::approve()).await;
+        assert_eq!(again.expect_err("one person is not two"), Code::Forbidden);
+        let view = runtime.approval(&ann, "s_1").await.expect("view");
+        let updates = serde_json::to_value(&view.updates).expect("json");
+        assert_eq!(updates[0]["update"], "comment");
+        assert_eq!((updates[0]["by"].as_str(), updates[0]["text"].as_str()), (Some("ann"), Some("please")), "{name}");
+        assert_eq!(
+            (updates[1]["update"].as_str(), updates[1]["by"].as_str(), updates[1]["approved"].as_u64()),
+            (Some("approved"), Some("bob"), Some(1)),
+            "{name}"
+        );
+        assert_eq!(updates.as_array().map(Vec::len), Some(2));
+        for request in [view.request, runtime.state(&ann, "s").await.expect("state").interruptions.remove(0)] {
+            let json = serde_json::to_value(&request).expect("json");
+            assert_eq!(
+                (&json["approved_by"], &json["assignee"]),
+                (&serde_json::json!(["bob"]), &serde_json::Value::Null)
+            );
+        }
+        decide(&runtime, &eve, "s_1", Decision::approve()).await.expect("the second");
+        assert_eq!(ran(&ledger).len(), 1, "{name}");
+        let late = comment(ann.clone(), "thanks").await.expect_err("over");
+        assert_eq!(late.code, Code::ApprovalAlreadyResolved);
+    }
+}
+
+/// Spec P1: a rule of the policy may say what can be decided.
+#[tokio::test]
+async fn p1_a_rule_limits_what_may_be_decided() {
+    let only = Ask { allowed: vec![DecisionType::Approve, DecisionType::Reject], ..Ask::default() };
+    let policy = Policy { rules: vec![rule("pay", Then::Ask(only))] };
+    let (_, store, _dir) = stores().remove(0);
+    let ledger = Ledger::default();
+    let runtime = runtime(store, &[("pay", 1)], policy, &ledger);
+    let ann = person("ann", &[]);
+    say(&runtime, &ann, "s").await;
+    assert_eq!(decide(&runtime, &ann, "s_1", Decision::defer()).await.expect_err("no"), Code::DecisionNotAllowed);
+}
+
+/// What comes to who asked by another way than a level of their own is still not theirs to approve.
+#[tokio::test]
+async fn p1_what_is_handed_back_to_who_asked_is_not_theirs_to_approve() {
+    let (kim, bob) = (person("kim", &["admin"]), person("bob", &["admin"]));
+    for (name, store, _dir) in stores() {
+        let ask = Ask { not_self: true, ..levels(&["admin"]) };
+        let ledger = Ledger::default();
+        let policy = Policy { rules: vec![rule("pay", Then::Ask(ask))] };
+        let runtime = runtime(store, &[("pay", 1)], policy, &ledger);
+        say(&runtime, &kim, "s").await;
+        let back = NewNote::Reassign { role: None, subject: Some("kim".into()), text: None };
+        runtime.note(&bob, "s_1", back, None, false).await.expect("handed back");
+        let refused = decide(&runtime, &kim, "s_1", Decision::approve()).await;
+        assert_eq!(refused.expect_err("who asked"), Code::Forbidden, "{name}");
+        let outcome = decide(&runtime, &kim, "s_1", Decision::reject(None)).await.expect("no is always possible");
+        assert_eq!((outcome.status, ran(&ledger).len()), (Status::Completed, 0), "{name}");
+    }
+}

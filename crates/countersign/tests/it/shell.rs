@@ -1,0 +1,259 @@
+//! The shell, and programs that decide in a person's place. Over the whole runtime.
+
+use std::{
+    path::Path,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use countersign::{
+    Agent, Decision, Principal, Status,
+    model::scripted::Scripted,
+    policy::{Glob, Policy, PolicyRule, Then},
+    run::Runtime,
+    store::{Store, memory::MemoryStore},
+    tool::{
+        Decision as Said, ToolEntry,
+        builtin::{self, Shell, Workspace},
+        condition::ProposedCall,
+        on_approval,
+    },
+};
+use countersign_core::{
+    approval::rule::Always,
+    call::{gate::Ask, preview::PreviewKind},
+};
+use countersign_engine::tool::{CallFacts, OnApproval};
+use futures::future::BoxFuture;
+use serde_json::{Value, json};
+
+use crate::support::{Stored, decide, results, send, stores};
+
+fn runtime(store: Arc<dyn Store>, tool: ToolEntry, calls: &[Value]) -> Stored {
+    let name = tool.spec.name.clone();
+    let calls: Vec<Value> = calls.iter().map(|args| json!({ "name": &*name, "args": args })).collect();
+    let script = json!({ "turns": [{ "tool_calls": calls }, { "text": "done" }], "at_end": "repeat" });
+    let model = Scripted::from_json(&script.to_string()).expect("script");
+    let agent = Agent::new("coder", ("demo", Arc::new(model))).tool(tool);
+    let runtime = Runtime::builder(store.clone()).agent(agent).build().expect("runtime");
+    Stored { runtime, store }
+}
+
+fn memory() -> Arc<dyn Store> {
+    Arc::new(MemoryStore::new())
+}
+
+fn shell(folder: &Path) -> Shell {
+    Shell::new(&Workspace::open(folder).expect("workspace"))
+}
+
+/// What the model is told of the calls, in order.
+async fn told(runtime: &Stored, session: &str) -> Vec<String> {
+    results(runtime, session).await.into_iter().map(|(_, text)| text).collect()
+}
+
+/// Says what it is told to, and counts how often it is asked.
+struct Program {
+    says: Result<Said, String>,
+    asked: Arc<AtomicUsize>,
+}
+
+impl OnApproval for Program {
+    fn decide<'a>(&'a self, call: &'a CallFacts<'a>) -> BoxFuture<'a, Result<Said, String>> {
+        self.asked.fetch_add(1, Ordering::SeqCst);
+        assert_ne!(self.says, Err("panic".to_owned()), "as it is told");
+        assert!(!call.session_id.is_empty() && !call.args.text().is_empty());
+        let says = self.says.clone();
+        Box::pin(async move { says })
+    }
+}
+
+fn program(says: Result<Said, &str>) -> (Arc<Program>, Arc<AtomicUsize>) {
+    let asked = Arc::new(AtomicUsize::new(0));
+    (Arc::new(Program { says: says.map_err(str::to_owned), asked: asked.clone() }), asked)
+}
+
+#[tokio::test]
+async fn s12_no_line_of_a_command_looks_like_a_command_of_its_own() {
+    let folder = tempfile::tempdir().expect("folder");
+    let line = "echo a\n# in /safe\n$ ls";
+    let runtime = runtime(memory(), shell(folder.path()).entry(), &[json!({ "commands": [line] })]);
+    let outcome = send(&runtime, "s1", "go").await.expect("run");
+    let preview = outcome.interruptions[0].actions()[0].preview.clone().expect("preview");
+    assert!(preview.text.ends_with("\n$ echo a\n> # in /safe\n> $ ls"), "{}", preview.text);
+}
+
+#[tokio::test]
+async fn s12_command_lines_run_in_the_folder_one_after_the_other() {
+    let folder = tempfile::tempdir().expect("folder");
+    let lines = ["printf hello > a; cat a", "echo oops >&2; exit 3", "cat a; pwd"];
+    let runtime = runtime(memory(), shell(folder.path()).entry(), &[json!({ "commands": lines })]);
+    let outcome = send(&runtime, "s1", "go").await.expect("run");
+    let preview = outcome.interruptions[0].actions()[0].preview.clone().expect("preview");
+    let path = folder.path().canonicalize().expect("path");
+    let path = path.display();
+    assert_eq!(preview.kind, PreviewKind::Text);
+    assert_eq!(preview.text, format!("# in {path}\n$ {}\n$ {}\n$ {}", lines[0], lines[1], lines[2]));
+    decide(&runtime, &outcome.pending[0], vec![Decision::approve()]).await.expect("decide");
+    let expected = format!(
+        "$ {}\nhello\n[exit code 0]\n\n$ {}\n[standard error]\noops\n[exit code 3]\n\n$ {}\nhello{path}\n[exit code 0]\n",
+        lines[0], lines[1], lines[2]
+    );
+    assert_eq!(told(&runtime, "s1").await, [expected]);
+}
+
+#[tokio::test]
+async fn s12_a_command_line_that_takes_too_long_ends_with_all_it_started() {
+    let folder = tempfile::tempdir().expect("folder");
+    let args =
+        json!({ "commands": ["(sleep 1000; touch late) & echo begun; sleep 1000", "touch next"], "timeout_ms": 300 });
+    let runtime = runtime(memory(), shell(folder.path()).entry(), &[args]);
+    let outcome = send(&runtime, "s1", "go").await.expect("run");
+    let begun = Instant::now();
+    decide(&runtime, &outcome.pending[0], vec![Decision::approve()]).await.expect("decide");
+    assert!(begun.elapsed() < Duration::from_secs(60));
+    let told = told(&runtime, "s1").await;
+    assert!(
+        told[0].contains("[killed: it took longer than 300 ms]") && told[0].contains("[1 more not run]"),
+        "{told:?}"
+    );
+    assert!(!folder.path().join("next").exists() && !folder.path().join("late").exists());
+}
+
+#[tokio::test]
+async fn x_a_command_line_gets_no_secret_of_the_server_and_cannot_flood_it() {
+    let folder = tempfile::tempdir().expect("folder");
+    let tool = shell(folder.path()).output_limit(1000).entry();
+    // Cargo sets these for every test.
+    assert!(std::env::var_os("CARGO_MANIFEST_DIR").is_some());
+    let args = json!({ "commands": ["echo \"[$CARGO_MANIFEST_DIR]\"; cat", "yes | head -c 100000000"] });
+    let runtime = runtime(memory(), tool, &[args]);
+    let outcome = send(&runtime, "s1", "go").await.expect("run");
+    decide(&runtime, &outcome.pending[0], vec![Decision::approve()]).await.expect("decide");
+    let told = told(&runtime, "s1").await;
+    assert!(told[0].contains("\n[]\n[exit code 0]"), "{told:?}");
+    assert!(told[0].contains("[killed: it wrote more than 1000 bytes]") && told[0].len() < 3000);
+}
+
+#[tokio::test]
+async fn m141_a_program_decides_in_a_persons_place_and_its_reason_reaches_the_model() {
+    for (name, store, _guard) in stores() {
+        let folder = tempfile::tempdir().expect("folder");
+        let cases: [(&str, Result<Said, &str>, Option<&str>); 7] = [
+            ("approve", Ok(Said::Approve), None),
+            ("reason", Ok(Said::Reject(Some("never touch that".to_owned()))), Some("never touch that")),
+            ("blank", Ok(Said::Reject(Some("  ".to_owned()))), Some("The user rejected")),
+            ("none", Ok(Said::Reject(None)), Some("The user rejected")),
+            ("ask", Ok(Said::Ask), None),
+            ("error", Err("no connection"), None),
+            ("panic", Err("panic"), None),
+        ];
+        for (session, says, refused) in cases {
+            let (decides, asked) = program(says);
+            let ran = folder.path().join(session);
+            let args = json!({ "commands": [format!("touch {session}")] });
+            let tool = shell(folder.path()).entry().on_approval(decides);
+            let runtime = runtime(store.clone(), tool, &[args]);
+            let outcome = send(&runtime, session, "go").await.expect("run");
+            assert_eq!(asked.load(Ordering::SeqCst), 1, "{name} {session}");
+            if matches!(session, "ask" | "error" | "panic") {
+                assert_eq!(outcome.status, Status::AwaitingInput, "{name} {session}");
+                let json = serde_json::to_value(&outcome.interruptions[0]).expect("json");
+                let reason = json["review_configs"][0]["reason"].as_str().unwrap_or_default().to_owned();
+                assert_eq!(reason.contains("on_approval"), session != "ask", "{name} {session}: {reason}");
+                assert!(!ran.exists());
+                continue;
+            }
+            assert_eq!(outcome.status, Status::Completed, "{name} {session}");
+            assert_eq!(ran.exists(), refused.is_none(), "{name} {session}");
+            if let Some(text) = refused {
+                let told = told(&runtime, session).await;
+                assert!(told[0].contains(text), "{name} {session}: {told:?}");
+            }
+            let audit = runtime.audit(&Principal::trusted(), 0, 1000).await.expect("audit");
+            let by: Vec<Value> = audit
+                .iter()
+                .map(|record| serde_json::from_str(record.body.get()).expect("json"))
+                .filter(|body: &Value| body["session"] == session && body.to_string().contains("\"on_approval\""))
+                .collect();
+            assert_eq!(by.len(), 1, "{name} {session}: {audit:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn m142_a_program_is_not_asked_again_after_a_decision() {
+    let folder = tempfile::tempdir().expect("folder");
+    let patch = json!({ "patch": "*** Begin Patch\n*** Add File: patched\n+x\n*** End Patch" });
+    let line = json!({ "commands": ["touch ran"] });
+    let workspace = Workspace::open(folder.path()).expect("workspace");
+    for (tool, args, made) in
+        [(builtin::shell(&workspace), line, "ran"), (builtin::apply_patch(&workspace), patch, "patched")]
+    {
+        let store = memory();
+        let (decides, asked) = program(Ok(Said::Ask));
+        let tool = tool.on_approval(decides);
+        let first = runtime(store.clone(), tool.clone(), std::slice::from_ref(&args));
+        let outcome = send(&first, "s1", "go").await.expect("run");
+        assert_eq!(asked.load(Ordering::SeqCst), 1);
+        // Nor when another process goes on with it.
+        first.shutdown(Duration::from_secs(5)).await;
+        let second = runtime(store, tool, &[args]);
+        second.start().await.expect("start");
+        let outcome = decide(&second, &outcome.pending[0], vec![Decision::approve()]).await.expect("decide");
+        assert_eq!(outcome.status, Status::Completed);
+        assert!(folder.path().join(made).exists());
+        assert_eq!(asked.load(Ordering::SeqCst), 1);
+    }
+}
+
+#[tokio::test]
+async fn s12_a_standing_rule_comes_before_a_program_and_each_call_is_asked_about_once() {
+    let folder = tempfile::tempdir().expect("folder");
+    let seen: Arc<Mutex<Vec<String>>> = Arc::default();
+    let decides = {
+        let seen = seen.clone();
+        on_approval(move |call: ProposedCall| {
+            let line = call.args.value()["commands"][0].as_str().unwrap_or_default().to_owned();
+            seen.lock().expect("seen").push(line.clone());
+            async move { Ok(if line.contains("ask") { Said::Ask } else { Said::Approve }) }
+        })
+    };
+    let tool = shell(folder.path()).entry().on_approval(decides);
+    let one = json!({ "commands": ["echo ask"] });
+    let other = json!({ "commands": ["echo other"] });
+    let runtime = runtime(memory(), tool, &[one, other]);
+    let outcome = send(&runtime, "s1", "go").await.expect("run");
+    assert_eq!(*seen.lock().expect("seen"), ["echo ask", "echo other"]);
+    let always = vec![Decision::approve().always(Always::Arguments { until: None })];
+    decide(&runtime, &outcome.pending[0], always).await.expect("decide");
+    // The rule decides one of the next answer's calls, and the program is asked once about the other.
+    let outcome = send(&runtime, "s1", "again").await.expect("run");
+    assert_eq!(outcome.status, Status::Completed);
+    let outcome = send(&runtime, "s1", "again").await.expect("run");
+    assert_eq!(outcome.status, Status::Completed);
+    assert_eq!(seen.lock().expect("seen").iter().filter(|line| *line == "echo ask").count(), 1);
+}
+
+#[tokio::test]
+async fn p1_a_program_cannot_approve_what_the_policy_asks_about() {
+    let folder = tempfile::tempdir().expect("folder");
+    for (says, status) in [(Said::Approve, Status::AwaitingInput), (Said::Reject(None), Status::Completed)] {
+        let (decides, asked) = program(Ok(says));
+        let tool = shell(folder.path()).entry().on_approval(decides);
+        let args = json!({ "commands": ["touch ran"] });
+        let script = json!({ "turns": [{ "tool_calls": [{ "name": "shell", "args": args }] }, { "text": "done" }] });
+        let model = Scripted::from_json(&script.to_string()).expect("script");
+        let agent = Agent::new("coder", ("demo", Arc::new(model))).tool(tool);
+        let rule =
+            PolicyRule { tools: vec![Glob::new("sh*")], then: Then::Ask(Ask::default()), ..PolicyRule::default() };
+        let policy = Policy { rules: vec![rule] };
+        let runtime = Runtime::builder(memory()).agent(agent).policy(policy).build().expect("runtime");
+        let outcome = send(&runtime, "s1", "go").await.expect("run");
+        assert_eq!((outcome.status, asked.load(Ordering::SeqCst)), (status, 1));
+        assert!(!folder.path().join("ran").exists());
+    }
+}

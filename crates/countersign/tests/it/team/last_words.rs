@@ -1,0 +1,112 @@
+//! When a tool's result is the last word (spec S24).
+
+use countersign::{Decision, Status, ToolUse};
+
+use super::{agent, call, decide_all, free, gated, ran, runtime_of, teller, text};
+use crate::support::{Ledger, decide, send, stores};
+
+#[tokio::test]
+async fn a1_an_approved_tool_is_the_last_word_and_the_model_is_not_asked_again() {
+    for (kind, store, _guard) in stores() {
+        let ledger = Ledger::default();
+        let model = teller([vec![call("c", "pay", "{}")]]);
+        let runtime = runtime_of(&store, agent("A", &model).tool(gated("pay", &ledger)).tool_use(ToolUse::StopOnFirst));
+        let paused = send(&runtime, "s", "go").await.expect("run");
+        assert_eq!((paused.status, paused.text.as_str()), (Status::AwaitingInput, ""), "{kind}");
+        let done = decide_all(&runtime, &paused.pending[0], Decision::approve()).await;
+        assert_eq!((done.status, done.text.as_str()), (Status::Completed, "ran pay {}"), "{kind}");
+        assert_eq!((ran(&ledger).len(), model.heard.lock().expect("heard").len()), (1, 1), "{kind}");
+        // The conversation goes on as any other.
+        assert_eq!(send(&runtime, "s", "thanks").await.expect("run").text, "done", "{kind}");
+    }
+}
+
+#[tokio::test]
+async fn a3_a_rejection_is_the_last_word_too() {
+    for (kind, store, _guard) in stores() {
+        let ledger = Ledger::default();
+        let model = teller([vec![call("c", "pay", "{}")]]);
+        let runtime = runtime_of(&store, agent("A", &model).tool(gated("pay", &ledger)).tool_use(ToolUse::StopOnFirst));
+        let paused = send(&runtime, "s", "go").await.expect("run");
+        let done = decide_all(&runtime, &paused.pending[0], Decision::reject(None)).await;
+        assert_eq!((done.status, done.text.as_str()), (Status::Completed, "The user rejected this action"), "{kind}");
+        assert_eq!((ran(&ledger).len(), model.heard.lock().expect("heard").len()), (0, 1), "{kind}");
+    }
+}
+
+#[tokio::test]
+async fn s24_finality_survives_partial_resumes() {
+    for (kind, store, _guard) in stores() {
+        let ledger = Ledger::default();
+        let model = teller([vec![call("c1", "stop", "{}"), call("c2", "other", "{}")]]);
+        let rule = ToolUse::StopAt(vec!["stop".into()]);
+        let root = agent("A", &model).tool(gated("stop", &ledger)).tool(gated("other", &ledger)).tool_use(rule);
+        let runtime = runtime_of(&store, root);
+        let paused = send(&runtime, "s", "go").await.expect("run");
+        let some = vec![Decision::approve(), Decision::defer()];
+        let still = decide(&runtime, &paused.pending[0], some).await.expect("decided");
+        assert_eq!((still.status, ran(&ledger)), (Status::AwaitingInput, vec!["stop".to_owned()]), "{kind}");
+        let done = decide_all(&runtime, &still.pending[0], Decision::reject(None)).await;
+        // The tool that ends it was run in an earlier resume, and still ends it.
+        assert_eq!((done.status, done.text.as_str()), (Status::Completed, "ran stop {}"), "{kind}");
+        assert_eq!(model.heard.lock().expect("heard").len(), 1, "{kind}");
+    }
+}
+
+#[tokio::test]
+async fn s24_a_function_may_say_what_the_last_word_is() {
+    for (kind, store, _guard) in stores() {
+        let ledger = Ledger::default();
+        let model = teller([vec![call("c1", "look", r#"{"n":1}"#)], vec![call("c2", "look", r#"{"n":2}"#)]]);
+        let rule = ToolUse::Custom(std::sync::Arc::new(|results| {
+            results
+                .iter()
+                .find(|result| result.output.contains(r#""n":2"#))
+                .map(|result| format!("found {}", result.tool))
+        }));
+        let runtime = runtime_of(&store, agent("A", &model).tool(free("look", &ledger)).tool_use(rule));
+        let done = send(&runtime, "s", "go").await.expect("run");
+        assert_eq!((done.text.as_str(), model.heard.lock().expect("heard").len()), ("found look", 2), "{kind}");
+    }
+}
+
+#[tokio::test]
+async fn m3_what_the_model_got_wrong_is_never_the_last_word() {
+    for (kind, store, _guard) in stores() {
+        let ledger = Ledger::default();
+        let model = teller([vec![call("c1", "nothing", "{}")], vec![call("c2", "look", "[")], text("sorry")]);
+        let runtime = runtime_of(&store, agent("A", &model).tool(free("look", &ledger)).tool_use(ToolUse::StopOnFirst));
+        assert_eq!(send(&runtime, "s", "go").await.expect("run").text, "sorry", "{kind}");
+        assert!(ran(&ledger).is_empty(), "{kind}");
+    }
+}
+
+#[tokio::test]
+async fn s24_a_nested_agents_last_word_is_its_callers_result() {
+    for (kind, store, _guard) in stores() {
+        let ledger = Ledger::default();
+        let outer = teller([vec![call("o", "child", r#"{"input":"x"}"#)], text("end")]);
+        let inner = teller([vec![call("i", "pay", "{}")]]);
+        let child = agent("Child", &inner).tool(gated("pay", &ledger)).tool_use(ToolUse::StopOnFirst);
+        let runtime = runtime_of(&store, agent("Root", &outer).tool(child.as_tool("child", "")));
+        let paused = send(&runtime, "s", "go").await.expect("run");
+        let done = decide_all(&runtime, &paused.pending[0], Decision::approve()).await;
+        assert_eq!(done.text, "end", "{kind}");
+        assert_eq!(outer.heard.lock().expect("heard")[1][2], "o: ran pay {}", "{kind}");
+        assert_eq!(inner.heard.lock().expect("heard").len(), 1, "{kind}");
+    }
+}
+
+#[tokio::test]
+async fn s24_a_result_is_no_last_word_of_the_agent_that_the_conversation_was_handed_to() {
+    for (kind, store, _guard) in stores() {
+        let ledger = Ledger::default();
+        let first = teller([vec![call("c", "look", "{}"), call("h", "transfer_to_B", "{}")]]);
+        let second = teller([text("B speaks")]);
+        let everything = ToolUse::Custom(std::sync::Arc::new(|results| Some(format!("{} results", results.len()))));
+        let b = agent("B", &second).tool_use(everything);
+        let a = agent("A", &first).tool(free("look", &ledger)).tool_use(ToolUse::StopOnFirst).handoff(b);
+        let done = send(&runtime_of(&store, a), "s", "go").await.expect("run");
+        assert_eq!(done.text, "B speaks", "{kind}");
+    }
+}
