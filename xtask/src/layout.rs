@@ -10,10 +10,11 @@ use std::{
 };
 
 /// Each crate of this repository with those it may use, in build order.
-const MAY_USE: [(&str, &str, &[&str]); 16] = [
+const MAY_USE: [(&str, &str, &[&str]); 17] = [
     ("countersign-core", "crates/core", &[]),
     ("countersign-macros", "crates/macros", &[]),
-    ("countersign-store", "crates/store", &["countersign-core"]),
+    ("countersign-test-postgres", "crates/test-postgres", &[]),
+    ("countersign-store", "crates/store", &["countersign-core", "countersign-test-postgres"]),
     ("countersign-engine", "crates/engine", &["countersign-core"]),
     ("countersign-models", "crates/models", &["countersign-core", "countersign-engine"]),
     ("countersign-tools", "crates/tools", &["countersign-core", "countersign-engine"]),
