@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use deadpool_postgres::{
-    Hook, HookError, Manager, ManagerConfig, Object, Pool, PoolError, RecyclingMethod, Runtime, TimeoutType,
+    Hook, HookError, Manager, ManagerConfig, Object, Pool, PoolError, QueueMode, RecyclingMethod, Runtime, TimeoutType,
 };
 use tokio_postgres::{Client, Error, NoTls, error::Severity, error::SqlState};
 
@@ -68,6 +68,8 @@ pub(super) fn pool(url: &PostgresUrl, connections: usize) -> Result<Pool, StoreE
         .max_size(connections.max(2))
         .runtime(Runtime::Tokio1)
         .wait_timeout(Some(WAIT))
+        // The one that was used last has its statements prepared and its server's memory warm.
+        .queue_mode(QueueMode::Lifo)
         .post_create(set_up)
         .build()
         .map_err(|e| StoreError::Failed(e.to_string()))

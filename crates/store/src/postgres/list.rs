@@ -70,15 +70,19 @@ pub(super) fn roles(who: &Visible) -> Value {
     Value::Many(who.reviewing().map(|role| role.as_bytes().to_vec()).collect())
 }
 
-const COLUMNS: &str = "SELECT i.id, i.n, i.subject, i.role, i.agent, i.tools, i.asked_at, i.expires_at, i.asked_pos,
- i.resolution, i.resolved_at, i.resolved_pos, i.tenant, i.remind_at FROM interruptions i";
+macro_rules! columns {
+    () => {
+        "SELECT i.id, i.n, i.subject, i.role, i.agent, i.tools, i.asked_at, i.expires_at, i.asked_pos,
+         i.resolution, i.resolved_at, i.resolved_pos, i.tenant, i.remind_at FROM interruptions i"
+    };
+}
+const COLUMNS: &str = columns!();
+const ONE: &str = concat!(columns!(), " WHERE i.session = (SELECT row FROM sessions WHERE id = $1) AND i.n = $2");
 const INBOX_ORDER: &str = "i.asked_at DESC, i.id DESC, i.n DESC";
 
 /// See [`super::super::Store::interruption`].
 pub(super) async fn interruption(on: &Object, session_id: &str, n: u32) -> Result<Option<InterruptionRow>, StoreError> {
-    let Some(session) = number(on, session_id).await? else { return Ok(None) };
-    let sql = format!("{COLUMNS} WHERE i.session = $1 AND i.n = $2");
-    let rows = ask_once(on, &sql, &[session.into(), n.into()]).await.map_err(|e| error(&e))?;
+    let rows = ask(on, ONE, vec![session_id.into(), n.into()]).await.map_err(|e| error(&e))?;
     rows.first().map(interruption_row).transpose()
 }
 

@@ -6,6 +6,8 @@ mod conformance;
 mod differential;
 mod forks;
 mod lists;
+mod postgres;
+mod proxy;
 mod rules;
 mod sealed;
 mod sqlite;

@@ -277,8 +277,11 @@ pub(crate) fn open_sealed(path: &Path) -> Result<SqliteStore, StoreError> {
 
 /// A store in a database.
 pub(crate) async fn open_postgres(database: &Database) -> Result<PostgresStore, StoreError> {
-    let url: PostgresUrl = database.url().parse().expect("a URL");
-    PostgresStore::open(&url, &PostgresOptions::default()).await
+    PostgresStore::open(&url_of(database), &PostgresOptions::default()).await
+}
+
+pub(crate) fn url_of(database: &Database) -> PostgresUrl {
+    database.url().parse().expect("a URL")
 }
 
 /// The store under test.
