@@ -33,7 +33,11 @@ const MAY_USE: [(&str, &str, &[&str]); 17] = [
         ],
     ),
     ("countersign-server", "crates/server", &["countersign-core", "countersign"]),
-    ("countersign-cli", "crates/cli", &["countersign-core", "countersign", "countersign-server"]),
+    (
+        "countersign-cli",
+        "crates/cli",
+        &["countersign-core", "countersign", "countersign-server", "countersign-test-postgres"],
+    ),
     ("countersign-torture", "crates/torture", &["countersign-core", "countersign", "countersign-server"]),
     ("countersign-compile-fail", "crates/compile-fail", &["countersign"]),
     ("countersign-fuzz-targets", "fuzz/targets", &["countersign-core", "countersign", "countersign-server"]),

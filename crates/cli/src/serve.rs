@@ -3,6 +3,8 @@
 use std::{net::SocketAddr, path::PathBuf, sync::Arc};
 
 use clap::Args;
+#[cfg(feature = "postgres")]
+use countersign::store::postgres::{PostgresOptions, PostgresStore};
 use countersign::{
     agent::{Agent, team::AgentRef},
     compression::Compression,
@@ -180,6 +182,12 @@ async fn store(declared: ConfigStore, keys: Option<Keys>) -> Result<Arc<dyn Stor
             .await;
             let store = opened.map_err(|error| format!("the store cannot be opened: {error}"))?;
             Ok(Arc::new(store.map_err(|error| error.to_string())?))
+        }
+        #[cfg(feature = "postgres")]
+        ConfigStore::Postgres { url, password_env } => {
+            let url = crate::loaded::with_password(url, password_env.as_deref())?;
+            let opened = PostgresStore::open(&url, &PostgresOptions::default()).await;
+            Ok(Arc::new(opened.map_err(|error| error.to_string())?))
         }
     }
 }

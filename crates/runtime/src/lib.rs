@@ -174,8 +174,8 @@
 //!
 //! Enabled by default: `sqlite` (the SQLite store), `http` (models of OpenAI, Anthropic and compatible providers,
 //! tools that make HTTP requests, tools that use a computer), `cel` (conditions as expressions) and `encryption` (of
-//! stored data). A program that needs none of them disables them with `default-features = false`. `mcp`, `genai`,
-//! `computer` and `otlp` are off by default.
+//! stored data). A program that needs none of them disables them with `default-features = false`. `postgres` (the
+//! PostgreSQL store), `mcp`, `genai`, `computer` and `otlp` are off by default.
 
 // The derives generate paths that begin with `::countersign`; this makes them work here too.
 extern crate self as countersign;

@@ -48,7 +48,7 @@ const MAKE: &str = "INSERT INTO sessions
 const MOVE: &str = "UPDATE sessions
  SET pos = $3, agent = $4, title = $5, status = $6, updated_at = $7, pending = $8
  WHERE id = $1 AND pos = $2 RETURNING row";
-const CLAIMED: &str = "SELECT q.id, q.queued FROM requests q JOIN sessions s ON s.row = q.session
+pub(super) const CLAIMED: &str = "SELECT q.id, q.queued FROM requests q JOIN sessions s ON s.row = q.session
  WHERE s.id = $1 AND q.id = ANY($2)";
 pub(super) const IS_DELETED: &str = "SELECT FROM deleted WHERE id = $1";
 /// Locked, so that it is not deleted before the fork is made; others append to it meanwhile.

@@ -23,7 +23,7 @@ pub(super) enum Value {
 }
 
 impl Value {
-    fn as_sql(&self) -> &(dyn ToSql + Sync) {
+    pub(super) fn as_sql(&self) -> &(dyn ToSql + Sync) {
         match self {
             Value::Int(value) => value,
             Value::Ints(value) => value,
@@ -36,7 +36,7 @@ impl Value {
         }
     }
 
-    fn of_type(&self) -> Type {
+    pub(super) fn of_type(&self) -> Type {
         match self {
             Value::Int(_) => Type::INT8,
             Value::Ints(_) => Type::INT8_ARRAY,

@@ -268,3 +268,6 @@ fn summary(r: &Row) -> Result<Summary, StoreError> {
         tenant: tenant_of(get(r, 8)?)?,
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -194,7 +194,7 @@ pub(super) async fn sessions(on: &Object, after: &str, limit: usize) -> Result<V
 /// Each record, with the hash of the one before it.
 const AUDIT: &str = "SELECT a.n, a.hash, a.body, (SELECT b.hash FROM audit b WHERE b.n < a.n ORDER BY b.n DESC LIMIT 1)
  FROM audit a WHERE a.n > $1 ORDER BY a.n LIMIT $2";
-const AUDIT_OF: &str =
+pub(super) const AUDIT_OF: &str =
     "SELECT a.n, a.hash, a.body, (SELECT b.hash FROM audit b WHERE b.n < a.n ORDER BY b.n DESC LIMIT 1)
  FROM audit a WHERE a.n > $1 AND a.tenant = $3 ORDER BY a.n LIMIT $2";
 

@@ -23,7 +23,7 @@ use super::{
 
 const SELECT: &str = "SELECT r.id, r.n, r.action, r.body, r.session FROM rules r";
 /// A subject's rules for all sessions, by their index; and those of nobody.
-const STANDING: &str = "SELECT r.id, r.n, r.action, r.body, r.session FROM rules r
+pub(super) const STANDING: &str = "SELECT r.id, r.n, r.action, r.body, r.session FROM rules r
  WHERE r.everywhere AND r.revoked_at IS NULL AND r.tenant = $1 AND r.tool = $2 AND r.agent = $3 AND r.subject = $4
  ORDER BY r.made_at, r.session, r.n, r.action";
 const STANDING_OF_NOBODY: &str = "SELECT r.id, r.n, r.action, r.body, r.session FROM rules r
@@ -175,10 +175,10 @@ pub(super) async fn list(on: &Object, filter: &RuleFilter, page: &Page) -> Resul
     Ok(paged)
 }
 
-const ORDER: &str = "r.made_at DESC, r.id DESC, r.number DESC";
+pub(super) const ORDER: &str = "r.made_at DESC, r.id DESC, r.number DESC";
 
 /// The queries of a list of rules. `session` is the number of the one that the filter names.
-fn queries(filter: &RuleFilter, session: Option<i64>, start: Option<&Key>) -> Vec<Query> {
+pub(super) fn queries(filter: &RuleFilter, session: Option<i64>, start: Option<&Key>) -> Vec<Query> {
     let RuleFilter { standing, now, everywhere, session_id: _, id, visible_to } = filter;
     let all = || Query::new(SELECT);
     let mut queries = Vec::new();
