@@ -22,10 +22,11 @@ const PARTS: &[&str] = &[
 ];
 
 /// Each crate of this repository with those it may use, in build order.
-const MAY_USE: [(&str, &str, &[&[&str]]); 17] = [
+const MAY_USE: [(&str, &str, &[&[&str]]); 18] = [
     ("countersign-core", "crates/core", &[]),
     ("countersign-macros", "crates/macros", &[]),
-    ("countersign-store", "crates/store", &[&["countersign-core"]]),
+    ("countersign-test-postgres", "crates/test-postgres", &[]),
+    ("countersign-store", "crates/store", &[&["countersign-core", "countersign-test-postgres"]]),
     ("countersign-engine", "crates/engine", &[&["countersign-core"]]),
     ("countersign-models", "crates/models", &[&["countersign-core", "countersign-engine"]]),
     ("countersign-tools", "crates/tools", &[&["countersign-core", "countersign-engine"]]),
@@ -38,7 +39,7 @@ const MAY_USE: [(&str, &str, &[&[&str]]); 17] = [
     ),
     ("countersign", "crates/countersign", &[PARTS, &["countersign-macros"]]),
     ("countersign-server", "crates/server", &[PARTS]),
-    ("countersign-cli", "crates/cli", &[PARTS, &["countersign-server"]]),
+    ("countersign-cli", "crates/cli", &[PARTS, &["countersign-server", "countersign-test-postgres"]]),
     ("countersign-torture", "crates/torture", &[PARTS, &["countersign-server"]]),
     ("countersign-compile-fail", "crates/compile-fail", &[&["countersign"]]),
     ("countersign-fuzz-targets", "fuzz/targets", &[PARTS, &["countersign-server"]]),

@@ -10,6 +10,7 @@ mod fuzz;
 #[cfg(test)]
 mod layout;
 mod npm;
+mod postgres;
 mod process;
 mod python;
 mod security;

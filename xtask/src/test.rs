@@ -11,7 +11,7 @@ use std::{
 use crate::{
     Outcome, Places, built, chromium,
     failures::Failures,
-    npm,
+    npm, postgres,
     process::{self, cargo, program, say},
     python, valgrind, web,
 };
@@ -88,6 +88,7 @@ const LARGE: &str = "litellm";
 const PROXY: &str = "a proxy before models, from PyPI";
 const BROWSER: &str = "a browser";
 const COUNTER: &str = "what counts instructions";
+const DATABASE: &str = "PostgreSQL";
 /// What other crates of a user's program may enable in serde_json beyond what genai does.
 const SERDE_JSON: &str = "serde_json/arbitrary_precision,serde_json/unbounded_depth";
 
@@ -105,12 +106,13 @@ pub(crate) fn run(places: &Places, all: bool) -> Outcome {
     let console = steps.step_after(&[(packages, PACKAGES)], CONSOLE, || web::build(places));
     let mut browser = None;
     // Downloads leave the processors to the compiler.
-    let (rust, others, python, has_browser) = thread::scope(|scope| {
+    let (rust, others, python, has_browser, database) = thread::scope(|scope| {
         let fetched = scope.spawn(|| {
             let others = timed(OTHERS, || npm::install(places, "tests/third-party"));
             let python = timed(PYTHON, || ENVIRONMENTS.iter().try_for_each(|name| python::install(places, name)));
             let found = timed(BROWSER, || chromium::ensure(places).map(|found| browser = Some(found)));
-            (others, python, found, timed(COUNTER, || valgrind::ensure(places)))
+            let counter = timed(COUNTER, || valgrind::ensure(places));
+            (others, python, found, counter, timed(DATABASE, || postgres::ensure(places)))
         });
         let rust = steps.step_after(&[(console, CONSOLE)], RUST, || {
             // The same command as the tests below, so that nothing is built twice: it includes the programs that they
@@ -118,12 +120,12 @@ pub(crate) fn run(places: &Places, all: bool) -> Outcome {
             process::run(cargo(&places.root).args(["test", "--no-run", "--workspace", "--features", FEATURES]))
         });
         match fetched.join() {
-            Ok((others, python, browser, counter)) => {
+            Ok((others, python, browser, counter, database)) => {
                 let (others, python) = (steps.take(OTHERS, others), steps.take(PYTHON, python));
                 let browser = steps.take(BROWSER, browser);
                 // Without it the benchmarks' own test counts nothing.
                 steps.take(COUNTER, counter);
-                (rust, others, python, browser)
+                (rust, others, python, browser, steps.take(DATABASE, database))
             }
             Err(panic) => std::panic::resume_unwind(panic),
         }
@@ -135,7 +137,8 @@ pub(crate) fn run(places: &Places, all: bool) -> Outcome {
         }
     };
     // Without a browser only its own tests fail.
-    steps.step_after(&[(rust, RUST), (others, OTHERS)], "test Rust, with the documentation", || {
+    let needs = [(rust, RUST), (others, OTHERS), (database, DATABASE)];
+    steps.step_after(&needs, "test Rust, with the documentation", || {
         let mut test = cargo(&places.root);
         test.args(["test", "--workspace", "--no-fail-fast", "--features", FEATURES]);
         with_browser(&mut test);
@@ -154,9 +157,9 @@ pub(crate) fn run(places: &Places, all: bool) -> Outcome {
     }
     steps.step_after(
         &[(rust, RUST)],
-        "lint the library without features, and with each of its default ones alone",
+        "lint the library without features, and with each of its default ones and each store alone",
         || {
-            ["", "cel", "encryption", "http", "sqlite"].into_iter().try_for_each(|feature| {
+            ["", "cel", "encryption", "http", "postgres", "sqlite"].into_iter().try_for_each(|feature| {
                 let mut lint = cargo(&places.root);
                 lint.args(["clippy", "-p", "countersign", "--no-default-features", "--features", feature]);
                 process::run(lint.args(["--", "-D", "warnings"]))

@@ -9,6 +9,8 @@ use std::{
 use clap::{Args, Subcommand};
 use countersign_core::audit::{Anchor, AuditRecord, Fault, Verifier};
 use countersign_server::config::ConfigStore;
+#[cfg(feature = "postgres")]
+use countersign_store::postgres::{self, PostgresUrl};
 use countersign_store::{
     StoreError,
     seal::{Keys, SealError},
@@ -99,22 +101,60 @@ pub(crate) fn run(audit: &Audit) -> Outcome {
     }
 }
 
-/// The file of a store, and its keys.
-struct Source {
-    path: PathBuf,
-    keys: Option<Keys>,
-    /// Whether there was no configuration to name keys.
-    bare: bool,
+/// A store, and how its log is read.
+enum Source {
+    Sqlite {
+        path: PathBuf,
+        keys: Option<Keys>,
+        /// Whether there was no configuration to name keys.
+        bare: bool,
+    },
+    #[cfg(feature = "postgres")]
+    Postgres {
+        past: postgres::Past,
+        /// Its connection lives there.
+        executor: tokio::runtime::Runtime,
+    },
+}
+
+impl Source {
+    #[cfg(feature = "postgres")]
+    fn of_database(url: PostgresUrl, password_env: Option<&str>) -> Result<Source, String> {
+        let url = loaded::with_password(url, password_env)?;
+        let executor = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let executor = executor.map_err(|error| error.to_string())?;
+        let past = executor.block_on(postgres::Past::open(&url)).map_err(|error| error.to_string())?;
+        Ok(Source::Postgres { past, executor })
+    }
+
+    /// Some records after `after`.
+    fn read(&self, after: u64) -> Result<Vec<AuditRecord>, String> {
+        let read = match self {
+            Source::Sqlite { path, keys, .. } => read_audit(path, keys.as_ref(), after, AT_ONCE),
+            #[cfg(feature = "postgres")]
+            Source::Postgres { past, executor } => executor.block_on(past.audit(after, AT_ONCE)),
+        };
+        read.map_err(|error| match (error, self) {
+            (StoreError::Sealed(SealError::NoKeys { store, keys }), Source::Sqlite { bare: true, .. }) => {
+                format!("{store} is encrypted, with the key {keys}: name the configuration that has it, with --config")
+            }
+            (error, _) => error.to_string(),
+        })
+    }
 }
 
 impl Place {
     fn store(&self) -> Result<Source, String> {
         if let Some(store) = &self.store {
-            return Ok(Source { path: store.clone(), keys: None, bare: true });
+            return Ok(Source::Sqlite { path: store.clone(), keys: None, bare: true });
         }
         let config = loaded::load(&self.config)?;
         match config.store {
-            ConfigStore::Sqlite(path) => Ok(Source { path, keys: loaded::keys(&config.store_keys)?, bare: false }),
+            ConfigStore::Sqlite(path) => {
+                Ok(Source::Sqlite { path, keys: loaded::keys(&config.store_keys)?, bare: false })
+            }
+            #[cfg(feature = "postgres")]
+            ConfigStore::Postgres { url, password_env } => Source::of_database(url, password_env.as_deref()),
             ConfigStore::Memory => {
                 Err("a store in memory ends with its server, which serves its log at /v1/audit; a lasting one needs \
                      store.url = \"sqlite:PATH\""
@@ -136,13 +176,7 @@ fn written(result: std::io::Result<()>) -> Result<bool, String> {
 /// Passes each record after `after` to `take`, until it has enough.
 fn each(store: &Source, mut after: u64, mut take: impl FnMut(AuditRecord) -> Result<bool, String>) -> Outcome {
     loop {
-        let read = read_audit(&store.path, store.keys.as_ref(), after, AT_ONCE);
-        let records = read.map_err(|error| match error {
-            StoreError::Sealed(SealError::NoKeys { store: path, keys }) if store.bare => {
-                format!("{path} is encrypted, with the key {keys}: name the configuration that has it, with --config")
-            }
-            error => error.to_string(),
-        })?;
+        let records = store.read(after)?;
         let Some(last) = records.last() else { return Ok(()) };
         after = last.n;
         for record in records {

@@ -199,9 +199,12 @@ fn runs_elsewhere(runs: &ConfigRuns) -> bool {
     matches!(runs, ConfigRuns::Command { .. } | ConfigRuns::Http(_) | ConfigRuns::Mcp { .. })
 }
 
-fn store(config: &Config) -> String {
+/// The URL of the store, without a password.
+pub(crate) fn store(config: &Config) -> String {
     match &config.store {
         ConfigStore::Memory => "memory:".to_owned(),
         ConfigStore::Sqlite(path) => format!("sqlite:{}", path.display()),
+        #[cfg(feature = "postgres")]
+        ConfigStore::Postgres { url, .. } => url.to_string(),
     }
 }

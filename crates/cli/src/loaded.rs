@@ -3,6 +3,8 @@
 use std::{net::IpAddr, path::Path};
 
 use countersign_server::config::{Config, ConfigError, ConfigKey};
+#[cfg(feature = "postgres")]
+use countersign_store::postgres::PostgresUrl;
 use countersign_store::seal::{Key, Keys};
 use zeroize::Zeroizing;
 
@@ -34,6 +36,13 @@ pub(crate) fn keys(declared: &[ConfigKey]) -> Result<Option<Keys>, String> {
         return Ok(None);
     }
     Keys::new(keys.remove(0), keys).map(Some).map_err(|error| error.to_string())
+}
+
+/// Where a database is, with its password if a variable holds that.
+#[cfg(feature = "postgres")]
+pub(crate) fn with_password(url: PostgresUrl, password_env: Option<&str>) -> Result<PostgresUrl, String> {
+    let Some(env) = password_env else { return Ok(url) };
+    Ok(url.with_password(&Zeroizing::new(secret(env)?)))
 }
 
 /// The value of an environment variable.

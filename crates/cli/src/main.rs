@@ -9,6 +9,7 @@ mod graph;
 mod loaded;
 mod mcp;
 mod models;
+mod past;
 mod policy;
 mod reach;
 mod rekey;

@@ -1,11 +1,6 @@
 //! `countersign policy test` (spec P3).
 
-use std::{
-    collections::BTreeMap,
-    fmt::Write as _,
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::{collections::BTreeMap, fmt::Write as _, path::PathBuf, sync::Arc};
 
 use clap::{Args, Subcommand};
 use countersign_core::{
@@ -21,11 +16,11 @@ use countersign_core::{
     },
 };
 use countersign_engine::{policy::Judge, tool::CallFacts};
-use countersign_server::config::{Config, ConfigStore, mcp_servers, sources, tool_entries};
-use countersign_store::{StoreError, sqlite::Past};
+use countersign_server::config::{Config, mcp_servers, sources, tool_entries};
+use countersign_store::StoreError;
 use serde_json::{Value, json};
 
-use crate::{Outcome, loaded, say};
+use crate::{Outcome, check, loaded, past::Past, say};
 
 /// Sessions, and entries of one, read from the store at a time.
 const AT_ONCE: usize = 512;
@@ -65,16 +60,16 @@ struct Test {
 pub(crate) fn run(policy: &Policy) -> Outcome {
     let Command::Test(test) = &policy.command;
     let config = loaded::load(&test.config)?;
-    let ConfigStore::Sqlite(store) = config.store.clone() else {
-        return Err("a store in memory has no past: it ends with its server".to_owned());
-    };
-    let keys = loaded::keys(&config.store_keys)?;
+    let (store, keys, place) = (config.store.clone(), config.store_keys.clone(), check::store(&config));
     let changed = config.with_policy(&test.policy).map_err(|errors| loaded::lines(&errors))?;
     changed.warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
     let judge = judge(&changed)?;
-    let mut past = Past::open(&store, keys.as_ref()).map_err(|error| error.to_string())?;
-    let executor = tokio::runtime::Builder::new_current_thread().build().map_err(|error| error.to_string())?;
-    let report = executor.block_on(report(&mut past, &store, &judge, &test.session))?;
+    let executor =
+        tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|error| error.to_string())?;
+    let report = executor.block_on(async {
+        let mut past = Past::open(&store, &keys).await?;
+        report(&mut past, &place, &judge, &test.session).await
+    })?;
     if test.json { say(&report.json(&judge).to_string()) } else { say(&report.text(&judge)) }
 }
 
@@ -160,7 +155,7 @@ struct Report {
     changes: Vec<Change>,
 }
 
-async fn report(past: &mut Past, store: &Path, judge: &Judge, only: &[String]) -> Result<Report, String> {
+async fn report(past: &mut Past, store: &str, judge: &Judge, only: &[String]) -> Result<Report, String> {
     let mut report = Report::default();
     let failed = |error: StoreError| error.to_string();
     let mut wanted: Vec<Arc<str>> = only.iter().map(|id| Arc::from(id.as_str())).collect();
@@ -168,14 +163,17 @@ async fn report(past: &mut Past, store: &Path, judge: &Judge, only: &[String]) -
     wanted.dedup();
     let mut after: Arc<str> = Arc::from("");
     loop {
-        let page =
-            if only.is_empty() { past.sessions(&after, AT_ONCE).map_err(failed)? } else { std::mem::take(&mut wanted) };
+        let page = if only.is_empty() {
+            past.sessions(&after, AT_ONCE).await.map_err(failed)?
+        } else {
+            std::mem::take(&mut wanted)
+        };
         let Some(last) = page.last() else { return Ok(report) };
         after = last.clone();
         for session in page {
             let mut state = State::new(session.clone());
             loop {
-                let entries = past.entries(&session, state.pos, AT_ONCE).map_err(failed)?;
+                let entries = past.entries(&session, state.pos, AT_ONCE).await.map_err(failed)?;
                 if entries.is_empty() {
                     break;
                 }
@@ -190,7 +188,7 @@ async fn report(past: &mut Past, store: &Path, judge: &Judge, only: &[String]) -
                 }
             }
             if state.pos == 0 && !only.is_empty() {
-                return Err(format!("{} has no session {session:?}", store.display()));
+                return Err(format!("{store} has no session {session:?}"));
             }
             report.sessions += 1;
         }
@@ -226,7 +224,10 @@ impl Report {
                 self.unknown += 1;
                 continue;
             };
-            let rule = gate.rule.as_deref().map_or(Ok(None), |id| rule(past, id))?;
+            let rule = match gate.rule.as_deref() {
+                Some(id) => rule(past, id).await?,
+                None => None,
+            };
             let verdict = match rule {
                 Some(rule) => ruled(&rule, &facts, at, &gate.verdict, verdict),
                 None => verdict,
@@ -329,9 +330,9 @@ impl Report {
 }
 
 /// The standing rule with an id; `None` if it no longer exists.
-fn rule(past: &Past, id: &str) -> Result<Option<Rule>, StoreError> {
+async fn rule(past: &Past, id: &str) -> Result<Option<Rule>, StoreError> {
     let Some((session, id)) = RuleId::parse(id) else { return Ok(None) };
-    Ok(past.rule(session, id)?.map(|row| row.rule))
+    Ok(past.rule(session, id).await?.map(|row| row.rule))
 }
 
 /// The verdict that a standing rule, which decided a call at that time, would make of a new verdict: it was in force

@@ -26,8 +26,11 @@ pub(crate) struct Rekey {
 /// Rewrites the store.
 pub(crate) fn run(rekey: &Rekey) -> Outcome {
     let config = loaded::load(&rekey.config)?;
-    let ConfigStore::Sqlite(path) = &config.store else {
-        return Err("a store in memory has no file to encrypt".to_owned());
+    let path = match &config.store {
+        ConfigStore::Sqlite(path) => path,
+        ConfigStore::Memory => return Err("a store in memory has no file to encrypt".to_owned()),
+        #[cfg(feature = "postgres")]
+        ConfigStore::Postgres { .. } => return Err("only SQLite stores are encrypted".to_owned()),
     };
     let Some(keys) = loaded::keys(&config.store_keys)? else {
         return Err(format!(

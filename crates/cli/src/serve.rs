@@ -12,6 +12,8 @@ use countersign_server::{
     Auth, Options, Server,
     config::{Config, ConfigCompression, ConfigStore, ConfigStrategy, guardrails, mcp_servers, sources, tool_entries},
 };
+#[cfg(feature = "postgres")]
+use countersign_store::postgres::{PostgresOptions, PostgresStore};
 use countersign_store::{
     Store,
     memory::MemoryStore,
@@ -179,6 +181,12 @@ async fn store(declared: ConfigStore, keys: Option<Keys>) -> Result<Arc<dyn Stor
             .await;
             let store = opened.map_err(|error| format!("the store cannot be opened: {error}"))?;
             Ok(Arc::new(store.map_err(|error| error.to_string())?))
+        }
+        #[cfg(feature = "postgres")]
+        ConfigStore::Postgres { url, password_env } => {
+            let url = crate::loaded::with_password(url, password_env.as_deref())?;
+            let opened = PostgresStore::open(&url, &PostgresOptions::default()).await;
+            Ok(Arc::new(opened.map_err(|error| error.to_string())?))
         }
     }
 }

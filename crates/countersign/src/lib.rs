@@ -174,8 +174,8 @@
 //!
 //! Enabled by default: `sqlite` (the SQLite store), `http` (models of OpenAI, Anthropic and compatible providers,
 //! tools that make HTTP requests, tools that use a computer), `cel` (conditions as expressions) and `encryption` (of
-//! stored data). A program that needs none of them disables them with `default-features = false`. `mcp`, `genai`,
-//! `computer` and `otlp` are off by default.
+//! stored data). A program that needs none of them disables them with `default-features = false`. `postgres` (the
+//! PostgreSQL store), `mcp`, `genai`, `computer` and `otlp` are off by default.
 //!
 //! # What is here
 //!
@@ -363,6 +363,12 @@ pub mod store {
     /// The keys of what a store encrypts.
     pub mod seal {
         pub use countersign_store::seal::{Key, Keys};
+    }
+
+    /// In a PostgreSQL database.
+    #[cfg(feature = "postgres")]
+    pub mod postgres {
+        pub use countersign_store::postgres::{PostgresOptions, PostgresStore, PostgresUrl};
     }
 
     /// In a file of SQLite.

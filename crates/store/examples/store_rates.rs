@@ -1,7 +1,8 @@
 //! How fast the stores are on this machine: `cargo run --release --example store_rates -- DIRECTORY`.
 //!
 //! The bare rate is a plain rusqlite loop on one thread that commits as often: one update and one insert per
-//! transaction, `synchronous=FULL`.
+//! transaction, `synchronous=FULL`. With `DATABASE_URL` the PostgreSQL store is measured too, beside a loop of one connection
+//! that does the same there.
 
 #![allow(
     dead_code,
@@ -28,6 +29,7 @@ use countersign_store::{
     memory::MemoryStore,
     sqlite::{SqliteOptions, SqliteStore},
 };
+use countersign_test_postgres::Database;
 use store_support::{Anything, Driven, asks};
 
 const RUN: Duration = Duration::from_secs(2);
@@ -112,6 +114,46 @@ fn bare(path: &Path, synchronous: &str) -> f64 {
     f64::from(commits) / begin.elapsed().as_secs_f64()
 }
 
+async fn bare_postgres(url: &str) -> f64 {
+    let (client, connection) = tokio_postgres::connect(url, tokio_postgres::NoTls).await.expect("connect");
+    tokio::spawn(connection);
+    let tables = "CREATE TABLE bare_s (id text PRIMARY KEY, pos bigint); INSERT INTO bare_s VALUES ('a', 0);
+                  CREATE TABLE bare_e (key bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, body bytea)";
+    client.batch_execute(tables).await.expect("tables");
+    let mut statements = Vec::new();
+    for sql in
+        ["BEGIN", "UPDATE bare_s SET pos = pos + 1 WHERE id = 'a'", "INSERT INTO bare_e (body) VALUES ($1)", "COMMIT"]
+    {
+        statements.push(client.prepare(sql).await.expect("prepare"));
+    }
+    let body = "x".repeat(600).into_bytes();
+    let begin = Instant::now();
+    let mut commits = 0;
+    while begin.elapsed() < RUN {
+        for (i, statement) in statements.iter().enumerate() {
+            let written = if i == 2 { client.execute(statement, &[&body]) } else { client.execute(statement, &[]) };
+            written.await.expect("written");
+        }
+        commits += 1;
+    }
+    client.batch_execute("DROP TABLE bare_s, bare_e").await.expect("tables");
+    f64::from(commits) / begin.elapsed().as_secs_f64()
+}
+
+async fn postgres() {
+    for round in 0..3 {
+        println!("PostgreSQL, round {round}");
+        let database = Database::new();
+        let bare = bare_postgres(database.url()).await;
+        println!("  bare, 1 connection:  {bare:8.0} commits/s");
+        let store: Arc<dyn Store> = Arc::new(store_support::open_postgres(&database).await.expect("open"));
+        for count in [1, 8, 64] {
+            let rate = streams(store.clone(), count, Durability::Synced).await;
+            println!("  store, {count:2} streams:   {rate:8.0} appends/s, {:.2} of bare", rate / bare);
+        }
+    }
+}
+
 fn files(path: &Path) -> Vec<(String, u64)> {
     let mut found = Vec::new();
     for end in ["", "-wal"] {
@@ -135,6 +177,9 @@ async fn main() {
     }
     println!("memory: {:.1} µs a cycle, core included", begin.elapsed().as_secs_f64() * 1e6 / 20_000.0);
 
+    if std::env::var_os("DATABASE_URL").is_some() {
+        postgres().await;
+    }
     for round in 0..3 {
         println!("round {round}");
         let full = bare(&dir.path().join("bare.db"), "FULL");

@@ -16,7 +16,11 @@ pub mod memory;
 #[doc(hidden)]
 pub mod owner_only;
 pub mod page;
+#[cfg(feature = "postgres")]
+pub mod postgres;
 pub mod seal;
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+mod sql;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
 

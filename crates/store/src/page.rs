@@ -152,6 +152,14 @@ pub fn limit(page: &Page) -> usize {
     page.limit.max(1)
 }
 
+/// Makes the page from the rows of all queries of a list, each of which may have one more than fits. Some may be the same.
+#[must_use]
+pub fn merged<T: Row>(mut rows: Vec<T>, page: &Page) -> Paged<T> {
+    rows.sort_unstable_by_key(|row| std::cmp::Reverse(row.key()));
+    rows.dedup_by_key(|row| row.key());
+    cut(rows, page)
+}
+
 /// Makes the page from ordered rows, of which there may be one more than fits.
 #[must_use]
 pub fn cut<T: Row>(mut rows: Vec<T>, page: &Page) -> Paged<T> {

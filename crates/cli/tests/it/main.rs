@@ -43,6 +43,7 @@ mod policy;
 mod policy_always;
 mod policy_test;
 mod policy_time;
+mod postgres;
 mod providers;
 mod questions;
 mod questions_bad;

@@ -1,10 +1,12 @@
 //! `[store]`: where sessions are kept, and its encryption keys.
 
 use std::{
-    cell::RefCell,
+    cell::{Cell, RefCell},
     path::{Path, PathBuf},
 };
 
+#[cfg(feature = "postgres")]
+use countersign_store::postgres::PostgresUrl;
 use countersign_store::seal::Key;
 use serde_json::json;
 use zeroize::Zeroizing;
@@ -24,6 +26,14 @@ pub enum ConfigStore {
     Memory,
     /// In this SQLite file.
     Sqlite(PathBuf),
+    /// In this PostgreSQL database.
+    #[cfg(feature = "postgres")]
+    Postgres {
+        /// Where it is.
+        url: PostgresUrl,
+        /// The environment variable that holds its password, which was set when the file was loaded.
+        password_env: Option<String>,
+    },
 }
 
 /// An encryption key of the store (spec X). The key itself is not kept here.
@@ -38,16 +48,52 @@ pub struct ConfigKey {
 /// The store and its encryption keys.
 pub(super) fn read(section: &Section<'_>) -> Option<(ConfigStore, Vec<ConfigKey>)> {
     let fallback = || ConfigStore::Sqlite(section.document.path(FILE));
-    let url = text().and(|entry, url| at_url(entry, &url)).schema(json!({ "pattern": "^(memory:$|sqlite:.)" }));
-    let doc = "`sqlite:PATH`, or `memory:` (sessions end with the process).";
-    let url = section.field("url", doc, url.or_as("`\"sqlite:countersign.db\"`", fallback))?;
+    let refused = Cell::new(false);
+    let url = text().and(|entry, url| {
+        let store = at_url(entry, &url);
+        refused.set(store.is_none());
+        store
+    });
+    let url = url.schema(json!({ "pattern": "^(memory:$|sqlite:.|postgres(ql)?://.)" }));
+    let doc = "`sqlite:PATH`, `postgres://USER@HOST/DATABASE` ([more](#postgresql)), or `memory:` (sessions end with the \
+               process).";
+    let url = section.field("url", doc, url.or_as("`\"sqlite:countersign.db\"`", fallback));
+    let doc = "The variable that has the password of a PostgreSQL database. It must be set.";
+    let password = section.field("password_env", doc, variable().optional("that of `url`, if it has one"));
+    let password = password?.map(|(variable, _)| variable).filter(|_| !refused.get());
+    let url = with_password(section, url?, password)?;
     let known = RefCell::default();
     let doc = "The store is encrypted with the first of [these keys](#encryption-at-rest), and read with all.";
     let keys = section.field("keys", doc, tables(|section| key(section, &known)).or_as("not encrypted", Vec::new))?;
-    if url == ConfigStore::Memory && section.has("keys").is_some() {
-        section.bad("keys", "mean nothing to a store in memory, which has no file");
+    match url {
+        ConfigStore::Memory if section.has("keys").is_some() => {
+            section.bad("keys", "mean nothing to a store in memory, which has no file");
+        }
+        #[cfg(feature = "postgres")]
+        ConfigStore::Postgres { .. } if section.has("keys").is_some() => section.bad(
+            "keys",
+            "encrypt SQLite stores only; a PostgreSQL database is encrypted by what its files are on, or by its provider",
+        ),
+        _ => {}
     }
     Some((url, keys))
+}
+
+/// The store with the variable of its password, if one is named.
+fn with_password(section: &Section<'_>, store: ConfigStore, variable: Option<String>) -> Option<ConfigStore> {
+    match (store, variable) {
+        (store, None) => return Some(store),
+        #[cfg(feature = "postgres")]
+        (ConfigStore::Postgres { url, .. }, Some(_)) if url.has_password() => {
+            section.bad("password_env", "names a second password: \"url\" has one");
+        }
+        #[cfg(feature = "postgres")]
+        (ConfigStore::Postgres { url, .. }, password_env) => {
+            return Some(ConfigStore::Postgres { url, password_env });
+        }
+        _ => section.bad("password_env", "is for a PostgreSQL database, and \"url\" names none"),
+    }
+    None
 }
 
 fn at_url(entry: &Entry<'_>, url: &str) -> Option<ConfigStore> {
@@ -55,8 +101,7 @@ fn at_url(entry: &Entry<'_>, url: &str) -> Option<ConfigStore> {
         return Some(ConfigStore::Memory);
     }
     if url.starts_with("postgres:") || url.starts_with("postgresql:") {
-        entry.bad("names PostgreSQL, which is not supported yet in this version; use \"sqlite:PATH\"");
-        return None;
+        return postgres(entry, url);
     }
     match url.strip_prefix("sqlite:") {
         Some("" | ":memory:") => entry.bad("must name a file after \"sqlite:\"; for no file use \"memory:\""),
@@ -70,8 +115,31 @@ fn at_url(entry: &Entry<'_>, url: &str) -> Option<ConfigStore> {
                 return Some(ConfigStore::Sqlite(path));
             }
         }
-        _ => entry.bad(format!("is {url:?}; it must be \"memory:\" or \"sqlite:PATH\"")),
+        // What looks like the URL of a database may have its password.
+        _ => {
+            let shown = url.split_once("://").map_or(url.to_owned(), |(scheme, _)| format!("{scheme}://…"));
+            entry.bad(format!(
+                "is {shown:?}; it must be \"memory:\", \"sqlite:PATH\" or \"postgres://USER@HOST/DATABASE\""
+            ));
+        }
     }
+    None
+}
+
+#[cfg(feature = "postgres")]
+fn postgres(entry: &Entry<'_>, url: &str) -> Option<ConfigStore> {
+    match url.parse() {
+        Ok(url) => Some(ConfigStore::Postgres { url, password_env: None }),
+        Err(bad) => {
+            entry.bad(format!("{bad}"));
+            None
+        }
+    }
+}
+
+#[cfg(not(feature = "postgres"))]
+fn postgres(entry: &Entry<'_>, _url: &str) -> Option<ConfigStore> {
+    entry.bad("names PostgreSQL, which this program was built without (the feature `postgres`); use \"sqlite:PATH\"");
     None
 }
 

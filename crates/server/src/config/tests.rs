@@ -88,6 +88,40 @@ fn x_a_store_has_keys_in_the_order_of_the_file_and_they_are_not_kept() {
     assert!(!shown.contains("0f0f") && !shown.contains("AAECAw"), "{shown}");
 }
 
+#[cfg(feature = "postgres")]
+#[test]
+fn c_a_store_may_be_a_postgresql_database_and_its_password_is_never_shown() {
+    let of = |lines: &str| format!("{MINIMAL}[store]\n{lines}\n");
+    let config = parse(&of("url = \"postgres://ann:hunter2@db.example/store\"")).expect("config");
+    let shown = format!("{config:?}");
+    assert!(shown.contains("postgres://db.example/store") && !shown.contains("hunter2"), "{shown}");
+    let config = parse(&of("url = \"postgres://ann@db/store\"\npassword_env = \"STORE_KEY\"")).expect("config");
+    let ConfigStore::Postgres { url, password_env } = &config.store else { panic!("{:?}", config.store) };
+    assert_eq!((url.to_string().as_str(), password_env.as_deref()), ("postgres://db/store", Some("STORE_KEY")));
+    for (wrong, told) in [
+        ("url = \"postgres://ann:hunt?er2@db/store\"", r#"7: "url" in [store] is no URL of a PostgreSQL database"#),
+        ("url = \"postgres:db\"", r#"7: "url" in [store] is no URL of a PostgreSQL database"#),
+        (
+            "url = \"postgres://ann:hunter2@db/store\"\npassword_env = \"STORE_KEY\"",
+            r#"8: "password_env" in [store] names a second password"#,
+        ),
+        (
+            "url = \"postgres://db/store\"\n[[store.keys]]\nid = \"k\"\nkey_env = \"STORE_KEY\"",
+            r#"8: "keys" in [store] encrypt SQLite stores only"#,
+        ),
+    ] {
+        let lines = lines(&of(wrong));
+        assert!(lines.len() == 1 && lines[0].contains(told) && !lines[0].contains("er2"), "{lines:?}");
+    }
+}
+
+#[cfg(not(feature = "postgres"))]
+#[test]
+fn c_a_program_without_postgresql_says_so() {
+    let told = lines(&format!("{MINIMAL}[store]\nurl = \"postgres://ann:hunter2@db/store\"\n"));
+    assert!(told.len() == 1 && told[0].contains("which this program was built without"), "{told:?}");
+}
+
 #[test]
 fn r9_a_file_says_how_large_a_session_may_grow() {
     let of = |bytes: &str| format!("{MINIMAL}[server]\nsession_bytes = {bytes}\n");

@@ -13,11 +13,12 @@ use super::{
         Append, Durability, InterruptionRow, StoreError, Summary,
         index::{self, Change, Claim, Claimant},
         seal::Place,
+        sql::{json, resolution_name},
     },
     rows, rules, running,
     schema::key,
     sealing::{Ending, Values},
-    statement::{find, resolution_name, run},
+    statement::{find, run},
     unfinished,
 };
 
@@ -349,8 +350,4 @@ pub(super) fn probe(conn: &Connection) -> Result<(), StoreError> {
     run(conn, "INSERT OR REPLACE INTO probe (one, body) VALUES (1, zeroblob(16384))", [])?;
     run(conn, "DELETE FROM probe", [])?;
     Ok(())
-}
-
-fn json<T: serde::Serialize + ?Sized>(value: &T) -> Result<String, StoreError> {
-    serde_json::to_string(value).map_err(|e| StoreError::Failed(format!("a record cannot be written as JSON: {e}")))
 }

@@ -16,10 +16,11 @@ use super::{
     super::{
         InterruptionFilter, InterruptionRow, Page, Paged, SessionFilter, StoreError, Summary, Visible,
         page::{self, Key},
+        sql::resolution,
     },
     schema::key,
     sealing::{Values, column},
-    statement::{all, find, resolution},
+    statement::{all, find},
 };
 
 /// A query under construction: its conditions, and their values in order. A list is several of them, each of which
@@ -88,9 +89,7 @@ pub(super) fn merged<T: page::Row>(
     for query in queries {
         found.extend(rows(query)?);
     }
-    found.sort_unstable_by_key(|row| std::cmp::Reverse(row.key()));
-    found.dedup_by_key(|row| row.key());
-    Ok(page::cut(found, page))
+    Ok(page::merged(found, page))
 }
 
 const COLUMNS: &str = "SELECT s.id, i.key & 4294967295, s.subject, i.role, i.agent, i.tools, i.asked_at, i.expires_at,

@@ -9,13 +9,11 @@ use countersign_core::{
         checkpoint::FOLD_VERSION,
         record::{Entry, Millis},
     },
-    session::Session,
 };
 use rusqlite::{Connection, Row, TransactionBehavior, params, types::Value};
-use serde_json::value::RawValue;
 
 use super::{
-    super::{Due, Head, StoreError, seal::Place},
+    super::{Due, Head, StoreError, seal::Place, sql},
     schema::{error, key},
     sealing::{Values, column},
     statement::{all, find},
@@ -68,15 +66,7 @@ impl RawHead {
             Value::Null => None,
             stored => values.read_text(place, stored).inspect_err(|e| tracing::warn!("{e}; it is not used")).ok(),
         };
-        let snapshot = body.and_then(|body| match serde_json::from_str::<Session>(&body) {
-            Ok(snapshot) if snapshot.pos <= pos && *snapshot.session_id == *session_id => Some(snapshot),
-            Ok(_) => None,
-            Err(e) => {
-                tracing::info!("the snapshot of session {session_id} is not used: {e}");
-                None
-            }
-        });
-        Ok(Head { pos, snapshot })
+        Ok(Head { pos, snapshot: body.and_then(|body| sql::snapshot(session_id, pos, body.as_bytes())) })
     }
 }
 
@@ -178,14 +168,7 @@ pub(super) fn due(conn: &Connection, now: Millis, limit: usize) -> Result<Vec<Du
         let params = params![now, i64::try_from(limit).unwrap_or(i64::MAX)];
         due.extend(all(conn, sql, params, |r| Ok((r.get(0)?, (r.get(1)?, r.get(2)?))))?);
     }
-    due.sort_unstable();
-    let mut earliest: Vec<Due> = Vec::new();
-    for (_, one) in due {
-        if earliest.len() < limit && !earliest.contains(&one) {
-            earliest.push(one);
-        }
-    }
-    Ok(earliest)
+    Ok(sql::earliest(due, limit))
 }
 
 /// See [`super::super::Store::audit`]. What is not a record, or not what was sealed, is returned with a hash that
@@ -268,10 +251,7 @@ fn record(values: &Values, n: u64, prev: String, hash: Vec<u8>, stored: Value) -
             String::new()
         }
     };
-    let body = RawValue::from_string(body)
-        .or_else(|_| RawValue::from_string("null".to_owned()))
-        .map_err(|e| StoreError::Corrupt(format!("audit record {n}: {e}")))?;
-    Ok(AuditRecord { n, prev, hash: audit::hex(&audit_hash(values, n, hash)), body })
+    sql::audit_record(n, prev, &audit_hash(values, n, hash), body)
 }
 
 /// The hash of a record. A value that does not open yields a hash that matches no record: the log can still be appended

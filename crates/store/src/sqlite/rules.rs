@@ -11,6 +11,7 @@ use super::{
         Page, Paged, RuleFilter, RuleOwner, RuleRow, StoreError,
         page::{self, Key, RULES_EACH, rule_number},
         seal::Place,
+        sql::json,
     },
     list::{Query, merged, number, text, visible},
     schema::key,
@@ -121,9 +122,7 @@ fn end(
 
 /// The stored body of a rule.
 pub(super) fn body(values: &Values, born: Millis, row: &RuleRow) -> Result<Value, StoreError> {
-    let text = serde_json::to_string(row);
-    let text = text.map_err(|e| StoreError::Failed(format!("a rule cannot be written as JSON: {e}")))?;
-    values.text(Place::Rule { session: &row.session_id, born, n: row.number() }, text)
+    values.text(Place::Rule { session: &row.session_id, born, n: row.number() }, json(row)?)
 }
 
 /// Whether any rule may apply to more than its session.

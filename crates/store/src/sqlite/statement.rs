@@ -1,6 +1,5 @@
-//! Running prepared statements, and how enums are stored.
+//! Running prepared statements.
 
-use countersign_core::wire::event::Resolution;
 use rusqlite::{Connection, OptionalExtension as _, Params, Row};
 
 use super::{super::StoreError, schema::error};
@@ -28,18 +27,4 @@ pub(super) fn all<T>(
     row: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
 ) -> Result<Vec<T>, StoreError> {
     conn.prepare_cached(sql).and_then(|mut query| query.query_map(params, row)?.collect()).map_err(|e| error(&e))
-}
-
-/// How a resolution is stored.
-pub(super) fn resolution_name(resolution: Resolution) -> &'static str {
-    match resolution {
-        Resolution::Decided => "decided",
-        Resolution::Timeout => "timeout",
-        Resolution::Cancelled => "cancelled",
-    }
-}
-
-/// The resolution that is stored as `name`.
-pub(super) fn resolution(name: &str) -> Option<Resolution> {
-    [Resolution::Decided, Resolution::Timeout, Resolution::Cancelled].into_iter().find(|r| resolution_name(*r) == name)
 }

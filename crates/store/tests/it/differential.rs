@@ -3,7 +3,7 @@
 use std::{
     cell::RefCell,
     collections::{BTreeMap, BTreeSet},
-    path::Path,
+    sync::Arc,
 };
 
 use countersign_core::{
@@ -19,14 +19,16 @@ use countersign_store::{
     Durability, InterruptionFilter, Page, Paged, SessionFilter, Store, StoreError, Visible, memory::MemoryStore,
     sqlite::SqliteStore,
 };
+use countersign_test_postgres::Database;
 use proptest::{
     collection::vec,
     prelude::{Just, Strategy, prop_oneof},
     sample::select,
     test_runner::{Config, RngAlgorithm, TestRng, TestRunner},
 };
+use tempfile::TempDir;
 
-use crate::store_support::{Anything, Driven, asks, load, open_sealed, texts};
+use crate::store_support::{Anything, Driven, asks, load, open_postgres, open_sealed, texts};
 
 /// What is done to a session. `pick` chooses among the candidates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -150,27 +152,53 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 
 const SESSIONS: [(&str, Option<&str>); 3] = [("a", Some("ann")), ("b.1", None), ("a_2", Some("bob"))];
 
-/// Opens the SQLite store, the plain or the sealed one.
-type Open = fn(&Path) -> Result<SqliteStore, StoreError>;
+/// Where a store other than memory is, and which.
+enum Place {
+    Sqlite(TempDir),
+    Sealed(TempDir),
+    Postgres(Database),
+}
+
+impl Place {
+    async fn open(&self) -> Arc<dyn Store> {
+        match self {
+            Place::Sqlite(dir) => {
+                Arc::new(SqliteStore::open(dir.path().join("s.db"), &Default::default()).expect("open"))
+            }
+            Place::Sealed(dir) => Arc::new(open_sealed(&dir.path().join("s.db")).expect("open")),
+            Place::Postgres(database) => Arc::new(open_postgres(database).await.expect("open")),
+        }
+    }
+}
+
+fn folder() -> TempDir {
+    tempfile::tempdir().expect("directory")
+}
 
 #[test]
 fn stores_do_not_differ() {
-    compare(|path| SqliteStore::open(path, &Default::default()));
+    compare(48, || Place::Sqlite(folder()));
 }
 
 #[test]
 fn x_a_sealed_store_does_not_differ() {
-    compare(open_sealed);
+    compare(48, || Place::Sealed(folder()));
 }
 
-fn compare(open: Open) {
-    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("runtime");
+#[test]
+fn postgres_does_not_differ() {
+    // Each is a database of its own, and many round trips.
+    compare(16, || Place::Postgres(Database::new()));
+}
+
+fn compare(cases: u32, place: fn() -> Place) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("runtime");
     let seen = RefCell::new(BTreeSet::new());
-    let config = Config { cases: 48, failure_persistence: None, ..Config::default() };
+    let config = Config { cases, failure_persistence: None, ..Config::default() };
     // Deterministic, so that the coverage is always the same.
     TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha))
         .run(&steps(), |steps| {
-            runtime.block_on(run(open, &steps, &seen));
+            runtime.block_on(run(&place(), &steps, &seen));
             Ok(())
         })
         .unwrap_or_else(|e| panic!("{e}"));
@@ -178,28 +206,26 @@ fn compare(open: Open) {
     assert!(missing.is_empty(), "never covered: {missing:?}");
 }
 
-async fn run(open: Open, steps: &[Step], seen: &RefCell<BTreeSet<&'static str>>) {
-    let dir = tempfile::tempdir().expect("directory");
-    let path = dir.path().join("s.db");
+async fn run(place: &Place, steps: &[Step], seen: &RefCell<BTreeSet<&'static str>>) {
     let memory = MemoryStore::new();
-    let mut sqlite = open(&path).expect("open");
+    let mut other = place.open().await;
     let mut sessions: BTreeMap<usize, Driven> = BTreeMap::new();
     let mut names = SESSIONS.map(|(id, _)| id.to_owned());
     let mut now = 1000;
     for (i, step) in steps.iter().enumerate() {
         now += step.later;
-        step_both(*step, now, &memory, &sqlite, &mut names, &mut sessions, seen).await;
-        compare_session(&names[step.session], &memory, &sqlite, sessions.get(&step.session)).await;
+        step_both(*step, now, &memory, &*other, &mut names, &mut sessions, seen).await;
+        compare_session(&names[step.session], &memory, &*other, sessions.get(&step.session)).await;
         if i % 5 == 4 || i + 1 == steps.len() {
-            compare_lists(now, &memory, &sqlite).await;
+            compare_lists(now, &memory, &*other).await;
         }
         if i % 30 == 29 {
-            drop(sqlite);
-            sqlite = open(&path).expect("open again");
+            drop(other);
+            other = place.open().await;
         }
     }
     for (session, name) in names.iter().enumerate() {
-        compare_session(name, &memory, &sqlite, sessions.get(&session)).await;
+        compare_session(name, &memory, &*other, sessions.get(&session)).await;
     }
 }
 
@@ -207,7 +233,7 @@ async fn step_both(
     step: Step,
     now: Millis,
     memory: &MemoryStore,
-    sqlite: &SqliteStore,
+    other: &dyn Store,
     names: &mut [String],
     sessions: &mut BTreeMap<usize, Driven>,
     seen: &RefCell<BTreeSet<&'static str>>,
@@ -215,7 +241,7 @@ async fn step_both(
     let subject = SESSIONS[step.session].1;
     let id = &mut names[step.session];
     if step.op == Op::Delete {
-        let deleted = (memory.delete(id).await.expect("delete"), sqlite.delete(id).await.expect("delete"));
+        let deleted = (memory.delete(id).await.expect("delete"), other.delete(id).await.expect("delete"));
         assert_eq!(deleted.0, deleted.1);
         assert_eq!(deleted.0, sessions.remove(&step.session).is_some());
         if deleted.0 {
@@ -224,9 +250,9 @@ async fn step_both(
             let again = Driven::new(id);
             let append = again.append_of(again.created(now, subject));
             assert!(matches!(memory.append(append.clone()).await, Err(StoreError::Deleted(gone)) if *gone == **id));
-            assert!(matches!(sqlite.append(append).await, Err(StoreError::Deleted(gone)) if *gone == **id));
+            assert!(matches!(other.append(append).await, Err(StoreError::Deleted(gone)) if *gone == **id));
             assert!(matches!(memory.head(id).await, Err(StoreError::Deleted(_))));
-            assert!(matches!(sqlite.head(id).await, Err(StoreError::Deleted(_))));
+            assert!(matches!(other.head(id).await, Err(StoreError::Deleted(_))));
             id.push('x');
         }
         return;
@@ -244,11 +270,11 @@ async fn step_both(
         .any(|id| records(&driven.entries).any(|record| record.request_id() == Some(id)));
     if op == Op::StaleAppend {
         assert!(matches!(memory.append(append.clone()).await, Err(StoreError::Conflict)));
-        assert!(matches!(sqlite.append(append).await, Err(StoreError::Conflict)));
+        assert!(matches!(other.append(append).await, Err(StoreError::Conflict)));
         seen.borrow_mut().insert(op.kind());
         return;
     }
-    match (memory.append(append.clone()).await, sqlite.append(append.clone()).await) {
+    match (memory.append(append.clone()).await, other.append(append.clone()).await) {
         (Ok(()), Ok(())) => {
             seen.borrow_mut().insert(op.kind());
             if !step.snapshot {
@@ -261,7 +287,7 @@ async fn step_both(
             assert!(repeated, "only a repeated request may conflict: {op:?}");
             seen.borrow_mut().insert("repeated request");
         }
-        (a, b) => panic!("memory says {a:?}, sqlite {b:?} to {op:?}"),
+        (a, b) => panic!("memory says {a:?}, the other {b:?} to {op:?}"),
     }
 }
 
@@ -344,14 +370,14 @@ fn same<T: PartialEq + std::fmt::Debug>(
     a: Result<Paged<T>, StoreError>,
     b: Result<Paged<T>, StoreError>,
 ) -> Option<String> {
-    let (a, b) = (a.expect("memory"), b.expect("sqlite"));
+    let (a, b) = (a.expect("memory"), b.expect("the other"));
     assert_eq!(a.rows, b.rows);
     assert_eq!(a.next, b.next);
     a.next
 }
 
-async fn compare_session(id: &str, memory: &MemoryStore, sqlite: &SqliteStore, driven: Option<&Driven>) {
-    for store in [memory as &dyn Store, sqlite] {
+async fn compare_session(id: &str, memory: &MemoryStore, other: &dyn Store, driven: Option<&Driven>) {
+    for store in [memory as &dyn Store, other] {
         assert_eq!(load(store, id).await.as_ref(), driven.map(|d| &d.state));
         let read = store.read(id, 0, usize::MAX).await.expect("read");
         assert_eq!(texts(&read), driven.map(|d| texts(&d.entries)).unwrap_or_default());
@@ -360,18 +386,18 @@ async fn compare_session(id: &str, memory: &MemoryStore, sqlite: &SqliteStore, d
         let request = format!("r{request}");
         let known = driven.is_some_and(|d| records(&d.entries).any(|record| record.request_id() == Some(&request)));
         assert_eq!(memory.has_request(id, &request).await.expect("memory"), known);
-        assert_eq!(sqlite.has_request(id, &request).await.expect("sqlite"), known);
+        assert_eq!(other.has_request(id, &request).await.expect("the other"), known);
     }
     for n in 0..=driven.map_or(0, |d| d.state.interruptions) + 1 {
         let rows =
-            (memory.interruption(id, n).await.expect("memory"), sqlite.interruption(id, n).await.expect("sqlite"));
+            (memory.interruption(id, n).await.expect("memory"), other.interruption(id, n).await.expect("the other"));
         assert_eq!(rows.0, rows.1);
         let waits = driven.is_some_and(|d| d.state.waiting(n).is_some());
         assert_eq!(rows.0.is_some_and(|row| row.resolution.is_none()), waits, "the index says what the journal says");
     }
 }
 
-async fn compare_lists(now: Millis, memory: &MemoryStore, sqlite: &SqliteStore) {
+async fn compare_lists(now: Millis, memory: &MemoryStore, other: &dyn Store) {
     let seen = |subject: &str, role: &str| {
         Some(Visible { subject: Some(subject.to_owned()), tenant: None, roles: vec![role.to_owned()] })
     };
@@ -388,7 +414,7 @@ async fn compare_lists(now: Millis, memory: &MemoryStore, sqlite: &SqliteStore) 
             let page = Page { cursor, limit: 2 };
             cursor = same(
                 memory.interruptions(filter.clone(), page.clone()).await,
-                sqlite.interruptions(filter.clone(), page).await,
+                other.interruptions(filter.clone(), page).await,
             );
             if cursor.is_none() {
                 break;
@@ -406,14 +432,14 @@ async fn compare_lists(now: Millis, memory: &MemoryStore, sqlite: &SqliteStore) 
         loop {
             let page = Page { cursor, limit: 1 };
             cursor =
-                same(memory.sessions(filter.clone(), page.clone()).await, sqlite.sessions(filter.clone(), page).await);
+                same(memory.sessions(filter.clone(), page.clone()).await, other.sessions(filter.clone(), page).await);
             if cursor.is_none() {
                 break;
             }
         }
     }
     for (now, limit) in [(now, 100), (now + 1000, 2), (i64::MAX, 100)] {
-        assert_eq!(memory.due(now, limit).await.expect("memory"), sqlite.due(now, limit).await.expect("sqlite"));
+        assert_eq!(memory.due(now, limit).await.expect("memory"), other.due(now, limit).await.expect("the other"));
     }
-    assert_eq!(memory.running().await.expect("memory"), sqlite.running().await.expect("sqlite"));
+    assert_eq!(memory.running().await.expect("memory"), other.running().await.expect("the other"));
 }

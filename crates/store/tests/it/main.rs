@@ -7,6 +7,8 @@ mod differential;
 mod forks;
 mod formats;
 mod lists;
+mod postgres;
+mod proxy;
 mod rules;
 mod sealed;
 mod sqlite;

@@ -17,6 +17,7 @@ use crate::store_support::{Driven, Tested, conformance, ids, keys, page, waiting
 conformance! {
     s7_rules_apply_to_their_user_until_they_are_revoked_or_replaced,
     s7_rules_are_listed_newest_first_for_those_who_may_see_them,
+    s7_of_rules_made_at_once_for_the_same_calls_one_stands,
     s7_rules_go_with_their_session,
     s7_a_rule_is_listed_as_standing_until_it_expires,
     p1_reminders_are_due_beside_deadlines_and_once,
@@ -125,6 +126,27 @@ async fn s7_rules_are_listed_newest_first_for_those_who_may_see_them(store: Test
     assert_eq!(paged, ["s4_1.0", "s3_1.0", "s2_1.0", "s1_1.0"]);
     let bad = store.rules(RuleFilter::default(), page(Some("i.1.1.s"), 1)).await.expect_err("another list's");
     assert!(matches!(bad, StoreError::BadCursor));
+}
+
+/// Sessions of one user make rules for the same calls at once: each replaces those before it.
+async fn s7_of_rules_made_at_once_for_the_same_calls_one_stands(store: Tested) {
+    let mut sessions = Vec::new();
+    for i in 0..8 {
+        sessions.push(waiting(&*store, &format!("s{i}"), 100, Some("ann"), "pay", ask(&[])).await);
+    }
+    let tasks = sessions.into_iter().map(|mut driven| {
+        let store = store.clone();
+        tokio::spawn(async move {
+            let always = Decision::approve().always(Always::Tool { until: 1_000_000 });
+            let transition = driven.decides(200, 1, always, None).expect("decided");
+            driven.store(&*store, transition).await.expect("stored");
+        })
+    });
+    for task in tasks.collect::<Vec<_>>() {
+        task.await.expect("task");
+    }
+    assert_eq!(standing(&store, Some("ann"), "pay").await.len(), 1);
+    assert_eq!(listed(&store, RuleFilter { standing: Some(false), ..RuleFilter::default() }).await.len(), 7);
 }
 
 async fn s7_rules_go_with_their_session(store: Tested) {

@@ -16,9 +16,11 @@ use countersign_core::{
 };
 use countersign_store::{
     Append, Durability, InterruptionFilter, Page, SessionFilter, Store, StoreError,
+    postgres::{PostgresOptions, PostgresStore, PostgresUrl},
     seal::{Key, Keys},
     sqlite::{SqliteOptions, SqliteStore},
 };
+use countersign_test_postgres::Database;
 
 /// Agents `a` and `b`, and any tool.
 pub(crate) struct Anything;
@@ -245,6 +247,14 @@ macro_rules! conformance {
                 super::$name(std::sync::Arc::new(store)).await;
             })*
         }
+        mod postgres {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $name() {
+                let database = countersign_test_postgres::Database::new();
+                let store = $crate::store_support::open_postgres(&database).await.expect("open");
+                super::$name(std::sync::Arc::new(store)).await;
+            })*
+        }
         mod sealed {
             $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn $name() {
@@ -266,6 +276,15 @@ pub(crate) fn keys_of(digits: &[char]) -> Keys {
 /// A sealed store.
 pub(crate) fn open_sealed(path: &Path) -> Result<SqliteStore, StoreError> {
     SqliteStore::open_sealed(path, &SqliteOptions::default(), &keys_of(&['1']))
+}
+
+/// A store in a database.
+pub(crate) async fn open_postgres(database: &Database) -> Result<PostgresStore, StoreError> {
+    PostgresStore::open(&url_of(database), &PostgresOptions::default()).await
+}
+
+pub(crate) fn url_of(database: &Database) -> PostgresUrl {
+    database.url().parse().expect("a URL")
 }
 
 /// The store under test.

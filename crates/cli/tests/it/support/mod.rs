@@ -19,6 +19,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use countersign_test_postgres::Database;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -44,6 +45,7 @@ pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_countersign");
 pub(crate) enum Store {
     Memory,
     Sqlite,
+    Postgres,
 }
 
 /// Makes one test for each store from a body.
@@ -248,10 +250,11 @@ impl Setup {
         self
     }
 
-    fn config(&self) -> String {
+    fn config(&self, database: Option<&Database>) -> String {
         let store = match self.store {
             Store::Memory => "memory:",
             Store::Sqlite => "sqlite:test.db",
+            Store::Postgres => database.expect("a database").url(),
         };
         let Setup { trade, more, model, tools, max_turns, agent, locale, server, listen, .. } = self;
         format!(
@@ -291,7 +294,8 @@ parameters = {{ type = "object" }}
 
     pub(crate) async fn start(self) -> Server {
         let dir = tempfile::tempdir().unwrap();
-        let config = self.config();
+        let database = matches!(self.store, Store::Postgres).then(Database::new);
+        let config = self.config(database.as_ref());
         let refused = refused_by_schema(&config);
         assert!(refused.is_empty(), "{config}\ndoes not fit the schema of the configuration: {refused:#?}");
         fs::write(dir.path().join("countersign.toml"), config).unwrap();
@@ -300,7 +304,7 @@ parameters = {{ type = "object" }}
             fs::write(dir.path().join(name), text).unwrap();
         }
         let (child, address) = spawn(dir.path(), &self.env, self.log).await;
-        Server { child, address, dir, env: self.env, log: self.log }
+        Server { child, address, dir, database, env: self.env, log: self.log }
     }
 }
 
@@ -309,6 +313,8 @@ pub(crate) struct Server {
     child: Child,
     pub(crate) address: SocketAddr,
     dir: TempDir,
+    /// Its store, if that is not in the folder.
+    pub(crate) database: Option<Database>,
     env: Vec<(String, String)>,
     log: Option<&'static str>,
 }

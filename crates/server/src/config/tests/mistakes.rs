@@ -87,10 +87,17 @@ fn c_each_mistake_is_told_with_its_line() {
             r#"7: "allowed_origins" in [server] has "*", which is no origin; one looks like "https://app.example.com""#,
         ),
         (
-            "[store]\nurl = \"postgres://db/x\"",
-            r#"7: "url" in [store] names PostgreSQL, which is not supported yet in this version; use "sqlite:PATH""#,
+            "[store]\nurl = \"mysql:x\"",
+            r#"7: "url" in [store] is "mysql:x"; it must be "memory:", "sqlite:PATH" or "postgres://USER@HOST/DATABASE""#,
         ),
-        ("[store]\nurl = \"mysql:x\"", r#"7: "url" in [store] is "mysql:x"; it must be "memory:" or "sqlite:PATH""#),
+        (
+            "[store]\nurl = \"mysql://ann:hunter2@db/x\"",
+            r#"7: "url" in [store] is "mysql://…"; it must be "memory:", "sqlite:PATH" or "postgres://USER@HOST/DATABASE""#,
+        ),
+        (
+            "[store]\npassword_env = \"STORE_KEY\"",
+            r#"7: "password_env" in [store] is for a PostgreSQL database, and "url" names none"#,
+        ),
         (
             "[store]\nurl = \"sqlite:\"",
             r#"7: "url" in [store] must name a file after "sqlite:"; for no file use "memory:""#,

@@ -1,0 +1,80 @@
+//! The program on PostgreSQL: sessions survive it, another process is refused, and its commands read beside it.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use crate::support::{Server, Setup, Store, fold::without_gaps, run};
+
+/// A session that waits for a person.
+async fn waiting() -> (Server, u64) {
+    let server = Setup::one_trade(Store::Postgres).start().await;
+    let mut ws = server.ws().await;
+    ws.message("s", "go").await;
+    let before = ws.until_status("awaiting_input").await;
+    let last = without_gaps(&before[1..], 0);
+    (server, last)
+}
+
+#[tokio::test]
+async fn r3_r4_on_postgresql_a_pending_request_survives_kill_9_and_its_effect_happens_once() {
+    let (mut server, last) = waiting().await;
+    for _ in 0..2 {
+        server.kill();
+        server.start_again().await;
+    }
+    let waiting = server.get("/v1/approvals?status=waiting").await.ok();
+    assert_eq!(waiting["approvals"][0]["approval_key"], "s_1");
+    assert!(server.calls().is_empty());
+    let mut ws = server.ws().await;
+    ws.subscribe("s", last).await;
+    ws.decide("s_1", json!([{ "type": "approve" }])).await;
+    let after = ws.until_status("completed").await;
+    let after: Vec<_> = after.into_iter().filter(|f| f["type"] != "ack").collect();
+    without_gaps(&after, last);
+    server.kill();
+    server.start_again().await;
+    server.until_status("s", "completed").await;
+    assert_eq!(server.calls().len(), 1);
+}
+
+#[tokio::test]
+async fn c_on_postgresql_a_second_server_is_refused_and_commands_read_beside_the_first() {
+    let (server, _) = waiting().await;
+    let decide = json!({ "decisions": [{ "type": "approve" }] });
+    server.post("/v1/approvals/s_1?wait=true", &decide).await.ok();
+    let dir = server.path("");
+    let command = |arguments: &[&str]| run(&dir, arguments, "", &[]);
+    let second = command(&["serve", "--listen", "127.0.0.1:0"]);
+    assert_eq!(second.code, Some(1));
+    assert!(second.stderr.contains("is in use by another countersign process"), "{}", second.stderr);
+    let verified = command(&["audit", "verify"]);
+    assert!(verified.stdout.starts_with("ok: 3 records; anchor 3:"), "{} {}", verified.stdout, verified.stderr);
+    fs::write(server.path("changed.toml"), "[[policy.rules]]\nname = \"all\"\ntool = \"*\"\ndeny = true\n").unwrap();
+    let tested = command(&["policy", "test", "--policy", "changed.toml", "--json"]);
+    let report: Value = serde_json::from_str(&tested.stdout).expect(&tested.stderr);
+    assert_eq!((&report["sessions"], &report["calls"]), (&json!(1), &json!(1)));
+    assert_eq!(report["tools"][0]["refused"], json!({ "before": 0, "after": 1 }));
+    let rekeyed = command(&["rekey"]);
+    assert!(rekeyed.stderr.contains("only SQLite stores are encrypted"), "{}", rekeyed.stderr);
+}
+
+#[tokio::test]
+async fn x_check_reads_the_url_without_connecting_and_never_shows_its_password() {
+    let (server, _) = waiting().await;
+    server.configure(|text| {
+        let at = text.find("postgres://").unwrap();
+        let end = at + text[at..].find('"').unwrap();
+        format!("{}postgres://ann:hunter2@127.0.0.1:1/store{}", &text[..at], &text[end..])
+    });
+    for arguments in [&["check"][..], &["check", "--json"]] {
+        let checked = run(&server.path(""), arguments, "", &[]);
+        assert_eq!(checked.code, Some(0), "{}", checked.stderr);
+        assert!(checked.stdout.contains("postgres://127.0.0.1:1/store"), "{}", checked.stdout);
+        assert!(!checked.stdout.contains("hunter2") && !checked.stderr.contains("hunter2"));
+    }
+    let refused = run(&server.path(""), &["serve"], "", &[]);
+    assert_eq!(refused.code, Some(1));
+    assert!(refused.stderr.contains("cannot connect to postgres://127.0.0.1:1/store"), "{}", refused.stderr);
+    assert!(!refused.stderr.contains("hunter2"), "{}", refused.stderr);
+}

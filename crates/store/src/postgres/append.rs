@@ -1,0 +1,344 @@
+//! What one append or deletion does to the tables.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use countersign_core::{
+    audit::{self, Anchor},
+    journal::checkpoint::FOLD_VERSION,
+};
+use futures::future::{BoxFuture, FutureExt as _};
+use tokio_postgres::Row;
+
+use super::{
+    super::{
+        Append, InterruptionRow, StoreError, Summary,
+        index::{self, Change, Claim, Claimant},
+        no_past,
+        sql::{json, resolution_name},
+    },
+    flight::{Flight, Value},
+    rows::{count, pos_of, tenant},
+    rules,
+    transaction::{self, Transaction, Undone},
+};
+
+/// An append with its texts serialised.
+#[derive(Debug)]
+pub(super) struct Write {
+    session_id: Arc<str>,
+    expected: u64,
+    bodies: Vec<Vec<u8>>,
+    summary: Summary,
+    snapshot: Option<Vec<u8>>,
+    claims: Vec<(Box<str>, Claimant)>,
+    changes: Vec<Change>,
+    /// The bodies of the audit records.
+    told: Vec<String>,
+    /// Whether a role was ever asked in it, so that the role's list has it too.
+    reviewed: bool,
+    /// The session whose past it continues, if it is a fork.
+    from: Option<Arc<str>>,
+}
+
+const MAKE: &str = "INSERT INTO sessions
+ (id, pos, agent, subject, tenant, title, status, created_at, updated_at, pending)
+ VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT (id) DO NOTHING RETURNING row";
+/// Of all appends at one position, the one whose update finds the session there wins; the others wait for it, and find
+/// nothing.
+const MOVE: &str = "UPDATE sessions
+ SET pos = $3, agent = $4, title = $5, status = $6, updated_at = $7, pending = $8
+ WHERE id = $1 AND pos = $2 RETURNING row";
+pub(super) const CLAIMED: &str = "SELECT q.id, q.queued FROM requests q JOIN sessions s ON s.row = q.session
+ WHERE s.id = $1 AND q.id = ANY($2)";
+pub(super) const IS_DELETED: &str = "SELECT FROM deleted WHERE id = $1";
+/// Locked, so that it is not deleted before the fork is made; others append to it meanwhile.
+const PAST: &str = "SELECT row, pos FROM sessions WHERE id = $1 FOR KEY SHARE";
+const COPY: &str = "WITH copied AS (
+   INSERT INTO entries (session, pos, body)
+   SELECT $1, pos, body FROM entries WHERE session = $2 AND pos > $3 AND pos <= $4 RETURNING 1
+ ) SELECT count(*) FROM copied";
+/// How many entries of a past are copied by one statement.
+const PIECE: u64 = 512;
+
+impl Write {
+    /// Serialises an append.
+    pub(super) fn of(append: &Append, from: Option<Arc<str>>) -> Result<Write, StoreError> {
+        index::check(append)?;
+        let Append { session_id, expected, entries, after, snapshot, durability: _ } = append;
+        let bytes = |text: String| text.into_bytes();
+        Ok(Write {
+            session_id: session_id.clone(),
+            expected: *expected,
+            bodies: entries.iter().map(|entry| json(entry).map(bytes)).collect::<Result<_, _>>()?,
+            summary: Summary::of(after),
+            snapshot: snapshot.then(|| json(after).map(bytes)).transpose()?,
+            claims: index::claims(entries).into_iter().map(|claim| (claim.request_id.into(), claim.by)).collect(),
+            changes: index::changes(after, entries),
+            told: audit::events(after, entries).iter().map(audit::Event::body).collect(),
+            reviewed: !after.reviewers.is_empty(),
+            from,
+        })
+    }
+
+    /// Whether it makes a rule that applies to more than its session.
+    pub(super) fn makes_standing_rule(&self) -> bool {
+        self.changes.iter().any(|change| matches!(change, Change::RuleMade(row) if row.rule.everywhere))
+    }
+
+    async fn steps(&self, on: &Transaction) -> Result<Flight, Undone> {
+        let session = self.take_place(on).await?;
+        if let Some(from) = &self.from {
+            self.copy(on, session, from).await?;
+        }
+        let mut flight = Flight::default();
+        self.write(&mut flight, session);
+        let changes_rules = self.changes.iter().any(rules::is_of_rule);
+        if self.told.is_empty() && !changes_rules {
+            return Ok(flight);
+        }
+        // The log has one end, which whoever adds to it locks until the commit: the numbers have no gap, and nothing happens
+        // without its record (spec R8). So the end is locked last, and appends that tell something are committed one after
+        // another. With several nodes a leased sealer can chain the records of sessions instead, after their commits.
+        // Whoever changes rules holds it too, since a rule may replace those of other sessions.
+        flight.add("SELECT n, hash FROM audit_head FOR UPDATE", Vec::new());
+        let end = on.send(flight).await?.pop().and_then(|mut rows| rows.pop());
+        let end = end.ok_or_else(|| StoreError::Corrupt("the end of the audit log is missing".to_owned()))?;
+        for change in &self.changes {
+            rules::apply(on, session, &self.session_id, change).await?;
+        }
+        self.tell(&end)
+    }
+
+    /// The session's number, if it is at the expected position and the request ids are new: its row is locked from then on.
+    async fn take_place(&self, on: &Transaction) -> Result<i64, Undone> {
+        let Summary { agent, subject, tenant: of, title, status, created_at, updated_at, pending, .. } = &self.summary;
+        let id = || Value::from(&*self.session_id);
+        let title = Value::from(title.as_deref());
+        let pending = Value::Ints(pending.iter().map(|n| i64::from(*n)).collect());
+        let (agent, status) = (Value::from(&**agent), Value::Word(status.name()));
+        let is_new = self.expected == 0 || self.from.is_some();
+        let flight = if is_new {
+            let values = vec![
+                id(),
+                self.last().into(),
+                agent,
+                subject.as_deref().into(),
+                tenant(of.as_deref()).into(),
+                title,
+                status,
+                (*created_at).into(),
+                (*updated_at).into(),
+                pending,
+            ];
+            // Whether it was deleted is asked afterwards: a deletion may be committed while the insertion waits for it.
+            Flight::default().with(MAKE, values).with(IS_DELETED, vec![id()])
+        } else {
+            let (expected, last) = (pos_of(self.expected), self.last());
+            let values = vec![id(), expected.into(), last.into(), agent, title, status, (*updated_at).into(), pending];
+            let flight = Flight::default().with(MOVE, values);
+            if self.claims.is_empty() { flight } else { flight.with(CLAIMED, vec![id(), self.claimed()]) }
+        };
+        let mut answers = on.send(flight).await?;
+        let second = if answers.len() > 1 { answers.pop().unwrap_or_default() } else { Vec::new() };
+        let session = answers.pop().and_then(|mut rows| rows.pop());
+        if is_new && !second.is_empty() {
+            return Err(StoreError::Deleted(self.session_id.clone()).into());
+        }
+        let Some(session) = session else {
+            let is_deleted = !is_new && !on.ask(IS_DELETED, vec![id()]).await?.is_empty();
+            let e = if is_deleted { StoreError::Deleted(self.session_id.clone()) } else { StoreError::Conflict };
+            return Err(e.into());
+        };
+        self.admit(if is_new { &[] } else { &second })?;
+        Ok(session.try_get(0)?)
+    }
+
+    fn claimed(&self) -> Value {
+        Value::Many(self.claims.iter().map(|(id, _)| id.as_bytes().to_vec()).collect())
+    }
+
+    /// Whether the request ids are new, given those of them that are not.
+    fn admit(&self, known: &[Row]) -> Result<(), Undone> {
+        let mut by_id: BTreeMap<&[u8], Claimant> = BTreeMap::new();
+        for row in known {
+            by_id.insert(row.try_get(0)?, if row.try_get(1)? { Claimant::Queued } else { Claimant::Other });
+        }
+        let claims: Vec<Claim<'_>> = self.claims.iter().map(|(id, by)| Claim { request_id: id, by: *by }).collect();
+        Ok(index::admit(&claims, |id| Ok(by_id.get(id.as_bytes()).copied()))?)
+    }
+
+    /// Copies the past of another session.
+    async fn copy(&self, on: &Transaction, session: i64, from: &Arc<str>) -> Result<(), Undone> {
+        let past = on.ask(PAST, vec![(&**from).into()]).await?.pop();
+        let Some(past) = past else {
+            let is_deleted = !on.ask(IS_DELETED, vec![(&**from).into()]).await?.is_empty();
+            let missing = || no_past(from, self.expected);
+            return Err(if is_deleted { StoreError::Deleted(from.clone()) } else { missing() }.into());
+        };
+        let (source, end): (i64, i64) = (past.try_get(0)?, past.try_get(1)?);
+        if end < pos_of(self.expected) {
+            return Err(no_past(from, self.expected).into());
+        }
+        let mut after = 0;
+        while after < self.expected {
+            let until = self.expected.min(after + PIECE);
+            let values = vec![session.into(), source.into(), pos_of(after).into(), pos_of(until).into()];
+            let copied = on.ask(COPY, values).await?.pop().map_or(Ok(0), |row| row.try_get::<_, i64>(0))?;
+            if copied != pos_of(until - after) {
+                return Err(StoreError::Corrupt(format!("session {from}: entries before {until} are missing")).into());
+            }
+            after = until;
+        }
+        Ok(())
+    }
+
+    /// The statements that need nothing but the session's number.
+    fn write(&self, flight: &mut Flight, session: i64) {
+        let Summary { updated_at, .. } = self.summary;
+        let places = (self.expected + 1..).take(self.bodies.len()).map(pos_of).collect();
+        flight.add(
+            "INSERT INTO entries (session, pos, body) SELECT $1, * FROM unnest($2::bigint[], $3::bytea[])",
+            vec![session.into(), Value::Ints(places), Value::Many(self.bodies.clone())],
+        );
+        if let Some(snapshot) = &self.snapshot {
+            let sql = "INSERT INTO snapshots (session, version, body) VALUES ($1, $2, $3)
+                       ON CONFLICT (session) DO UPDATE SET version = excluded.version, body = excluded.body";
+            flight.add(sql, vec![session.into(), FOLD_VERSION.into(), snapshot.clone().into()]);
+        }
+        // An id that is queued and taken up at once is there twice.
+        let claims: BTreeMap<&str, bool> =
+            self.claims.iter().map(|(id, by)| (&**id, *by == Claimant::Queued)).collect();
+        if !claims.is_empty() {
+            let sql = "INSERT INTO requests (session, id, queued) SELECT $1, * FROM unnest($2::bytea[], $3::boolean[])
+                       ON CONFLICT (session, id) DO UPDATE SET queued = excluded.queued";
+            let ids = claims.keys().map(|id| id.as_bytes().to_vec()).collect();
+            flight.add(sql, vec![session.into(), Value::Many(ids), Value::Bools(claims.into_values().collect())]);
+        }
+        if self.reviewed {
+            let sql = "UPDATE reviewers SET updated_at = $2 WHERE session = $1 AND updated_at <> $2";
+            flight.add(sql, vec![session.into(), updated_at.into()]);
+        }
+        for change in &self.changes {
+            self.change(flight, session, change);
+        }
+    }
+
+    /// The statements of one change of the index of interruptions.
+    fn change(&self, flight: &mut Flight, session: i64, change: &Change) {
+        match change {
+            Change::Asked(row) => {
+                flight.add(ASK, asked(session, row));
+                if let Some(role) = &row.role {
+                    self.reviewer(flight, session, role);
+                }
+            }
+            Change::Reminded { n, next } => {
+                let sql = "UPDATE interruptions SET remind_at = $3 WHERE session = $1 AND n = $2";
+                flight.add(sql, vec![session.into(), (*n).into(), (*next).into()]);
+            }
+            Change::Reassigned { n, role } => {
+                let sql = "UPDATE interruptions SET role = $3 WHERE session = $1 AND n = $2";
+                flight.add(sql, vec![session.into(), (*n).into(), role.as_str().into()]);
+                self.reviewer(flight, session, role);
+            }
+            Change::Resolved { n, resolution, at, pos } => {
+                let sql = "UPDATE interruptions SET resolution = $3, resolved_at = $4, resolved_pos = $5
+                           WHERE session = $1 AND n = $2 AND resolution IS NULL";
+                let how = Value::Word(resolution_name(*resolution));
+                flight.add(sql, vec![session.into(), (*n).into(), how, (*at).into(), pos_of(*pos).into()]);
+            }
+            Change::RuleMade(_) | Change::RuleRevoked { .. } => {}
+        }
+    }
+
+    fn reviewer(&self, flight: &mut Flight, session: i64, role: &str) {
+        let sql = "INSERT INTO reviewers (session, role, id, tenant, updated_at) VALUES ($1, $2, $3, $4, $5)
+                   ON CONFLICT (session, role) DO NOTHING";
+        let Summary { tenant: of, updated_at, .. } = &self.summary;
+        let (id, of) = (Value::from(&*self.session_id), Value::from(tenant(of.as_deref())));
+        flight.add(sql, vec![session.into(), role.into(), id, of, (*updated_at).into()]);
+    }
+
+    /// The statements that add to the audit log, given its end.
+    fn tell(&self, end: &Row) -> Result<Flight, Undone> {
+        let mut flight = Flight::default();
+        if self.told.is_empty() {
+            return Ok(flight);
+        }
+        let mut last = Anchor { n: count(end.try_get(0)?)?, hash: end.try_get(1)? };
+        let of = tenant(self.summary.tenant.as_deref());
+        for body in &self.told {
+            let n = last.n + 1;
+            let hash = audit::hash(&last.hash, n, body);
+            let values =
+                vec![pos_of(n).into(), hash.as_bytes().to_vec().into(), body.as_str().into(), of.clone().into()];
+            flight.add("INSERT INTO audit (n, hash, body, tenant) VALUES ($1, $2, $3, $4)", values);
+            last = Anchor { n, hash: hash.to_string() };
+        }
+        flight.add("UPDATE audit_head SET n = $1, hash = $2", vec![pos_of(last.n).into(), Value::Text(last.hash)]);
+        Ok(flight)
+    }
+
+    fn last(&self) -> i64 {
+        pos_of(self.expected.saturating_add(self.bodies.len() as u64))
+    }
+}
+
+const ASK: &str = "INSERT INTO interruptions
+ (session, n, id, tenant, subject, role, agent, tools, asked_at, expires_at, remind_at, asked_pos)
+ VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)";
+
+fn asked(session: i64, row: &InterruptionRow) -> Vec<Value> {
+    vec![
+        session.into(),
+        row.n.into(),
+        (&*row.session_id).into(),
+        tenant(row.tenant.as_deref()).into(),
+        row.subject.as_deref().into(),
+        row.role.as_deref().into(),
+        (&*row.agent).into(),
+        Value::Many(row.tools.iter().map(|tool| tool.as_bytes().to_vec()).collect()),
+        row.asked_at.into(),
+        row.expires_at.into(),
+        row.remind_at.into(),
+        pos_of(row.asked_pos).into(),
+    ]
+}
+
+impl transaction::Change for Write {
+    type Done = ();
+
+    fn apply<'a>(&'a self, on: &'a Transaction) -> BoxFuture<'a, Result<(Flight, ()), Undone>> {
+        async { self.steps(on).await.map(|last| (last, ())) }.boxed()
+    }
+}
+
+/// Deletes a session with everything except its id. It gives whether there was one.
+pub(super) struct Delete(pub(super) Arc<str>);
+
+impl transaction::Change for Delete {
+    type Done = bool;
+
+    fn apply<'a>(&'a self, on: &'a Transaction) -> BoxFuture<'a, Result<(Flight, bool), Undone>> {
+        delete(on, &self.0).boxed()
+    }
+}
+
+async fn delete(on: &Transaction, session_id: &str) -> Result<(Flight, bool), Undone> {
+    let gone = on.ask("DELETE FROM sessions WHERE id = $1 RETURNING row", vec![session_id.into()]).await?.pop();
+    let Some(gone) = gone else { return Ok((Flight::default(), false)) };
+    let session: i64 = gone.try_get(0)?;
+    let mut flight = Flight::default().with("INSERT INTO deleted (id) VALUES ($1)", vec![session_id.into()]);
+    for sql in [
+        "DELETE FROM entries WHERE session = $1",
+        "DELETE FROM waypoints WHERE session = $1",
+        "DELETE FROM interruptions WHERE session = $1",
+        "DELETE FROM rules WHERE session = $1",
+        "DELETE FROM snapshots WHERE session = $1",
+        "DELETE FROM requests WHERE session = $1",
+        "DELETE FROM reviewers WHERE session = $1",
+    ] {
+        flight.add(sql, vec![session.into()]);
+    }
+    Ok((flight, true))
+}

@@ -1,0 +1,145 @@
+//! Connections: how each is set up, the bounded pool of them, and what their errors mean.
+
+use std::time::Duration;
+
+use deadpool_postgres::{
+    Hook, HookError, Manager, ManagerConfig, Object, Pool, PoolError, QueueMode, RecyclingMethod, Runtime, TimeoutType,
+};
+use tokio_postgres::{Client, Error, NoTls, error::Severity, error::SqlState};
+
+use super::{super::StoreError, PostgresUrl, tls::Tls};
+
+/// A statement takes a bounded time, and so does a transaction in which nothing happens: they bound what a stuck process
+/// holds. A connection that is not used stays; one whose other end has gone is noticed by the server too. A commit is on the
+/// disk when it is acknowledged, whatever the database's default is.
+const SETTINGS: &str = "SET statement_timeout = '60s'; SET idle_in_transaction_session_timeout = '60s';
+ SELECT set_config(name, '0', false) FROM pg_settings WHERE name = 'idle_session_timeout';
+ SET tcp_keepalives_idle = 15; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 3;
+ SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'";
+/// How long a caller waits for a connection of the pool.
+const WAIT: Duration = Duration::from_secs(30);
+
+/// Sets a new connection up.
+async fn set_up(client: &Client) -> Result<(), Error> {
+    client.batch_execute(SETTINGS).await
+}
+
+/// A connection of its own. `lost` is told why it has ended, unless its client was dropped.
+pub(super) async fn connect(
+    url: &PostgresUrl,
+    lost: impl FnOnce(String) + Send + 'static,
+) -> Result<Client, StoreError> {
+    let unreachable = |e: &Error| StoreError::Failed(format!("cannot connect to {url}: {}", told(e)));
+    let client = if url.wants_tls() {
+        let (client, connection) = url.config().connect(tls(url)?).await.map_err(|e| unreachable(&e))?;
+        tokio::spawn(watch(connection, lost));
+        client
+    } else {
+        let (client, connection) = url.config().connect(NoTls).await.map_err(|e| unreachable(&e))?;
+        tokio::spawn(watch(connection, lost));
+        client
+    };
+    set_up(&client).await.map_err(|e| unreachable(&e))?;
+    Ok(client)
+}
+
+async fn watch(connection: impl Future<Output = Result<(), Error>>, lost: impl FnOnce(String)) {
+    if let Err(e) = connection.await {
+        lost(told(&e));
+    }
+}
+
+fn tls(url: &PostgresUrl) -> Result<Tls, StoreError> {
+    Tls::new().map_err(|e| StoreError::Failed(format!("cannot connect to {url}: no certificates can be checked: {e}")))
+}
+
+/// A pool of at most so many connections, which are made when they are needed.
+pub(super) fn pool(url: &PostgresUrl, connections: usize) -> Result<Pool, StoreError> {
+    // A connection that was not left clean never comes back to the pool: see `Held`.
+    let manager = ManagerConfig { recycling_method: RecyclingMethod::Fast };
+    let manager = if url.wants_tls() {
+        Manager::from_config(url.config().clone(), tls(url)?, manager)
+    } else {
+        Manager::from_config(url.config().clone(), NoTls, manager)
+    };
+    let set_up =
+        Hook::async_fn(|client, _| Box::pin(async move { self::set_up(client).await.map_err(HookError::Backend) }));
+    Pool::builder(manager)
+        .max_size(connections.max(2))
+        .runtime(Runtime::Tokio1)
+        .wait_timeout(Some(WAIT))
+        // The one that was used last has its statements prepared and its server's memory warm.
+        .queue_mode(QueueMode::Lifo)
+        .post_create(set_up)
+        .build()
+        .map_err(|e| StoreError::Failed(e.to_string()))
+}
+
+/// A connection of the pool. Unless it is given back, it is closed: whatever was under way on it is rolled back.
+pub(super) struct Held(Option<Object>);
+
+impl Held {
+    pub(super) async fn of(pool: &Pool) -> Result<Held, StoreError> {
+        let failed = |e: PoolError| {
+            StoreError::Failed(match e {
+                PoolError::Timeout(TimeoutType::Wait) => {
+                    format!("no connection to the database was free for {} s", WAIT.as_secs())
+                }
+                PoolError::Backend(e) | PoolError::PostCreateHook(HookError::Backend(e)) => told(&e),
+                e => e.to_string(),
+            })
+        };
+        pool.get().await.map(|object| Held(Some(object))).map_err(failed)
+    }
+
+    /// # Errors
+    /// None: it is there until it is given back.
+    pub(super) fn client(&self) -> Result<&Object, StoreError> {
+        self.0.as_ref().ok_or_else(|| StoreError::Failed("the connection was given back".to_owned()))
+    }
+
+    /// Gives it back for others, outside of any transaction and with nothing under way.
+    pub(super) fn give_back(mut self) {
+        drop(self.0.take());
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        if let Some(object) = self.0.take() {
+            drop(Object::take(object));
+        }
+    }
+}
+
+/// What an error says: what the database has said, or why it could not be asked.
+pub(super) fn told(e: &Error) -> String {
+    if let Some(said) = e.as_db_error() {
+        return format!("{} (SQLSTATE {})", said.message(), said.code().code());
+    }
+    let mut told = e.to_string();
+    let mut source = std::error::Error::source(e);
+    while let Some(cause) = source {
+        told = format!("{told}: {cause}");
+        source = cause.source();
+    }
+    told
+}
+
+/// An error of a statement in a transaction that was not committed.
+pub(super) fn error(e: &Error) -> StoreError {
+    match e.code() {
+        Some(&(SqlState::DATA_CORRUPTED | SqlState::INDEX_CORRUPTED)) => StoreError::Corrupt(told(e)),
+        _ => StoreError::Failed(told(e)),
+    }
+}
+
+/// Whether the database has ended a transaction in favour of others, and it may be tried again.
+pub(super) fn is_transient(e: &Error) -> bool {
+    matches!(e.code(), Some(&(SqlState::T_R_SERIALIZATION_FAILURE | SqlState::T_R_DEADLOCK_DETECTED)))
+}
+
+/// Whether the database has refused a statement and is still there, so that its transaction is not committed.
+pub(super) fn is_refusal(e: &Error) -> bool {
+    e.as_db_error().is_some_and(|said| said.parsed_severity() == Some(Severity::Error))
+}

@@ -1,0 +1,145 @@
+//! Statements that are sent together, without waiting for the answer to one before the next is sent: each saves a round trip.
+
+use deadpool_postgres::Object;
+use futures::{future::maybe_done, poll};
+use tokio_postgres::{
+    Error, Row, Statement,
+    types::{ToSql, Type},
+};
+
+/// A value of a statement.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Value {
+    Int(Option<i64>),
+    Ints(Vec<i64>),
+    Bool(bool),
+    Bools(Vec<bool>),
+    /// What somebody has written.
+    Bytes(Option<Vec<u8>>),
+    Many(Vec<Vec<u8>>),
+    /// A word of ours.
+    Word(&'static str),
+    Text(String),
+}
+
+impl Value {
+    pub(super) fn as_sql(&self) -> &(dyn ToSql + Sync) {
+        match self {
+            Value::Int(value) => value,
+            Value::Ints(value) => value,
+            Value::Bool(value) => value,
+            Value::Bools(value) => value,
+            Value::Bytes(value) => value,
+            Value::Many(value) => value,
+            Value::Word(value) => value,
+            Value::Text(value) => value,
+        }
+    }
+
+    pub(super) fn of_type(&self) -> Type {
+        match self {
+            Value::Int(_) => Type::INT8,
+            Value::Ints(_) => Type::INT8_ARRAY,
+            Value::Bool(_) => Type::BOOL,
+            Value::Bools(_) => Type::BOOL_ARRAY,
+            Value::Bytes(_) => Type::BYTEA,
+            Value::Many(_) => Type::BYTEA_ARRAY,
+            Value::Word(_) | Value::Text(_) => Type::TEXT,
+        }
+    }
+}
+
+impl From<i64> for Value {
+    fn from(value: i64) -> Value {
+        Value::Int(Some(value))
+    }
+}
+
+impl From<Option<i64>> for Value {
+    fn from(value: Option<i64>) -> Value {
+        Value::Int(value)
+    }
+}
+
+impl From<u32> for Value {
+    fn from(value: u32) -> Value {
+        Value::Int(Some(value.into()))
+    }
+}
+
+impl From<bool> for Value {
+    fn from(value: bool) -> Value {
+        Value::Bool(value)
+    }
+}
+
+impl From<&str> for Value {
+    fn from(value: &str) -> Value {
+        Value::Bytes(Some(value.into()))
+    }
+}
+
+impl From<Option<&str>> for Value {
+    fn from(value: Option<&str>) -> Value {
+        Value::Bytes(value.map(Into::into))
+    }
+}
+
+impl From<Vec<u8>> for Value {
+    fn from(value: Vec<u8>) -> Value {
+        Value::Bytes(Some(value))
+    }
+}
+
+/// Statements to be sent together, in order.
+#[derive(Debug, Default)]
+pub(super) struct Flight(Vec<(&'static str, Vec<Value>)>);
+
+impl Flight {
+    pub(super) fn add(&mut self, sql: &'static str, values: Vec<Value>) {
+        self.0.push((sql, values));
+    }
+
+    pub(super) fn with(mut self, sql: &'static str, values: Vec<Value>) -> Flight {
+        self.add(sql, values);
+        self
+    }
+
+    /// Sends all, and gives the answers in order. Outside of these `Err` nothing was sent.
+    pub(super) async fn send(self, client: &Object) -> Result<Vec<Result<Vec<Row>, Error>>, Error> {
+        let mut prepared = Vec::with_capacity(self.0.len());
+        for (sql, values) in self.0 {
+            prepared.push((client.prepare_cached(sql).await?, values));
+        }
+        let mut sent: Vec<_> = prepared
+            .iter()
+            .map(|(statement, values)| Box::pin(maybe_done(answer(client, statement, values))))
+            .collect();
+        // Polled once, each is sent: in this order, whatever the answers' is.
+        for statement in &mut sent {
+            let _ = poll!(statement.as_mut());
+        }
+        let mut answers = Vec::with_capacity(sent.len());
+        for statement in &mut sent {
+            statement.as_mut().await;
+            answers.extend(statement.as_mut().take_output());
+        }
+        Ok(answers)
+    }
+}
+
+async fn answer(client: &Object, statement: &Statement, values: &[Value]) -> Result<Vec<Row>, Error> {
+    let values: Vec<_> = values.iter().map(Value::as_sql).collect();
+    client.query(statement, &values).await
+}
+
+/// The answer to one prepared statement.
+pub(super) async fn ask(client: &Object, sql: &'static str, values: Vec<Value>) -> Result<Vec<Row>, Error> {
+    answer(client, &client.prepare_cached(sql).await?, &values).await
+}
+
+/// The answer to one statement that is planned for its values, and not kept.
+pub(super) async fn ask_once(client: &Object, sql: &str, values: &[Value]) -> Result<Vec<Row>, Error> {
+    let values: Vec<_> = values.iter().map(|value| (value.as_sql(), value.of_type())).collect();
+    client.query_typed(sql, &values).await
+}

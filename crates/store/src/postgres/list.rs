@@ -1,0 +1,273 @@
+//! The lists: interruptions and sessions, a page at a time.
+//!
+//! As in the SQLite store a list is one query for each reason for which its caller may see a row, each of which reads an index
+//! in the list's order, and they are merged. Their statements are many and are planned for their values, so they are not
+//! prepared.
+
+use countersign_core::journal::state::Status;
+use deadpool_postgres::Object;
+use tokio_postgres::Row;
+
+use super::{
+    super::{
+        InterruptionFilter, InterruptionRow, Page, Paged, SessionFilter, StoreError, Summary, Visible,
+        page::{self, Key},
+        sql::resolution,
+    },
+    connect::error,
+    flight::{Value, ask, ask_once},
+    rows::{count, get, get_maybe, get_text, small, tenant, tenant_of, text},
+};
+
+/// A query under construction: its conditions, in each of which `?` is a value, and the values in order.
+#[derive(Clone)]
+pub(super) struct Query {
+    from: String,
+    conditions: Vec<&'static str>,
+    values: Vec<Value>,
+}
+
+impl Query {
+    pub(super) fn new(from: impl Into<String>) -> Query {
+        Query { from: from.into(), conditions: Vec::new(), values: Vec::new() }
+    }
+
+    pub(super) fn and<const N: usize>(&mut self, condition: &'static str, values: [Value; N]) {
+        self.conditions.push(condition);
+        self.values.extend(values);
+    }
+
+    pub(super) fn with<const N: usize>(mut self, condition: &'static str, values: [Value; N]) -> Query {
+        self.and(condition, values);
+        self
+    }
+
+    /// The whole statement.
+    fn sql(&self, order: &str) -> String {
+        let begin = if self.conditions.is_empty() { "" } else { " WHERE " };
+        let open = format!("{}{begin}{} ORDER BY {order} LIMIT ?", self.from, self.conditions.join(" AND "));
+        let mut sql = String::with_capacity(open.len() + 16);
+        for (i, part) in open.split('?').enumerate() {
+            if i > 0 {
+                sql += &format!("${i}");
+            }
+            sql += part;
+        }
+        sql
+    }
+
+    /// The rows of a page, and one more.
+    pub(super) async fn rows(mut self, on: &Object, order: &str, page: &Page) -> Result<Vec<Row>, StoreError> {
+        let limit = i64::try_from(page::limit(page)).unwrap_or(i64::MAX).saturating_add(1);
+        let sql = self.sql(order);
+        self.values.push(limit.into());
+        ask_once(on, &sql, &self.values).await.map_err(|e| error(&e))
+    }
+}
+
+/// The roles by which somebody may see what is others'.
+pub(super) fn roles(who: &Visible) -> Value {
+    Value::Many(who.reviewing().map(|role| role.as_bytes().to_vec()).collect())
+}
+
+macro_rules! columns {
+    () => {
+        "SELECT i.id, i.n, i.subject, i.role, i.agent, i.tools, i.asked_at, i.expires_at, i.asked_pos,
+         i.resolution, i.resolved_at, i.resolved_pos, i.tenant, i.remind_at FROM interruptions i"
+    };
+}
+const COLUMNS: &str = columns!();
+const ONE: &str = concat!(columns!(), " WHERE i.session = (SELECT row FROM sessions WHERE id = $1) AND i.n = $2");
+const INBOX_ORDER: &str = "i.place DESC, i.id DESC, i.n DESC";
+
+/// See [`super::super::Store::interruption`].
+pub(super) async fn interruption(on: &Object, session_id: &str, n: u32) -> Result<Option<InterruptionRow>, StoreError> {
+    let rows = ask(on, ONE, vec![session_id.into(), n.into()]).await.map_err(|e| error(&e))?;
+    rows.first().map(interruption_row).transpose()
+}
+
+/// The number of a session, by which its rows are found.
+pub(super) async fn number(on: &Object, session_id: &str) -> Result<Option<i64>, StoreError> {
+    let rows = ask(on, "SELECT row FROM sessions WHERE id = $1", vec![session_id.into()]).await;
+    rows.map_err(|e| error(&e))?.first().map(|row| get(row, 0)).transpose()
+}
+
+/// See [`super::super::Store::interruptions`].
+pub(super) async fn interruptions(
+    on: &Object,
+    filter: &InterruptionFilter,
+    page: &Page,
+) -> Result<Paged<InterruptionRow>, StoreError> {
+    let start = page::start::<InterruptionRow>(page)?;
+    let session = match &filter.session_id {
+        None => None,
+        Some(id) => match number(on, id).await? {
+            None => return Ok(Paged { rows: Vec::new(), next: None }),
+            session => session,
+        },
+    };
+    let mut found = Vec::new();
+    for query in inbox(filter, session, start.as_ref()) {
+        for row in query.rows(on, INBOX_ORDER, page).await? {
+            found.push(interruption_row(&row)?);
+        }
+    }
+    Ok(page::merged(found, page))
+}
+
+/// The queries of a list of interruptions. `session` is the number of the one that the filter names.
+fn inbox(filter: &InterruptionFilter, session: Option<i64>, start: Option<&Key>) -> Vec<Query> {
+    let InterruptionFilter { waiting, role, agent, tool, session_id: _, visible_to } = filter;
+    let mut queries = Vec::new();
+    if let Some(session) = session {
+        let mut query = Query::new(COLUMNS).with("i.session = ?", [session.into()]);
+        match waiting {
+            Some(true) => query.and("i.resolution IS NULL", []),
+            Some(false) => query.and("i.resolution IS NOT NULL", []),
+            None => {}
+        }
+        if let Some(who) = visible_to {
+            let values = [tenant(who.tenant.as_deref()).into(), who.subject.as_deref().into(), roles(who)];
+            query.and("i.tenant = ? AND (i.subject = ? OR i.role = ANY(?))", values);
+        }
+        if let Some(role) = role {
+            query.and("i.role = ?", [role.as_str().into()]);
+        }
+        queries.push(query);
+    } else {
+        // Pending and resolved rows have separate indexes.
+        for (is_waiting, condition) in [(true, "i.resolution IS NULL"), (false, "i.resolution IS NOT NULL")] {
+            if waiting.is_none_or(|waiting| waiting == is_waiting) {
+                let half = || Query::new(COLUMNS).with(condition, []);
+                by_reason(half, role.as_deref(), visible_to.as_ref(), |query| queries.push(query));
+            }
+        }
+    }
+    for query in &mut queries {
+        if let Some(agent) = agent {
+            query.and("i.agent = ?", [agent.as_str().into()]);
+        }
+        if let Some(tool) = tool {
+            query.and("? = ANY(i.tools)", [tool.as_str().into()]);
+        }
+        if let Some(Key { at, session_id, n }) = start {
+            let place = [(*at).into(), session_id.as_str().into(), (*n).into()];
+            query.and("(i.place, i.id, i.n) < (?, ?, ?)", place);
+        }
+    }
+    queries
+}
+
+/// One query for each reason for which pending or resolved rows may be seen.
+fn by_reason(half: impl Fn() -> Query, role: Option<&str>, visible_to: Option<&Visible>, mut push: impl FnMut(Query)) {
+    let Some(who) = visible_to else {
+        return push(match role {
+            None => half(),
+            Some(role) => half().with("i.role = ?", [role.into()]),
+        });
+    };
+    let tenant = || Value::from(tenant(who.tenant.as_deref()));
+    if let Some(subject) = &who.subject {
+        let mut own = half().with("i.tenant = ? AND i.subject = ?", [tenant(), subject.as_str().into()]);
+        if let Some(role) = role {
+            own.and("i.role = ?", [role.into()]);
+        }
+        push(own);
+    }
+    for held in who.reviewing().filter(|held| role.is_none_or(|role| role == *held)) {
+        push(half().with("i.tenant = ? AND i.role = ?", [tenant(), held.as_str().into()]));
+    }
+}
+
+fn interruption_row(r: &Row) -> Result<InterruptionRow, StoreError> {
+    let named: Option<&str> = get(r, 9)?;
+    let unknown = |name: &str| StoreError::Corrupt(format!("resolution {name:?} is none"));
+    Ok(InterruptionRow {
+        session_id: get_text(r, 0)?,
+        n: small(get(r, 1)?)?,
+        subject: get_maybe(r, 2)?,
+        role: get_maybe(r, 3)?.map(|role| role.to_string()),
+        agent: get_text(r, 4)?,
+        tools: get::<Vec<&[u8]>>(r, 5)?.into_iter().map(text).collect::<Result<_, _>>()?,
+        asked_at: get(r, 6)?,
+        expires_at: get(r, 7)?,
+        asked_pos: count(get(r, 8)?)?,
+        resolution: named.map(|name| resolution(name).ok_or_else(|| unknown(name))).transpose()?,
+        resolved_at: get(r, 10)?,
+        resolved_pos: get::<Option<i64>>(r, 11)?.map(count).transpose()?,
+        tenant: tenant_of(get(r, 12)?)?,
+        remind_at: get(r, 13)?,
+    })
+}
+
+/// See [`super::super::Store::sessions`].
+pub(super) async fn sessions(on: &Object, filter: &SessionFilter, page: &Page) -> Result<Paged<Summary>, StoreError> {
+    let start = page::start::<Summary>(page)?;
+    let mut found = Vec::new();
+    for (query, order) in used(filter, start.as_ref()) {
+        for row in query.rows(on, order, page).await? {
+            found.push(summary(&row)?);
+        }
+    }
+    Ok(page::merged(found, page))
+}
+
+const SUMMARY: &str =
+    "SELECT s.id, s.agent, s.subject, s.title, s.status, s.created_at, s.updated_at, s.pending, s.tenant";
+const USED_ORDER: &str = "s.updated_at DESC, s.id DESC";
+const REVIEWED_ORDER: &str = "v.updated_at DESC, v.id DESC";
+
+/// The queries of a list of sessions, each with its order.
+fn used(filter: &SessionFilter, start: Option<&Key>) -> Vec<(Query, &'static str)> {
+    let SessionFilter { status, agent, visible_to } = filter;
+    let of_all = || Query::new(format!("{SUMMARY} FROM sessions s"));
+    let mut queries = Vec::new();
+    match visible_to {
+        None => queries.push((of_all(), USED_ORDER)),
+        Some(who) => {
+            let tenant = || Value::from(tenant(who.tenant.as_deref()));
+            if let Some(subject) = &who.subject {
+                let own = of_all().with("s.tenant = ? AND s.subject = ?", [tenant(), subject.as_str().into()]);
+                queries.push((own, USED_ORDER));
+            }
+            for role in who.reviewing() {
+                let from = format!("{SUMMARY} FROM reviewers v JOIN sessions s ON s.row = v.session");
+                let held = Query::new(from).with("v.tenant = ? AND v.role = ?", [tenant(), role.as_str().into()]);
+                queries.push((held, REVIEWED_ORDER));
+            }
+        }
+    }
+    for (query, order) in &mut queries {
+        if let Some(status) = status {
+            query.and("s.status = ?", [Value::Word(status.name())]);
+        }
+        if let Some(agent) = agent {
+            query.and("s.agent = ?", [agent.as_str().into()]);
+        }
+        if let Some(Key { at, session_id, .. }) = start {
+            let place =
+                if *order == USED_ORDER { "(s.updated_at, s.id) < (?, ?)" } else { "(v.updated_at, v.id) < (?, ?)" };
+            query.and(place, [(*at).into(), session_id.as_str().into()]);
+        }
+    }
+    queries
+}
+
+fn summary(r: &Row) -> Result<Summary, StoreError> {
+    let status: &str = get(r, 4)?;
+    let unknown = || StoreError::Corrupt(format!("status {status:?} is none"));
+    Ok(Summary {
+        session_id: get_text(r, 0)?,
+        agent: get_text(r, 1)?,
+        subject: get_maybe(r, 2)?,
+        title: get_maybe(r, 3)?,
+        status: Status::from_name(status).ok_or_else(unknown)?,
+        created_at: get(r, 5)?,
+        updated_at: get(r, 6)?,
+        pending: get::<Vec<i64>>(r, 7)?.into_iter().map(small).collect::<Result<_, _>>()?,
+        tenant: tenant_of(get(r, 8)?)?,
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,132 @@
+//! How PostgreSQL goes about the queries, in tables with many rows of others.
+
+use countersign_test_postgres::Database;
+use tokio_postgres::Client;
+
+use super::{
+    super::{
+        Closed, Ownership, PostgresUrl,
+        connect::connect,
+        rows::{DUE, RUNNING},
+        rules, schema,
+    },
+    *,
+};
+use crate::RuleFilter;
+
+/// 20,000 sessions of 200 users and two tenants with as many interruptions for 20 roles and as many rules; few are running,
+/// pending or due.
+const FILL: &str = "
+ INSERT INTO sessions (id, pos, agent, tenant, subject, status, created_at, updated_at, pending)
+   SELECT convert_to('s' || i, 'UTF8'), 1, 'a', CASE WHEN i % 2 = 0 THEN '' ELSE '=north' END::bytea,
+     convert_to('u' || i % 200, 'UTF8'), CASE WHEN i % 1000 = 0 THEN 'running' ELSE 'completed' END, i, i, '{}'
+   FROM generate_series(1, 20000) i;
+ INSERT INTO interruptions
+   SELECT row, 1, id, tenant, subject, convert_to('r' || row % 20, 'UTF8'), 'a', ARRAY['t'::bytea], row, row, row, 1,
+     CASE WHEN row % 10 = 0 THEN NULL ELSE 'decided' END, 1, 1 FROM sessions;
+ INSERT INTO reviewers SELECT session, role, id, tenant, asked_at FROM interruptions;
+ INSERT INTO rules
+   SELECT row, 1, 0, 1, id, subject, tenant, 'a', 't', true, convert_to('r' || row % 20, 'UTF8'), subject, '{}', row, NULL, NULL
+   FROM sessions;
+ INSERT INTO requests SELECT row, 'r', false FROM sessions;
+ INSERT INTO audit SELECT row, 'h', '{}', tenant FROM sessions;";
+
+async fn filled(database: &Database) -> (Ownership, Client) {
+    let url: PostgresUrl = database.url().parse().expect("a URL");
+    let ownership = Ownership::take(&url, &Closed::default()).await.expect("the lock");
+    schema::make(ownership.client(), &url).await.expect("tables");
+    database.run(FILL);
+    database.run("VACUUM ANALYZE");
+    (ownership, connect(&url, |_| {}).await.expect("a connection"))
+}
+
+/// Fails if a plan reads a whole table, or sorts anything: its rows come from an index in their order.
+async fn check_plan(client: &Client, sql: &str, values: &[Value], may_sort: bool) {
+    let plan = ask_plan(client, sql, values).await;
+    let scans = plan.iter().any(|step| step.contains("Seq Scan") || step.contains("Bitmap"));
+    let sorts = plan.iter().any(|step| step.contains("Sort"));
+    assert!(!scans && (may_sort || !sorts), "{sql}\n{values:?}\n{}", plan.join("\n"));
+}
+
+async fn ask_plan(client: &Client, sql: &str, values: &[Value]) -> Vec<String> {
+    let values: Vec<_> = values.iter().map(|value| (value.as_sql(), value.of_type())).collect();
+    let rows = client.query_typed(&format!("EXPLAIN {sql}"), &values).await.expect(sql);
+    rows.iter().map(|row| row.get(0)).collect()
+}
+
+/// Someone who may see everything, and people with and without a name, a tenant and roles.
+fn people() -> Vec<Option<Visible>> {
+    let mut all = vec![None];
+    for subject in [None, Some("u7".to_owned())] {
+        for tenant in [None, Some("north".to_owned())] {
+            for roles in [&[][..], &["user"], &["r1", "r2"]] {
+                let roles = roles.iter().map(|role: &&str| (*role).to_owned()).collect();
+                all.push(Some(Visible { subject: subject.clone(), tenant: tenant.clone(), roles }));
+            }
+        }
+    }
+    all
+}
+
+impl Query {
+    async fn check_plan(mut self, client: &Client, order: &str, may_sort: bool) {
+        let sql = self.sql(order);
+        self.values.push(21_i64.into());
+        check_plan(client, &sql, &self.values, may_sort).await;
+    }
+}
+
+#[tokio::test]
+async fn r9_no_list_in_postgresql_looks_at_rows_of_others() {
+    let database = Database::new();
+    let (_ownership, client) = filled(&database).await;
+    let start = Key { at: 15_000, session_id: "s5".to_owned(), n: 7 };
+    let mut seen = 0;
+    for visible_to in people() {
+        for bits in 0..16_u8 {
+            let [one, two, session, started] = [1, 2, 4, 8].map(|bit| bits & bit != 0);
+            let start = started.then_some(&start);
+            let filter = InterruptionFilter {
+                waiting: one.then_some(two),
+                role: (two && !session).then(|| "r1".to_owned()),
+                visible_to: visible_to.clone(),
+                ..InterruptionFilter::default()
+            };
+            for query in inbox(&filter, session.then_some(1), start) {
+                query.check_plan(&client, INBOX_ORDER, session).await;
+                seen += 1;
+            }
+            let filter = RuleFilter {
+                standing: one.then_some(two),
+                now: 5,
+                visible_to: visible_to.clone(),
+                ..RuleFilter::default()
+            };
+            for query in rules::queries(&filter, session.then_some(1), start) {
+                query.check_plan(&client, rules::ORDER, session).await;
+                seen += 1;
+            }
+            let filter = SessionFilter { status: None, agent: None, visible_to: visible_to.clone() };
+            for (query, order) in used(&filter, start) {
+                query.check_plan(&client, order, false).await;
+                seen += 1;
+            }
+        }
+    }
+    assert!(seen > 300, "{seen}");
+}
+
+#[tokio::test]
+async fn r9_what_is_due_running_or_claimed_is_found_by_its_index() {
+    let database = Database::new();
+    let (_ownership, client) = filled(&database).await;
+    for due in DUE {
+        check_plan(&client, due, &[100_i64.into(), 10_i64.into()], false).await;
+    }
+    check_plan(&client, RUNNING, &[], false).await;
+    check_plan(&client, super::super::append::CLAIMED, &["s5".into(), Value::Many(vec![b"r".to_vec()])], false).await;
+    let [of, subject, tool, agent] = [tenant(Some("north")).into(), "u7".into(), "t".into(), "a".into()];
+    check_plan(&client, rules::STANDING, &[of, tool, agent, subject], true).await;
+    let values = [5_i64.into(), 10_i64.into(), tenant(Some("north")).into()];
+    check_plan(&client, super::super::rows::AUDIT_OF, &values, false).await;
+}

@@ -1,0 +1,79 @@
+//! Reading a store that another process may have open.
+
+use std::sync::Arc;
+
+use countersign_core::{approval::rule::RuleId, audit::AuditRecord, journal::record::Entry};
+use deadpool_postgres::Pool;
+
+use super::{
+    super::{RuleRow, StoreError},
+    PostgresUrl,
+    connect::{Held, pool},
+    rows, rules, schema,
+};
+
+/// The journals and the audit log of a store that another process may be writing.
+pub struct Past {
+    pool: Pool,
+}
+
+impl Past {
+    /// Opens the store for reading.
+    ///
+    /// # Errors
+    /// As [`super::PostgresStore::open`], except [`StoreError::InUse`]; a database without a store is
+    /// [`StoreError::Failed`].
+    pub async fn open(url: &PostgresUrl) -> Result<Past, StoreError> {
+        let pool = pool(url, 1)?;
+        let held = Held::of(&pool).await?;
+        if !schema::recognise(held.client()?, url).await? {
+            return Err(StoreError::Failed(format!("there is no store in {url} yet")));
+        }
+        held.give_back();
+        Ok(Past { pool })
+    }
+
+    /// The ids of at most `limit` sessions after `after`, in the order of ids.
+    ///
+    /// # Errors
+    /// [`StoreError::Corrupt`], [`StoreError::Failed`].
+    pub async fn sessions(&self, after: &str, limit: usize) -> Result<Vec<Arc<str>>, StoreError> {
+        let held = Held::of(&self.pool).await?;
+        let read = rows::sessions(held.client()?, after, limit).await;
+        held.give_back();
+        read
+    }
+
+    /// A session's entries at positions after `after`, oldest first, at most `limit`.
+    ///
+    /// # Errors
+    /// [`StoreError::Corrupt`], [`StoreError::Failed`].
+    pub async fn entries(&self, session: &str, after: u64, limit: usize) -> Result<Vec<Arc<Entry>>, StoreError> {
+        let held = Held::of(&self.pool).await?;
+        let read = rows::entries(held.client()?, session, after, limit, None).await;
+        held.give_back();
+        read
+    }
+
+    /// A standing rule, even if revoked or expired; `None` once its session is deleted.
+    ///
+    /// # Errors
+    /// [`StoreError::Corrupt`], [`StoreError::Failed`].
+    pub async fn rule(&self, session: &str, id: RuleId) -> Result<Option<RuleRow>, StoreError> {
+        let held = Held::of(&self.pool).await?;
+        let read = rules::rule(held.client()?, session, id).await;
+        held.give_back();
+        read
+    }
+
+    /// Records of the audit log with numbers after `after`, in order, at most `limit`.
+    ///
+    /// # Errors
+    /// [`StoreError::Corrupt`], [`StoreError::Failed`].
+    pub async fn audit(&self, after: u64, limit: usize) -> Result<Vec<AuditRecord>, StoreError> {
+        let held = Held::of(&self.pool).await?;
+        let read = rows::audit(held.client()?, None, after, limit).await;
+        held.give_back();
+        read
+    }
+}

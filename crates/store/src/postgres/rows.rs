@@ -1,0 +1,255 @@
+//! The queries about one session and about the audit log, and how values of rows are read.
+
+use std::sync::Arc;
+
+use countersign_core::{
+    audit::AuditRecord,
+    journal::{
+        checkpoint::FOLD_VERSION,
+        record::{Entry, Millis},
+    },
+};
+use deadpool_postgres::Object;
+use tokio_postgres::{Row, types::FromSql};
+
+use super::{
+    super::{Due, Head, StoreError, Waypoint, sql},
+    append::IS_DELETED,
+    connect::error,
+    flight::{Value, ask},
+};
+
+/// A number as it is stored. None that is larger is ever reached.
+pub(super) fn pos_of(pos: u64) -> i64 {
+    i64::try_from(pos).unwrap_or(i64::MAX)
+}
+
+/// A stored position or number.
+pub(super) fn count(stored: i64) -> Result<u64, StoreError> {
+    u64::try_from(stored).map_err(|_| StoreError::Corrupt(format!("{stored} is no position and no number of a record")))
+}
+
+/// A stored number of an interruption, or of an action.
+pub(super) fn small(stored: i64) -> Result<u32, StoreError> {
+    u32::try_from(stored).map_err(|_| StoreError::Corrupt(format!("{stored} is no number of an interruption")))
+}
+
+/// A stored text.
+pub(super) fn text(stored: &[u8]) -> Result<Arc<str>, StoreError> {
+    let text = std::str::from_utf8(stored);
+    text.map(Arc::from).map_err(|e| StoreError::Corrupt(format!("a stored text is none: {e}")))
+}
+
+/// A tenant as it is stored.
+pub(super) fn tenant(tenant: Option<&str>) -> Vec<u8> {
+    tenant.map_or_else(Vec::new, |tenant| [b"=", tenant.as_bytes()].concat())
+}
+
+/// The tenant that is stored so.
+pub(super) fn tenant_of(stored: &[u8]) -> Result<Option<Arc<str>>, StoreError> {
+    match stored {
+        [] => Ok(None),
+        [b'=', name @ ..] => text(name).map(Some),
+        _ => Err(StoreError::Corrupt("a stored tenant is none".to_owned())),
+    }
+}
+
+/// A column of a row.
+pub(super) fn get<'r, T: FromSql<'r>>(row: &'r Row, column: usize) -> Result<T, StoreError> {
+    row.try_get(column).map_err(|e| error(&e))
+}
+
+/// A text in a row.
+pub(super) fn get_text(row: &Row, column: usize) -> Result<Arc<str>, StoreError> {
+    text(get(row, column)?)
+}
+
+/// A text in a row, if there is one.
+pub(super) fn get_maybe(row: &Row, column: usize) -> Result<Option<Arc<str>>, StoreError> {
+    get::<Option<&[u8]>>(row, column)?.map(text).transpose()
+}
+
+/// See [`super::super::Store::head`].
+pub(super) async fn head(on: &Object, session_id: &str) -> Result<Option<Head>, StoreError> {
+    let sql = "SELECT s.pos, p.body FROM sessions s
+               LEFT JOIN snapshots p ON p.session = s.row AND p.version = $2 WHERE s.id = $1";
+    let found = one(on, sql, vec![session_id.into(), FOLD_VERSION.into()]).await?;
+    let Some(row) = found else { return check_not_deleted(on, session_id).await.map(|()| None) };
+    let pos = count(get(&row, 0)?)?;
+    let snapshot = get::<Option<&[u8]>>(&row, 1)?.and_then(|body| sql::snapshot(session_id, pos, body));
+    Ok(Some(Head { pos, snapshot }))
+}
+
+async fn one(on: &Object, sql: &'static str, values: Vec<Value>) -> Result<Option<Row>, StoreError> {
+    Ok(all(on, sql, values).await?.pop())
+}
+
+async fn all(on: &Object, sql: &'static str, values: Vec<Value>) -> Result<Vec<Row>, StoreError> {
+    ask(on, sql, values).await.map_err(|e| error(&e))
+}
+
+async fn check_not_deleted(on: &Object, session_id: &str) -> Result<(), StoreError> {
+    match one(on, IS_DELETED, vec![session_id.into()]).await? {
+        Some(_) => Err(StoreError::Deleted(session_id.into())),
+        None => Ok(()),
+    }
+}
+
+const ENTRIES: &str = "SELECT s.pos, e.pos, e.body FROM sessions s
+ LEFT JOIN entries e ON e.session = s.row AND e.pos > $2 AND e.pos <= least(s.pos, $3)
+ WHERE s.id = $1 ORDER BY e.pos";
+/// The same within bytes, of which the sum is made without reading the bodies.
+const ENTRIES_WITHIN: &str = "SELECT s.pos, e.pos, e.body FROM sessions s
+ LEFT JOIN LATERAL (
+   SELECT pos, body, sum(octet_length(body)) OVER (ORDER BY pos) AS bytes FROM entries
+   WHERE session = s.row AND pos > $2 AND pos <= least(s.pos, $3)
+ ) e ON e.bytes <= $4 OR e.pos = $2 + 1
+ WHERE s.id = $1 ORDER BY e.pos";
+/// The most entries that are read within bytes.
+const AT_ONCE: u64 = 1024;
+
+/// The entries of a session after `after`, within both limits but at least one.
+pub(super) async fn entries(
+    on: &Object,
+    session_id: &str,
+    after: u64,
+    limit: usize,
+    bytes: Option<usize>,
+) -> Result<Vec<Arc<Entry>>, StoreError> {
+    let limit = u64::try_from(limit).unwrap_or(u64::MAX);
+    let end = |limit| Value::from(pos_of(after.saturating_add(limit)));
+    let mut values = vec![session_id.into(), pos_of(after).into()];
+    let rows = match bytes {
+        None => {
+            values.push(end(limit));
+            all(on, ENTRIES, values).await?
+        }
+        Some(bytes) => {
+            values.extend([end(limit.min(AT_ONCE)), i64::try_from(bytes).unwrap_or(i64::MAX).into()]);
+            all(on, ENTRIES_WITHIN, values).await?
+        }
+    };
+    let Some(first) = rows.first() else { return Ok(Vec::new()) };
+    let last = count(get(first, 0)?)?;
+    let mut entries = Vec::with_capacity(rows.len());
+    let missing = |pos: u64| StoreError::Corrupt(format!("session {session_id}, position {pos}: the entry is missing"));
+    let mut wanted = after;
+    for row in &rows {
+        let Some(pos) = get::<Option<i64>>(row, 1)? else { break };
+        wanted += 1;
+        if pos_of(wanted) != pos {
+            return Err(missing(wanted));
+        }
+        let entry = serde_json::from_slice::<Entry>(get(row, 2)?)
+            .map_err(|e| StoreError::Corrupt(format!("session {session_id}, position {pos}: {e}")))?;
+        entries.push(Arc::new(Entry { pos: wanted, ..entry }));
+    }
+    let all = last.min(after.saturating_add(limit));
+    if wanted < all && (bytes.is_none() || entries.is_empty()) {
+        return Err(missing(wanted + 1));
+    }
+    Ok(entries)
+}
+
+/// See [`super::super::Store::has_request`].
+pub(super) async fn has_request(on: &Object, session_id: &str, request_id: &str) -> Result<bool, StoreError> {
+    let sql = "SELECT FROM sessions s JOIN requests q ON q.session = s.row WHERE s.id = $1 AND q.id = $2";
+    one(on, sql, vec![session_id.into(), request_id.into()]).await.map(|found| found.is_some())
+}
+
+/// Deadlines and reminders each have their own index.
+pub(super) const DUE: [&str; 2] = [
+    "SELECT expires_at, id, n FROM interruptions WHERE resolution IS NULL AND expires_at <= $1
+     ORDER BY expires_at, id, n LIMIT $2",
+    "SELECT remind_at, id, n FROM interruptions WHERE resolution IS NULL AND remind_at <= $1
+     ORDER BY remind_at, id, n LIMIT $2",
+];
+
+/// See [`super::super::Store::due`].
+pub(super) async fn due(on: &Object, now: Millis, limit: usize) -> Result<Vec<Due>, StoreError> {
+    let mut due: Vec<(Millis, Due)> = Vec::new();
+    for sql in DUE {
+        let values = vec![now.into(), i64::try_from(limit).unwrap_or(i64::MAX).into()];
+        for row in all(on, sql, values).await? {
+            due.push((get(&row, 0)?, (get_text(&row, 1)?, small(get(&row, 2)?)?)));
+        }
+    }
+    Ok(sql::earliest(due, limit))
+}
+
+pub(super) const RUNNING: &str = "SELECT id FROM sessions WHERE status = 'running' ORDER BY id";
+
+/// See [`super::super::Store::running`].
+pub(super) async fn running(on: &Object) -> Result<Vec<Arc<str>>, StoreError> {
+    all(on, RUNNING, Vec::new()).await?.iter().map(|row| get_text(row, 0)).collect()
+}
+
+/// The ids of at most `limit` sessions after `after`, in the order of ids.
+pub(super) async fn sessions(on: &Object, after: &str, limit: usize) -> Result<Vec<Arc<str>>, StoreError> {
+    let values = vec![after.into(), i64::try_from(limit).unwrap_or(i64::MAX).into()];
+    let rows = all(on, "SELECT id FROM sessions WHERE id > $1 ORDER BY id LIMIT $2", values).await?;
+    rows.iter().map(|row| get_text(row, 0)).collect()
+}
+
+/// Each record, with the hash of the one before it.
+const AUDIT: &str = "SELECT a.n, a.hash, a.body, (SELECT b.hash FROM audit b WHERE b.n < a.n ORDER BY b.n DESC LIMIT 1)
+ FROM audit a WHERE a.n > $1 ORDER BY a.n LIMIT $2";
+pub(super) const AUDIT_OF: &str =
+    "SELECT a.n, a.hash, a.body, (SELECT b.hash FROM audit b WHERE b.n < a.n ORDER BY b.n DESC LIMIT 1)
+ FROM audit a WHERE a.n > $1 AND a.tenant = $3 ORDER BY a.n LIMIT $2";
+
+/// See [`super::super::Store::audit`] and [`super::super::Store::audit_of`].
+pub(super) async fn audit(
+    on: &Object,
+    of: Option<Option<&str>>,
+    after: u64,
+    limit: usize,
+) -> Result<Vec<AuditRecord>, StoreError> {
+    let mut values = vec![pos_of(after).into(), i64::try_from(limit).unwrap_or(i64::MAX).into()];
+    let rows = match of {
+        None => all(on, AUDIT, values).await?,
+        Some(of) => {
+            values.push(tenant(of).into());
+            all(on, AUDIT_OF, values).await?
+        }
+    };
+    let record = |row: &Row| {
+        let n = count(get(row, 0)?)?;
+        let prev = get::<Option<&[u8]>>(row, 3)?
+            .map_or_else(|| countersign_core::audit::Anchor::start().hash, countersign_core::audit::hex);
+        let body = String::from_utf8(get(row, 2)?).unwrap_or_default();
+        sql::audit_record(n, prev, get(row, 1)?, body)
+    };
+    rows.iter().map(record).collect()
+}
+
+/// See [`super::super::Store::waypoint`].
+pub(super) async fn waypoint(
+    on: &Object,
+    session_id: &str,
+    until: u64,
+    version: u32,
+) -> Result<Option<Waypoint>, StoreError> {
+    let sql = "SELECT w.pos, w.body FROM sessions s JOIN waypoints w ON w.session = s.row
+               WHERE s.id = $1 AND w.pos <= $2 AND w.version = $3 ORDER BY w.pos DESC LIMIT 1";
+    let found = one(on, sql, vec![session_id.into(), pos_of(until).into(), version.into()]).await?;
+    let read = |row: Row| Ok(Waypoint { pos: count(get(&row, 0)?)?, version, body: get_text(&row, 1)? });
+    found.map(read).transpose()
+}
+
+/// See [`super::super::Store::keep_waypoint`]. The session's row is locked, so that none outlives its session. Those of
+/// older versions are dropped: no reader asks for them.
+pub(super) async fn keep_waypoint(on: &Object, session_id: &str, waypoint: &Waypoint) -> Result<(), StoreError> {
+    let sql = "WITH of AS (SELECT row FROM sessions WHERE id = $1 AND pos >= $2 FOR KEY SHARE),
+               older AS (DELETE FROM waypoints WHERE session IN (SELECT row FROM of) AND version < $3 AND pos <> $2)
+               INSERT INTO waypoints (session, pos, version, body) SELECT row, $2, $3, $4 FROM of
+               ON CONFLICT (session, pos) DO UPDATE SET version = excluded.version, body = excluded.body";
+    let Waypoint { pos, version, body } = waypoint;
+    let values = vec![session_id.into(), pos_of(*pos).into(), (*version).into(), (&**body).into()];
+    all(on, sql, values).await.map(drop)
+}
+
+/// Writes, to see whether that is possible.
+pub(super) async fn probe(on: &Object) -> Result<(), StoreError> {
+    all(on, "UPDATE countersign SET probed = probed + 1", Vec::new()).await.map(drop)
+}

@@ -1,0 +1,238 @@
+//! Standing rules: how the journal's records change them, and how they are read. Only the body is trusted; the columns
+//! beside it are for searching, and what they find is checked against it.
+
+use std::sync::Arc;
+
+use countersign_core::{approval::rule::RuleId, journal::record::Millis};
+use deadpool_postgres::Object;
+use tokio_postgres::Row;
+
+use super::{
+    super::{
+        Page, Paged, RuleFilter, RuleOwner, RuleRow, StoreError,
+        index::Change,
+        page::{self, Key},
+        sql::json,
+    },
+    connect::error,
+    flight::{Value, ask},
+    list::{Query, number, roles},
+    rows::{get, get_text, small, tenant},
+    transaction::{Transaction, Undone},
+};
+
+const SELECT: &str = "SELECT r.id, r.n, r.action, r.body, r.session FROM rules r";
+/// A subject's rules for all sessions, by their index; and those of nobody.
+pub(super) const STANDING: &str = "SELECT r.id, r.n, r.action, r.body, r.session FROM rules r
+ WHERE r.everywhere AND r.revoked_at IS NULL AND r.tenant = $1 AND r.tool = $2 AND r.agent = $3 AND r.subject = $4
+ ORDER BY r.made_at, r.session, r.n, r.action";
+const STANDING_OF_NOBODY: &str = "SELECT r.id, r.n, r.action, r.body, r.session FROM rules r
+ WHERE r.everywhere AND r.revoked_at IS NULL AND r.tenant = $1 AND r.tool = $2 AND r.agent = $3 AND r.subject IS NULL
+ ORDER BY r.made_at, r.session, r.n, r.action";
+/// Those of one session.
+const OF_SESSION: &str = "SELECT r.id, r.n, r.action, r.body, r.session FROM rules r
+ WHERE r.session = $1 AND NOT r.everywhere AND r.revoked_at IS NULL AND r.tool = $2 AND r.agent = $3
+ ORDER BY r.n, r.action";
+const ONE: &str = "SELECT r.id, r.n, r.action, r.body, r.session FROM rules r
+ WHERE r.session = $1 AND r.n = $2 AND r.action = $3";
+const MAKE: &str = "INSERT INTO rules
+ (session, n, action, number, id, subject, tenant, agent, tool, everywhere, role, made_by, body, made_at, until)
+ VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)";
+
+/// Whether a change is one of rules.
+pub(super) fn is_of_rule(change: &Change) -> bool {
+    matches!(change, Change::RuleMade(_) | Change::RuleRevoked { .. })
+}
+
+/// Makes or revokes a rule.
+pub(super) async fn apply(on: &Transaction, session: i64, of: &str, change: &Change) -> Result<(), Undone> {
+    match change {
+        Change::RuleMade(row) => make(on, session, row).await,
+        Change::RuleRevoked { id, at, by } => revoke(on, session, of, *id, *at, by.as_ref()).await,
+        _ => Ok(()),
+    }
+}
+
+/// Adds a rule, and ends those it replaces.
+async fn make(on: &Transaction, session: i64, row: &RuleRow) -> Result<(), Undone> {
+    let rule = &row.rule;
+    for stored in replaceable(on, session, row).await? {
+        match opened(&stored) {
+            Ok(older) if row.replaces(&older) => {
+                end(on, get(&stored, 4)?, older, row.made_at, rule.by.as_ref()).await?
+            }
+            Ok(_) => {}
+            // A rule that cannot be read is never applied, so there is nothing to replace: the new one must not be held
+            // up by it.
+            Err(e) => tracing::warn!("{e}; it is not replaced"),
+        }
+    }
+    let values = vec![
+        session.into(),
+        rule.id.n.into(),
+        rule.id.action.into(),
+        row.number().into(),
+        (&*row.session_id).into(),
+        row.subject.as_deref().into(),
+        tenant(row.tenant.as_deref()).into(),
+        (&*rule.agent).into(),
+        (&*rule.tool).into(),
+        rule.everywhere.into(),
+        rule.role.role().into(),
+        rule.by.as_deref().into(),
+        json(row)?.into_bytes().into(),
+        row.made_at.into(),
+        rule.until.into(),
+    ];
+    on.ask(MAKE, values).await.map(drop)
+}
+
+/// Rules for the same tool of the same agent, of the same user or the same session.
+async fn replaceable(on: &Transaction, session: i64, row: &RuleRow) -> Result<Vec<Row>, Undone> {
+    let rule = &row.rule;
+    if rule.everywhere {
+        let (sql, values) = standing_of(row.tenant.as_deref(), row.subject.as_deref(), &rule.agent, &rule.tool);
+        return on.ask(sql, values).await;
+    }
+    on.ask(OF_SESSION, vec![session.into(), (&*rule.tool).into(), (&*rule.agent).into()]).await
+}
+
+fn standing_of(of: Option<&str>, subject: Option<&str>, agent: &str, tool: &str) -> (&'static str, Vec<Value>) {
+    let mut values = vec![tenant(of).into(), tool.into(), agent.into()];
+    values.extend(subject.map(Value::from));
+    (if subject.is_some() { STANDING } else { STANDING_OF_NOBODY }, values)
+}
+
+/// Revokes a rule.
+async fn revoke(
+    on: &Transaction,
+    session: i64,
+    of: &str,
+    id: RuleId,
+    at: Millis,
+    by: Option<&Arc<str>>,
+) -> Result<(), Undone> {
+    let found = on.ask(ONE, vec![session.into(), id.n.into(), id.action.into()]).await?.pop();
+    let Some(stored) = found else { return Ok(()) };
+    match opened(&stored) {
+        Ok(row) if row.revoked_at.is_none() => end(on, session, row, at, by).await,
+        Ok(_) => Ok(()),
+        Err(e) => {
+            // An unreadable rule is never applied, and not read again.
+            tracing::warn!("{e}; {} is revoked unread", id.name(of));
+            let sql = "UPDATE rules SET revoked_at = $4 WHERE session = $1 AND n = $2 AND action = $3";
+            on.ask(sql, vec![session.into(), id.n.into(), id.action.into(), at.into()]).await.map(drop)
+        }
+    }
+}
+
+/// Rewrites a rule as ended.
+async fn end(on: &Transaction, session: i64, row: RuleRow, at: Millis, by: Option<&Arc<str>>) -> Result<(), Undone> {
+    let row = RuleRow { revoked_at: Some(at), revoked_by: by.cloned(), ..row };
+    let id = row.rule.id;
+    let sql = "UPDATE rules SET revoked_at = $4, body = $5 WHERE session = $1 AND n = $2 AND action = $3";
+    let body = json(&row)?.into_bytes();
+    on.ask(sql, vec![session.into(), id.n.into(), id.action.into(), at.into(), body.into()]).await.map(drop)
+}
+
+/// Whether any rule may apply to more than its session.
+pub(super) const ANY: &str = "SELECT FROM rules WHERE everywhere AND revoked_at IS NULL LIMIT 1";
+
+/// See [`super::super::Store::standing`].
+pub(super) async fn standing(on: &Object, of: &RuleOwner, agent: &str, tool: &str) -> Result<Vec<RuleRow>, StoreError> {
+    let (sql, values) = standing_of(of.tenant.as_deref(), of.subject.as_deref(), agent, tool);
+    let rows = ask(on, sql, values).await.map_err(|e| error(&e))?;
+    let mut rows = rows.iter().map(opened).collect::<Result<Vec<_>, _>>()?;
+    rows.retain(|row| row.stands(of, agent, tool));
+    Ok(rows)
+}
+
+/// One rule, whether it is in force or not.
+pub(super) async fn rule(on: &Object, session_id: &str, id: RuleId) -> Result<Option<RuleRow>, StoreError> {
+    let Some(session) = number(on, session_id).await? else { return Ok(None) };
+    let rows = ask(on, ONE, vec![session.into(), id.n.into(), id.action.into()]).await.map_err(|e| error(&e))?;
+    rows.first().map(opened).transpose()
+}
+
+/// See [`super::super::Store::rules`].
+pub(super) async fn list(on: &Object, filter: &RuleFilter, page: &Page) -> Result<Paged<RuleRow>, StoreError> {
+    let start = page::start::<RuleRow>(page)?;
+    let session = match &filter.session_id {
+        None => None,
+        Some(id) => match number(on, id).await? {
+            None => return Ok(Paged { rows: Vec::new(), next: None }),
+            session => session,
+        },
+    };
+    let mut found = Vec::new();
+    for query in queries(filter, session, start.as_ref()) {
+        for row in query.rows(on, ORDER, page).await? {
+            found.push(opened(&row)?);
+        }
+    }
+    let mut paged = page::merged(found, page);
+    paged.rows.retain(|row| filter.matches(row));
+    Ok(paged)
+}
+
+pub(super) const ORDER: &str = "r.made_at DESC, r.id DESC, r.number DESC";
+
+/// The queries of a list of rules. `session` is the number of the one that the filter names.
+pub(super) fn queries(filter: &RuleFilter, session: Option<i64>, start: Option<&Key>) -> Vec<Query> {
+    let RuleFilter { standing, now, everywhere, session_id: _, id, visible_to } = filter;
+    let all = || Query::new(SELECT);
+    let mut queries = Vec::new();
+    if let Some(session) = session {
+        let mut query = all().with("r.session = ?", [session.into()]);
+        if let Some(who) = visible_to {
+            let subject = || Value::from(who.subject.as_deref());
+            let values = [tenant(who.tenant.as_deref()).into(), subject(), subject(), roles(who)];
+            query.and("r.tenant = ? AND (r.subject = ? OR r.made_by = ? OR r.role = ANY(?))", values);
+        }
+        queries.push(query);
+    } else if let Some(who) = visible_to {
+        let tenant = || Value::from(tenant(who.tenant.as_deref()));
+        if let Some(subject) = &who.subject {
+            let own = || [tenant(), subject.as_str().into()];
+            queries.push(all().with("r.tenant = ? AND r.subject = ?", own()));
+            queries.push(all().with("r.tenant = ? AND r.made_by = ?", own()));
+        }
+        for role in who.reviewing() {
+            queries.push(all().with("r.tenant = ? AND r.role = ?", [tenant(), role.as_str().into()]));
+        }
+    } else {
+        queries.push(all());
+    }
+    for query in &mut queries {
+        match standing {
+            Some(true) => query.and("r.revoked_at IS NULL AND (r.until IS NULL OR r.until > ?)", [(*now).into()]),
+            Some(false) => query.and("(r.revoked_at IS NOT NULL OR r.until <= ?)", [(*now).into()]),
+            None => {}
+        }
+        if let Some(everywhere) = everywhere {
+            query.and("r.everywhere = ?", [(*everywhere).into()]);
+        }
+        if let Some(RuleId { n, action }) = *id {
+            query.and("r.n = ? AND r.action = ?", [n.into(), action.into()]);
+        }
+        if let Some(Key { at, session_id, n }) = start {
+            let place = [(*at).into(), session_id.as_str().into(), (*n).into()];
+            query.and("(r.made_at, r.id, r.number) < (?, ?, ?)", place);
+        }
+    }
+    queries
+}
+
+/// The rule of a row.
+fn opened(stored: &Row) -> Result<RuleRow, StoreError> {
+    let session_id = get_text(stored, 0)?;
+    let id = RuleId { n: small(get(stored, 1)?)?, action: small(get(stored, 2)?)? };
+    let name = id.name(&session_id);
+    let row: RuleRow =
+        serde_json::from_slice(get(stored, 3)?).map_err(|e| StoreError::Corrupt(format!("rule {name}: {e}")))?;
+    if row.session_id != session_id || row.rule.id != id {
+        let other = row.rule.id.name(&row.session_id);
+        return Err(StoreError::Corrupt(format!("rule {name}: it says that it is {other}")));
+    }
+    Ok(row)
+}

@@ -1,0 +1,133 @@
+-- As in the SQLite store the journal is `entries`; except for `audit` and `deleted`, every other table is derived from it and
+-- only saves reading it. A session is named by a number inside the database, which is never given again.
+--
+-- What people, models or programs have written is `bytea`: PostgreSQL's text takes no NUL character and is ordered by its
+-- locale, bytes are kept as they are and ordered as Rust orders strings. `convert_from(body, 'UTF8')` shows one.
+-- `tenant` is never NULL: no tenant is an empty value, and any other follows an '='. An index is read in its order only where
+-- its first columns are equal to something, and nothing is equal to NULL.
+
+-- That the tables are ours, and the version of them and of their contents; `probed` is written by the readiness check.
+CREATE TABLE countersign (
+    one     boolean PRIMARY KEY CHECK (one),
+    version integer NOT NULL,
+    probed  bigint NOT NULL
+) WITH (fillfactor = 50);
+
+CREATE TABLE sessions (
+    row        bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    id         bytea NOT NULL UNIQUE,
+    pos        bigint NOT NULL,
+    agent      bytea NOT NULL,
+    tenant     bytea NOT NULL,
+    subject    bytea,
+    title      bytea,
+    status     text NOT NULL,
+    created_at bigint NOT NULL,
+    updated_at bigint NOT NULL,
+    pending    bigint[] NOT NULL
+) WITH (fillfactor = 70);
+CREATE INDEX sessions_used ON sessions (updated_at, id);
+CREATE INDEX sessions_subject ON sessions (tenant, subject, updated_at, id) WHERE subject IS NOT NULL;
+CREATE INDEX sessions_running ON sessions (id) WHERE status = 'running';
+
+-- The ids of deleted sessions, which are never used again: an approval or a request that names one would count for
+-- another session.
+CREATE TABLE deleted (id bytea PRIMARY KEY);
+
+CREATE TABLE entries (session bigint, pos bigint, body bytea NOT NULL, PRIMARY KEY (session, pos));
+
+-- `version` is that of the folding: a snapshot of another version is ignored.
+CREATE TABLE snapshots (session bigint PRIMARY KEY, version bigint NOT NULL, body bytea NOT NULL);
+
+-- States of sessions at past positions: a cache, from which the past is folded.
+CREATE TABLE waypoints (session bigint, pos bigint, version bigint NOT NULL, body bytea NOT NULL, PRIMARY KEY (session, pos));
+
+-- `queued`: carried by a queued message, which will carry it again when it is taken up.
+CREATE TABLE requests (session bigint, id bytea, queued boolean NOT NULL, PRIMARY KEY (session, id));
+
+-- Each row carries the columns by which visibility is decided and by which its list is ordered, so that each list is read
+-- from an index in its order, and never looks at rows its caller may not see. The columns are the session's; only its last
+-- use ever changes.
+
+CREATE TABLE reviewers (
+    session    bigint,
+    role       bytea,
+    id         bytea NOT NULL,
+    tenant     bytea NOT NULL,
+    updated_at bigint NOT NULL,
+    PRIMARY KEY (session, role)
+);
+CREATE INDEX reviewers_used ON reviewers (tenant, role, updated_at, id);
+
+CREATE TABLE interruptions (
+    session      bigint,
+    n            bigint,
+    id           bytea NOT NULL,
+    tenant       bytea NOT NULL,
+    subject      bytea,
+    role         bytea,
+    agent        bytea NOT NULL,
+    tools        bytea[] NOT NULL,
+    asked_at     bigint NOT NULL,
+    expires_at   bigint,
+    remind_at    bigint,
+    asked_pos    bigint NOT NULL,
+    resolution   text,
+    resolved_at  bigint,
+    resolved_pos bigint,
+    -- Its place in lists, the highest first: see InterruptionRow::place.
+    place        bigint GENERATED ALWAYS AS (CASE WHEN resolution IS NOT NULL THEN asked_at
+                     WHEN expires_at IS NULL THEN (1::bigint << 61) + asked_at
+                     ELSE (1::bigint << 62) - expires_at END) STORED,
+    PRIMARY KEY (session, n)
+);
+CREATE INDEX waiting_place ON interruptions (place, id, n) WHERE resolution IS NULL;
+CREATE INDEX waiting_subject ON interruptions (tenant, subject, place, id, n)
+    WHERE resolution IS NULL AND subject IS NOT NULL;
+CREATE INDEX waiting_role ON interruptions (tenant, role, place, id, n) WHERE resolution IS NULL AND role IS NOT NULL;
+CREATE INDEX waiting_role_place ON interruptions (role, place, id, n) WHERE resolution IS NULL AND role IS NOT NULL;
+CREATE INDEX resolved_place ON interruptions (place, id, n) WHERE resolution IS NOT NULL;
+CREATE INDEX resolved_subject ON interruptions (tenant, subject, place, id, n)
+    WHERE resolution IS NOT NULL AND subject IS NOT NULL;
+CREATE INDEX resolved_role ON interruptions (tenant, role, place, id, n)
+    WHERE resolution IS NOT NULL AND role IS NOT NULL;
+CREATE INDEX resolved_role_place ON interruptions (role, place, id, n)
+    WHERE resolution IS NOT NULL AND role IS NOT NULL;
+CREATE INDEX interruptions_due ON interruptions (expires_at, id, n) WHERE resolution IS NULL AND expires_at IS NOT NULL;
+CREATE INDEX interruptions_remind ON interruptions (remind_at, id, n) WHERE resolution IS NULL AND remind_at IS NOT NULL;
+
+-- Standing rules ("always"), derived from the journal. `n` is the interruption it was made in, `action` says which of its
+-- actions, `number` orders them. Only `body` is trusted; the columns beside it are for searching.
+CREATE TABLE rules (
+    session    bigint,
+    n          bigint,
+    action     bigint,
+    number     bigint NOT NULL,
+    id         bytea NOT NULL,
+    subject    bytea,
+    tenant     bytea NOT NULL,
+    agent      bytea NOT NULL,
+    tool       bytea NOT NULL,
+    everywhere boolean NOT NULL,
+    role       bytea,
+    made_by    bytea,
+    body       bytea NOT NULL,
+    made_at    bigint NOT NULL,
+    until      bigint,
+    revoked_at bigint,
+    PRIMARY KEY (session, n, action)
+);
+CREATE INDEX rules_standing ON rules (tenant, subject, tool, agent) WHERE everywhere AND revoked_at IS NULL;
+CREATE INDEX rules_made ON rules (made_at, id, number);
+CREATE INDEX rules_subject ON rules (tenant, subject, made_at, id, number) WHERE subject IS NOT NULL;
+CREATE INDEX rules_maker ON rules (tenant, made_by, made_at, id, number) WHERE made_by IS NOT NULL;
+CREATE INDEX rules_role ON rules (tenant, role, made_at, id, number) WHERE role IS NOT NULL;
+
+-- What people were asked and decided, chained by hashes. Unlike the other tables it is never rebuilt from the journal:
+-- it stays when a session is deleted, and is append-only. The body of a record has the tenant too: the column is for
+-- searching.
+CREATE TABLE audit (n bigint PRIMARY KEY, hash bytea NOT NULL, body bytea NOT NULL, tenant bytea NOT NULL);
+CREATE INDEX audit_tenant ON audit (tenant, n);
+-- The last record: whoever adds the next one locks it.
+CREATE TABLE audit_head (one boolean PRIMARY KEY CHECK (one), n bigint NOT NULL, hash text NOT NULL) WITH (fillfactor = 10);
+INSERT INTO audit_head VALUES (true, 0, repeat('0', 64));

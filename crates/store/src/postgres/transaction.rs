@@ -1,0 +1,125 @@
+//! Transactions: what a failure of one means, and when it is tried again.
+
+use std::time::Duration;
+
+use deadpool_postgres::Pool;
+use futures::future::BoxFuture;
+use tokio_postgres::{Error, Row};
+
+use super::{
+    super::StoreError,
+    connect::{Held, error, is_refusal, is_transient, told},
+    flight::{Flight, Value, ask},
+};
+
+/// How often a transaction that gave way to others is tried, and how long the second try waits: each later one waits twice
+/// as long.
+const TRIES: u32 = 6;
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// Why nothing was committed, or nothing is known to be.
+#[derive(Debug)]
+pub(super) enum Undone {
+    /// It gave way to others; nothing changed.
+    Transient(StoreError),
+    /// Anything else.
+    Failed(StoreError),
+}
+
+impl From<Error> for Undone {
+    fn from(e: Error) -> Undone {
+        if is_transient(&e) { Undone::Transient(error(&e)) } else { Undone::Failed(error(&e)) }
+    }
+}
+
+impl From<StoreError> for Undone {
+    fn from(e: StoreError) -> Undone {
+        Undone::Failed(e)
+    }
+}
+
+/// A transaction at READ COMMITTED: what decides is the rows that it locks. Dropped, it is rolled back with its connection.
+pub(super) struct Transaction(Held);
+
+impl Transaction {
+    async fn begin(pool: &Pool) -> Result<Transaction, Undone> {
+        let held = Held::of(pool).await?;
+        // Waited for: what was sent behind a BEGIN that fails would be committed by itself.
+        ask(held.client()?, "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE", Vec::new()).await?;
+        Ok(Transaction(held))
+    }
+
+    /// The answers to statements that are sent together.
+    pub(super) async fn send(&self, flight: Flight) -> Result<Vec<Vec<Row>>, Undone> {
+        Ok(flight.send(self.0.client()?).await?.into_iter().collect::<Result<_, _>>()?)
+    }
+
+    /// The answer to one statement.
+    pub(super) async fn ask(&self, sql: &'static str, values: Vec<Value>) -> Result<Vec<Row>, Undone> {
+        Ok(ask(self.0.client()?, sql, values).await?)
+    }
+
+    /// Sends the last statements, and COMMIT with them: it rolls back if one of them fails.
+    async fn commit(self, last: Flight) -> Result<(), Undone> {
+        let mut answers = last.with("COMMIT", Vec::new()).send(self.0.client()?).await?;
+        // The first that has failed has made those after it fail.
+        match answers.drain(..).find_map(Result::err) {
+            None => {
+                self.0.give_back();
+                Ok(())
+            }
+            Some(e) if is_refusal(&e) => Err(e.into()),
+            Some(e) => {
+                tracing::warn!("whether a transaction was committed is not known: {}", told(&e));
+                Err(StoreError::Unknown.into())
+            }
+        }
+    }
+
+    async fn roll_back(self) {
+        let rolled_back = match self.0.client() {
+            Ok(client) => ask(client, "ROLLBACK", Vec::new()).await.is_ok(),
+            Err(_) => false,
+        };
+        if rolled_back {
+            self.0.give_back();
+        }
+    }
+}
+
+/// What is done in a transaction.
+pub(super) trait Change: Sync {
+    /// What it gives.
+    type Done: Send;
+    /// Does all of it but the last statements, which it returns.
+    fn apply<'a>(&'a self, on: &'a Transaction) -> BoxFuture<'a, Result<(Flight, Self::Done), Undone>>;
+}
+
+/// Runs a transaction, again if it gave way to others.
+pub(super) async fn transact<C: Change>(pool: &Pool, change: &C) -> Result<C::Done, StoreError> {
+    let mut pause = PAUSE;
+    for attempt in 1.. {
+        let undone = match once(pool, change).await {
+            Ok(done) => return Ok(done),
+            Err(undone) => undone,
+        };
+        match undone {
+            Undone::Transient(e) if attempt < TRIES => tracing::info!("a transaction is tried again: {e}"),
+            Undone::Transient(e) | Undone::Failed(e) => return Err(e),
+        }
+        tokio::time::sleep(pause).await;
+        pause *= 2;
+    }
+    Err(StoreError::Failed("a transaction was tried too often".to_owned()))
+}
+
+async fn once<C: Change>(pool: &Pool, change: &C) -> Result<C::Done, Undone> {
+    let transaction = Transaction::begin(pool).await?;
+    match change.apply(&transaction).await {
+        Ok((last, done)) => transaction.commit(last).await.map(|()| done),
+        Err(undone) => {
+            transaction.roll_back().await;
+            Err(undone)
+        }
+    }
+}

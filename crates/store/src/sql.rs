@@ -1,0 +1,64 @@
+//! What the stores that speak SQL have in common: how values are stored, and what is made of what they hold.
+
+use countersign_core::{
+    audit::{self, AuditRecord},
+    journal::record::Millis,
+    session::Session,
+    wire::event::Resolution,
+};
+use serde_json::value::RawValue;
+
+use super::{Due, StoreError};
+
+/// How a resolution is stored.
+pub(super) fn resolution_name(resolution: Resolution) -> &'static str {
+    match resolution {
+        Resolution::Decided => "decided",
+        Resolution::Timeout => "timeout",
+        Resolution::Cancelled => "cancelled",
+    }
+}
+
+/// The resolution that is stored as `name`.
+pub(super) fn resolution(name: &str) -> Option<Resolution> {
+    [Resolution::Decided, Resolution::Timeout, Resolution::Cancelled].into_iter().find(|r| resolution_name(*r) == name)
+}
+
+/// A record as it is stored.
+pub(super) fn json<T: serde::Serialize + ?Sized>(value: &T) -> Result<String, StoreError> {
+    serde_json::to_string(value).map_err(|e| StoreError::Failed(format!("a record cannot be written as JSON: {e}")))
+}
+
+/// The snapshot of a session that ends at `pos`. It is a cache: one that cannot be read, or that is not the session's, is
+/// ignored.
+pub(super) fn snapshot(session_id: &str, pos: u64, body: &[u8]) -> Option<Session> {
+    match serde_json::from_slice::<Session>(body) {
+        Ok(snapshot) if snapshot.pos <= pos && *snapshot.session_id == *session_id => Some(snapshot),
+        Ok(_) => None,
+        Err(e) => {
+            tracing::info!("the snapshot of session {session_id} is not used: {e}");
+            None
+        }
+    }
+}
+
+/// The earliest of deadlines and reminders, each interruption once.
+pub(super) fn earliest(mut due: Vec<(Millis, Due)>, limit: usize) -> Vec<Due> {
+    due.sort_unstable();
+    let mut earliest: Vec<Due> = Vec::new();
+    for (_, one) in due {
+        if earliest.len() < limit && !earliest.contains(&one) {
+            earliest.push(one);
+        }
+    }
+    earliest
+}
+
+/// A record of the audit log. What is not JSON is returned with `null`, and with its hash it cannot verify: it is up to the
+/// reader to name it.
+pub(super) fn audit_record(n: u64, prev: String, hash: &[u8], body: String) -> Result<AuditRecord, StoreError> {
+    let body = RawValue::from_string(body)
+        .or_else(|_| RawValue::from_string("null".to_owned()))
+        .map_err(|e| StoreError::Corrupt(format!("audit record {n}: {e}")))?;
+    Ok(AuditRecord { n, prev, hash: audit::hex(hash), body })
+}

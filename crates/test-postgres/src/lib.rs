@@ -1,0 +1,230 @@
+//! A PostgreSQL server for tests, and a database of it for each.
+//!
+//! `DATABASE_URL` names a server to use, by a user who may make databases. Without it each test process starts a server of its
+//! own, from the installed programs, in a temporary folder and reached by a socket in it; it writes nothing to the disk before
+//! it must. When the process ends, however that happens, the server is stopped and the folder removed.
+
+#![allow(clippy::expect_used, reason = "it is for tests: where it fails, they do")]
+
+use std::{
+    env, fs,
+    os::unix::{fs::chown, process::CommandExt as _},
+    path::{Path, PathBuf},
+    process::{ChildStdin, Command, Stdio},
+    sync::{
+        Mutex, OnceLock,
+        atomic::{AtomicU32, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use tokio_postgres::{Client, Config, NoTls};
+
+/// How long a server may take to start on a busy machine.
+const START: Duration = Duration::from_secs(60);
+
+/// A database of its own, which is dropped with it.
+#[derive(Debug)]
+pub struct Database {
+    name: String,
+    url: String,
+}
+
+impl Database {
+    /// Makes an empty one.
+    ///
+    /// # Panics
+    /// There is no server, and none can be started.
+    #[must_use]
+    pub fn new() -> Database {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let name = format!("countersign_test_{}_{number}", std::process::id());
+        let server = Server::of_process();
+        on_server(
+            &server.url,
+            &format!("CREATE DATABASE {name} TEMPLATE template0 ENCODING 'UTF8' LC_COLLATE 'C' LC_CTYPE 'C'"),
+        )
+        .expect("a database");
+        let url = with_database(&server.url, &name);
+        Database { name, url }
+    }
+
+    /// Its URL.
+    #[must_use]
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Runs SQL in it, by a connection of its own.
+    ///
+    /// # Panics
+    /// It fails.
+    pub fn run(&self, sql: &str) {
+        on_server(&self.url, sql).expect("SQL");
+    }
+
+    /// The rows of a query as texts, by a connection of its own.
+    ///
+    /// # Panics
+    /// It fails.
+    #[must_use]
+    pub fn query(&self, sql: &str) -> Vec<Vec<Option<String>>> {
+        let (url, sql) = (self.url.clone(), sql.to_owned());
+        on_a_thread(async move {
+            let client = connect(&url).await;
+            let said = client.simple_query(&sql).await.expect("a query");
+            let mut rows = Vec::new();
+            for message in said {
+                if let tokio_postgres::SimpleQueryMessage::Row(row) = message {
+                    rows.push((0..row.len()).map(|i| row.get(i).map(str::to_owned)).collect());
+                }
+            }
+            rows
+        })
+    }
+}
+
+impl Default for Database {
+    fn default() -> Database {
+        Database::new()
+    }
+}
+
+impl Drop for Database {
+    fn drop(&mut self) {
+        // Only room is lost if it cannot be.
+        let _ = on_server(&Server::of_process().url, &format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", self.name));
+    }
+}
+
+/// A server and how it is reached.
+#[derive(Debug)]
+struct Server {
+    url: String,
+    /// Its supervisor stops it when this is closed: at the latest when the process ends.
+    _until_closed: Option<Mutex<ChildStdin>>,
+}
+
+impl Server {
+    /// The server of this process.
+    fn of_process() -> &'static Server {
+        static SERVER: OnceLock<Server> = OnceLock::new();
+        SERVER.get_or_init(|| match env::var("DATABASE_URL") {
+            Ok(url) => Server { url, _until_closed: None },
+            Err(_) => Server::start(),
+        })
+    }
+
+    fn start() -> Server {
+        let programs = programs();
+        let folder = tempfile::Builder::new().prefix("countersign-pg-").tempdir().expect("a folder").keep();
+        let user = user();
+        if let Some((uid, gid)) = user {
+            chown(&folder, Some(uid), Some(gid)).expect("a folder of the server's user");
+        }
+        let as_user = |command: &mut Command| {
+            if let Some((uid, gid)) = user {
+                command.uid(uid).gid(gid);
+            }
+            command.current_dir(&folder).env("LC_ALL", "C").stdin(Stdio::null()).stdout(Stdio::null());
+        };
+        let mut initdb = Command::new(programs.join("initdb"));
+        as_user(initdb.args(["-D", "data", "-U", "postgres", "-A", "trust", "--no-sync", "-E", "UTF8", "--locale=C"]));
+        let made = initdb.output().expect("initdb");
+        assert!(made.status.success(), "initdb: {}", String::from_utf8_lossy(&made.stderr));
+        // It outlives neither a test process that ends nor one that is killed: then its input ends.
+        let script = r#""$1" -D data -k "$PWD" -c listen_addresses= -c max_connections=400 -c shared_buffers=64MB \
+            -c fsync=off -c full_page_writes=off -c wal_level=minimal -c max_wal_senders=0 2> log &
+            server=$!; read -r _; kill -INT $server; wait $server; cd /; rm -rf "$2""#;
+        let mut supervisor = Command::new("sh");
+        as_user(supervisor.args(["-c", script, "sh"]).arg(programs.join("postgres")).arg(&folder));
+        let mut supervisor = supervisor.stdin(Stdio::piped()).process_group(0).spawn().expect("sh");
+        let until_closed = supervisor.stdin.take().map(Mutex::new);
+        let socket = folder.to_str().expect("a folder with a name of characters").replace('/', "%2F");
+        let url = format!("postgres://postgres@{socket}/postgres");
+        let since = Instant::now();
+        while let Err(e) = on_server(&url, "SELECT 1") {
+            let log = || fs::read_to_string(folder.join("log")).unwrap_or_default();
+            assert!(since.elapsed() < START, "the server does not start: {e}\n{}", log());
+            thread::sleep(Duration::from_millis(20));
+        }
+        Server { url, _until_closed: until_closed }
+    }
+}
+
+/// The folder of `initdb` and `postgres`: that of Debian's newest version, if they are not in `PATH`.
+fn programs() -> PathBuf {
+    let has = |folder: &Path| folder.join("initdb").is_file() && folder.join("postgres").is_file();
+    let paths = env::var_os("PATH").unwrap_or_default();
+    if let Some(found) = env::split_paths(&paths).find(|folder| has(folder)) {
+        return found;
+    }
+    let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    let mut found: Vec<PathBuf> = versions.map(|version| version.path().join("bin")).filter(|bin| has(bin)).collect();
+    found.sort();
+    found.pop().expect("PostgreSQL (on Debian `apt-get install postgresql`), or a server that DATABASE_URL names")
+}
+
+/// The user and group that the server runs as: it refuses to be root.
+fn user() -> Option<(u32, u32)> {
+    let id = |args: &[&str]| -> Option<u32> {
+        let said = Command::new("id").args(args).output().ok().filter(|said| said.status.success())?;
+        String::from_utf8(said.stdout).ok()?.trim().parse().ok()
+    };
+    if id(&["-u"]) != Some(0) {
+        return None;
+    }
+    let of = |name: &str| Some((id(&["-u", name])?, id(&["-g", name])?));
+    Some(of("postgres").or_else(|| of("nobody")).expect("a user other than root"))
+}
+
+/// The same URL with another database.
+fn with_database(url: &str, name: &str) -> String {
+    let (before, options) = url.split_once('?').map_or((url, None), |(before, options)| (before, Some(options)));
+    let scheme = before.find("://").map_or(0, |at| at + 3);
+    let end = before[scheme..].find('/').map_or(before.len(), |at| scheme + at);
+    let options = options.map(|options| format!("?{options}")).unwrap_or_default();
+    format!("{}/{name}{options}", &before[..end])
+}
+
+async fn connect(url: &str) -> Client {
+    let (client, connection) = url.parse::<Config>().expect("a URL").connect(NoTls).await.expect("a connection");
+    tokio::spawn(connection);
+    client
+}
+
+fn on_server(url: &str, sql: &str) -> Result<(), tokio_postgres::Error> {
+    let (url, sql) = (url.to_owned(), sql.to_owned());
+    on_a_thread(async move {
+        let (client, connection) = url.parse::<Config>()?.connect(NoTls).await?;
+        tokio::spawn(connection);
+        client.batch_execute(&sql).await
+    })
+}
+
+/// Tests may be in a runtime, in which nothing may be waited for.
+fn on_a_thread<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> T {
+    let thread = thread::spawn(|| {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        runtime.block_on(work)
+    });
+    thread.join().expect("a thread that ends")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_gets_another_database() {
+        for (url, wanted) in [
+            ("postgres://a:b@h:1/x?sslmode=disable", "postgres://a:b@h:1/y?sslmode=disable"),
+            ("postgres://h", "postgres://h/y"),
+            ("postgres://%2Ftmp%2Fs/postgres", "postgres://%2Ftmp%2Fs/y"),
+        ] {
+            assert_eq!(with_database(url, "y"), wanted);
+        }
+    }
+}
