@@ -37,7 +37,7 @@ const MAY_USE: [(&str, &str, &[&[&str]]); 18] = [
         "crates/runtime",
         &[&["countersign-core", "countersign-store", "countersign-engine"], &["countersign"]],
     ),
-    ("countersign", "crates/countersign", &[PARTS, &["countersign-macros"]]),
+    ("countersign", "crates/countersign", &[PARTS, &["countersign-macros", "countersign-test-postgres"]]),
     ("countersign-server", "crates/server", &[PARTS]),
     ("countersign-cli", "crates/cli", &[PARTS, &["countersign-server", "countersign-test-postgres"]]),
     ("countersign-torture", "crates/torture", &[PARTS, &["countersign-server"]]),

@@ -14,12 +14,14 @@ use countersign_core::{
     refusal::Refusal,
     session::Session,
 };
+#[cfg(feature = "postgres")]
+use countersign_store::postgres::{PostgresOptions, PostgresStore, PostgresUrl};
 use countersign_store::{
     Append, Durability, InterruptionFilter, Page, SessionFilter, Store, StoreError,
-    postgres::{PostgresOptions, PostgresStore, PostgresUrl},
     seal::{Key, Keys},
     sqlite::{SqliteOptions, SqliteStore},
 };
+#[cfg(feature = "postgres")]
 use countersign_test_postgres::Database;
 
 /// Agents `a` and `b`, and any tool.
@@ -247,6 +249,7 @@ macro_rules! conformance {
                 super::$name(std::sync::Arc::new(store)).await;
             })*
         }
+        #[cfg(feature = "postgres")]
         mod postgres {
             $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn $name() {
@@ -279,10 +282,12 @@ pub(crate) fn open_sealed(path: &Path) -> Result<SqliteStore, StoreError> {
 }
 
 /// A store in a database.
+#[cfg(feature = "postgres")]
 pub(crate) async fn open_postgres(database: &Database) -> Result<PostgresStore, StoreError> {
     PostgresStore::open(&url_of(database), &PostgresOptions::default()).await
 }
 
+#[cfg(feature = "postgres")]
 pub(crate) fn url_of(database: &Database) -> PostgresUrl {
     database.url().parse().expect("a URL")
 }
