@@ -268,11 +268,13 @@ test("who loses a race is told, and keeps what they had typed", async ({ page, c
   await eve.getByLabel("Reason").fill("Above the limit of the fund");
   await eve.getByRole("button", { name: "Add a comment" }).click();
   await eve.getByLabel("Comment for the agent").fill("Ask again tomorrow");
+  await eve.getByRole("button", { name: "Comment to the other people" }).click();
+  await eve.getByLabel("Comment for the other people").fill("Is this one ours?");
   await approve(bob).click();
   const late = eve.locator(".notice.late");
   await expect(eve.locator(".topbar")).toContainText("Finished");
   await expect(late).toContainText("This was resolved before you sent your reply.");
-  await expect(late.locator(".quote")).toHaveText(["Above the limit of the fund", "Ask again tomorrow"]);
+  await expect(late.locator(".quote")).toHaveText(["Above the limit of the fund", "Ask again tomorrow", "Is this one ours?"]);
   await expect(late).toBeVisible();
   await expect(resolved(eve)).toContainText("by bob");
   await eve.reload();

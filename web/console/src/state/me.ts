@@ -72,10 +72,8 @@ export function useInbox(): Inbox {
   const { rows, more } = useStore(waiting);
   const person = useMe();
   return useMemo(() => {
-    const { mine = [], others = [] } = Object.groupBy(rows, (row) =>
-      barOf(row, { me: person, subject: row.subject }) === undefined ? "mine" : "others",
-    );
-    return { mine, others, more };
+    const isMine = (row: ApprovalView) => barOf(row, { me: person, subject: row.subject }) === undefined;
+    return { mine: rows.filter(isMine), others: rows.filter((row) => !isMine(row)), more };
   }, [rows, more, person]);
 }
 
