@@ -279,6 +279,7 @@ export const en = {
   "resolved.decided": "Decided",
   "resolved.n.approve": "{n} approved",
   "resolved.n.edit": "{n} approved with changes",
+  "resolved.n.changed": "{n} changed and sent for approval again",
   "resolved.n.respond": "{n} answered by a person",
   "resolved.n.defer": "{n} left for later",
   "resolved.n.reject": "{n} rejected",

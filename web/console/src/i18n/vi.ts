@@ -281,6 +281,7 @@ export const vi: Catalogue = {
   "resolved.decided": "Đã quyết định",
   "resolved.n.approve": "{n} được phê duyệt",
   "resolved.n.edit": "{n} được phê duyệt với thay đổi",
+  "resolved.n.changed": "{n} đã sửa và gửi phê duyệt lại",
   "resolved.n.respond": "{n} do người trả lời",
   "resolved.n.defer": "{n} để quyết định sau",
   "resolved.n.reject": "{n} bị từ chối",

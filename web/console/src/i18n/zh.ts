@@ -280,6 +280,7 @@ export const zh: Catalogue = {
   "resolved.decided": "已决定",
   "resolved.n.approve": "{n} 个批准",
   "resolved.n.edit": "{n} 个修改后批准",
+  "resolved.n.changed": "{n} 项修改后再次请求批准",
   "resolved.n.respond": "{n} 个由人工回答",
   "resolved.n.defer": "{n} 个留待稍后决定",
   "resolved.n.reject": "{n} 个拒绝",
