@@ -77,10 +77,11 @@ export function useInbox(): Inbox {
   }, [rows, more, person]);
 }
 
-/** How many requests wait for this person, as a badge shows it; nothing where none do. */
+/** How many requests wait for this person, as a badge shows it; nothing where none do, and where it is not known `?`. */
 export function useWaits(): string | undefined {
   const { mine, more } = useInbox();
-  return mine.length === 0 ? undefined : more ? `${mine.length}+` : String(mine.length);
+  if (mine.length === 0) return more ? "?" : undefined;
+  return more ? `${mine.length}+` : String(mine.length);
 }
 
 /** The first of a session's pending requests that is for this person. */
