@@ -118,7 +118,7 @@ test("the JSON editor says at once whether the text is JSON", async ({ page, ser
   const editor = card.getByLabel("Arguments as JSON");
   await expect(editor).toHaveValue(/"order_ref": 9007199254740993/);
   await editor.fill('{"symbol": "FPT", "quantity": ');
-  await expect(card.getByText("Not valid JSON from line 1, column 31.")).toBeVisible();
+  await expect(card.getByText("Not valid JSON at line 1, column 31.")).toBeVisible();
   await expect(card.getByRole("button", { name: "Approve with changes" })).toBeDisabled();
   await editor.fill('{"symbol": "FPT", "quantity": 7}');
   await card.getByRole("button", { name: "Approve with changes" }).click();
@@ -233,6 +233,9 @@ test("the keyboard is enough", async ({ page, serve }) => {
   await expect(card.locator("input").first()).toBeFocused();
   await page.keyboard.press("Escape");
   await expect(card.getByRole("button", { name: "Approve" })).toBeFocused();
+  // A key that is still held down was pressed for something else.
+  await card.dispatchEvent("keydown", { key: "r", repeat: true });
+  await expect(card.getByLabel("Reason")).toHaveCount(0);
   await page.keyboard.press("a");
   await expect(resolved(page).first()).toContainText("Approved");
   // Its group has closed around it.
@@ -288,7 +291,7 @@ test("letters that are drawn like others are marked in the form too", async ({ p
   await expect(card.locator(".shown-text")).toContainText("\\u{41C}");
   await card.getByRole("button", { name: "Edit" }).click();
   const note = (field: string) => card.locator(".field", { has: page.getByLabel(field) }).locator(".hint.warn");
-  await expect(note("symbol")).toHaveText("Contains characters that look like others, shown as ⟨U+…⟩. VN⟨U+041C⟩");
+  await expect(note("symbol")).toHaveText("Contains look-alike characters, shown as ⟨U+…⟩. VN⟨U+041C⟩");
   await expect(note("note")).toContainText("⟨U+1D432⟩es");
   await card.getByLabel("symbol").fill("VNM");
   await expect(note("symbol")).toHaveCount(0);

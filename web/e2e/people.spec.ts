@@ -80,7 +80,7 @@ test("each step says whose turn it is, and one person does not take two", async 
   await approve(bob).click();
   for (const tab of [page, bob]) await expect(tab.locator(".people")).toContainText("Step 2 of 2: manager");
   await expect(page.locator(".people-steps [aria-current=step]")).toContainText("manager");
-  await expect(bob.locator(".people")).toContainText("You have approved it at a step before, so somebody else must approve it now.");
+  await expect(bob.locator(".people")).toContainText("You approved this at an earlier step, so somebody else must approve it now.");
   await expect(approve(bob)).toBeDisabled();
   await expect(bob.locator(".card").getByRole("button", { name: "Reject" })).toBeEnabled();
   const carol = await tabOf(context, "carol", session);
@@ -186,7 +186,7 @@ test("with a second admin the same edit goes its way", async ({ page, context, s
   await bob.locator(".card").getByRole("button", { name: "Edit" }).click();
   await bob.locator(".card").getByLabel("quantity").fill("25");
   await bob.getByRole("button", { name: "Send for approval" }).click();
-  await expect(resolved(bob).last()).toContainText("Changed, and asked about again");
+  await expect(resolved(bob).last()).toContainText("Changed and sent for approval again");
   await approve(page).click();
   await expect(page.locator(".people")).toContainText("Step 2 of 2: admin");
   const eve = await tabOf(context, "eve", session);
@@ -201,8 +201,10 @@ test("only who can decide is asked to, and everybody else is told who can", asyn
   await expect(page.locator(".people")).toContainText("You can look at it, but it is not yours to decide.");
   await expect(page.locator(".card").getByRole("button", { name: /Approve|Edit|Reject|Always|Hand to|comment for/ })).toHaveCount(0);
   await page.locator(".card").press("a");
+  await expect(page.locator("[role=status].visually-hidden")).toHaveText("Waiting for admin");
+  await expect(bob.locator("[role=status].visually-hidden")).toContainText("A new request waits for your decision");
   await expect(page.locator(".topbar-detail")).toContainText("Waiting for admin");
-  await expect(page.locator(".composer-waits")).toHaveText("Waiting for admin to decide.");
+  await expect(page.locator(".composer-waits")).toHaveText("admin has to decide this.");
   await expect(page.locator(".session-waiting")).toHaveText("Waiting for admin");
   await expect(page.locator(".sidebar .count")).toHaveCount(0);
   await expect(page).toHaveTitle("Countersign");
@@ -253,10 +255,24 @@ test("a question is its owner's, and others see it without a form", async ({ pag
   await expect(card).toContainText("Steady dividends (Recommended)");
   await expect(card.getByRole("radio")).toHaveCount(0);
   await expect(card.getByRole("button")).toHaveCount(0);
-  await expect(bob.locator(".composer-waits")).toHaveText("Waiting for the person who asked to decide.");
+  await expect(bob.locator(".composer-waits")).toHaveText("The person who asked has to answer this.");
   await page.locator(".card").getByRole("radio").first().check();
   await page.getByRole("button", { name: "Send answer" }).click();
   await expect(resolved(bob).last()).toContainText("Steady dividends");
+});
+
+test("what may not be approved any more is not sent", async ({ page, context, serve }) => {
+  const calls = ["AAA", "BBB"].map((s) => ({ name: "execute_trade", args: `{"symbol":"${s}","quantity":50}` }));
+  const { url } = await serve({ turns: [{ calls }, { text: "Done." }], people, approval: 'levels = ["admin"], quorum = 2' });
+  const session = await aliceAsks(page, url);
+  const bob = await tabOf(context, "bob", session);
+  for (const i of [0, 1]) await bob.locator(".action").nth(i).getByRole("button", { name: "Approve", exact: true }).click();
+  const sending = bob.getByRole("button", { name: "Send decisions" });
+  await expect(sending).toBeEnabled();
+  const other = await tabOf(context, "bob", session);
+  await other.getByRole("button", { name: "Approve all" }).click();
+  await expect(bob.locator(".people")).toContainText("You have approved it.");
+  await expect(sending).toBeDisabled();
 });
 
 test("who loses a race is told, and keeps what they had typed", async ({ page, context, serve }) => {
@@ -268,11 +284,13 @@ test("who loses a race is told, and keeps what they had typed", async ({ page, c
   await eve.getByLabel("Reason").fill("Above the limit of the fund");
   await eve.getByRole("button", { name: "Add a comment" }).click();
   await eve.getByLabel("Comment for the agent").fill("Ask again tomorrow");
+  await eve.getByRole("button", { name: "Comment to the other people" }).click();
+  await eve.getByLabel("Comment for the other people").fill("Is this one ours?");
   await approve(bob).click();
   const late = eve.locator(".notice.late");
   await expect(eve.locator(".topbar")).toContainText("Finished");
   await expect(late).toContainText("This was resolved before you sent your reply.");
-  await expect(late.locator(".quote")).toHaveText(["Above the limit of the fund", "Ask again tomorrow"]);
+  await expect(late.locator(".quote")).toHaveText(["Above the limit of the fund", "Ask again tomorrow", "Is this one ours?"]);
   await expect(late).toBeVisible();
   await expect(resolved(eve)).toContainText("by bob");
   await eve.reload();

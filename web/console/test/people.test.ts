@@ -94,6 +94,31 @@ describe("who may decide", () => {
     }
   });
 
+  it("is nobody who told the model something in a decision or an answer of the turn before the call", () => {
+    const call = (seq: number) => ({ index: seq, seq, open: false, type: "tool_use" as const, id: "t1", name: "pay", json: "{}" });
+    const asks = (seq: number, approvalKey: string) => ({ index: seq, seq, open: false, type: "approval_request" as const, approvalKey });
+    const decides = (seq: number) => ({ index: seq, seq, open: false, type: "approval_result" as const, approvalKey: "s_0", decisions: [] });
+    const agent = (...blocks: MessageView["blocks"]): MessageView => ({ id: "m", role: "assistant", seq: 2, blocks, groups: {}, open: true });
+    const asked = request(1, { role: "admin", not_self: true });
+    const said = (more: Partial<ApprovalView>, made = 10) => {
+      const earlier = request(0, {}, { resolution: "decided", by: "bob", actions: [{ name: "look", args: {}, id: "c0" }], ...more });
+      const result = earlier.kind === "question" ? [] : [decides(6)];
+      return of(asked, bob, view([earlier, asked], [agent(asks(4, "s_0"), ...result, call(made), asks(20, "s_1"))]));
+    };
+    const edit = { type: "edit" as const, edited_action: { name: "look", args: { at: 2 } } };
+    for (const words of [
+      { decisions: [{ type: "reject" as const, message: "buy less" }] },
+      { decisions: [edit] },
+      { decisions: [{ type: "respond" as const, output: "42" }] },
+      { kind: "question" as const, answers: { "Which?": "A" } },
+      { kind: "question" as const, decisions: [{ type: "reject" as const, message: "ask me later" }] },
+      { kind: "interrupt" as const, resume: null },
+    ]) {
+      expect([said(words), said({ ...words, by: "eve" }), said(words, 3)]).toEqual(["spoke", undefined, undefined]);
+    }
+    expect([said({ decisions: [{ type: "approve" }] }), said({ decisions: [{ type: "reject" }] })]).toEqual([undefined, undefined]);
+  });
+
   it("leaves a rejection to everybody but those who may not decide at all", () => {
     const barred = (["role", "asked", "spoke", "step", "edited", "voted", undefined] as const).map((bar) =>
       (["approve", "edit", "respond", "reject"] as const).filter((choice) => isBarred(bar, choice)).join(" "),

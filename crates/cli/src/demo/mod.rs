@@ -53,27 +53,35 @@ pub(crate) fn run(demo: &Demo) -> Outcome {
     let program = std::env::current_exe().map_err(|error| format!("this program's own path is not known: {error}"))?;
     let config = demo.dir.join("countersign.toml");
     let program = program.to_string_lossy();
-    for (name, texts) in [
+    let files = [
         ("countersign.toml", LANGUAGES.map(|language| config_text(language, &program))),
         ("demo.json", LANGUAGES.map(|language| Ok(trader(language).to_owned()))),
         ("adviser.json", LANGUAGES.map(|language| Ok(adviser(language).to_owned()))),
-    ] {
+    ];
+    let mut found = Vec::new();
+    for (name, texts) in files {
         let path = demo.dir.join(name);
         let texts = texts.into_iter().collect::<Result<Vec<_>, _>>()?;
-        let text = &texts[language as usize];
         let there = match fs::read_to_string(&path) {
             Ok(there) => Some(there),
             Err(error) if error.kind() == ErrorKind::NotFound => None,
             Err(error) => return Err(failed(&path, &error)),
         };
-        match there {
-            // Without `--locale` the demo stays as it was made.
-            Some(there) if there == *text || demo.locale.is_none() => {}
-            Some(there) if !texts.contains(&there) => eprintln!(
-                "warning: {} has been changed, so it stays as it is; --locale has no effect on it",
-                path.display()
-            ),
-            _ => fs::write(&path, text).map_err(|error| failed(&path, &error))?,
+        found.push((path, texts, there));
+    }
+    let changed = found.iter().find(|(_, texts, there)| there.as_ref().is_some_and(|there| !texts.contains(there)));
+    if let (Some((path, ..)), Some(_)) = (changed, demo.locale) {
+        eprintln!(
+            "warning: {} has been changed, so the files of the demo stay as they are; --locale has no effect on them",
+            path.display()
+        );
+    }
+    // Without `--locale` the demo stays as it was made, and all of it does where somebody has changed a part.
+    let stays = demo.locale.is_none() || changed.is_some();
+    for (path, texts, there) in &found {
+        let text = &texts[language as usize];
+        if there.as_ref().is_none_or(|there| !stays && there != text) {
+            fs::write(path, text).map_err(|error| failed(path, &error))?;
         }
     }
     serve::run(&Serve { config, listen: demo.listen })

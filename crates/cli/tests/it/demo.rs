@@ -115,8 +115,8 @@ fn u3_a_demo_that_is_there_already_takes_the_language_it_is_told() {
     let own = format!("{config}# Mine.\n");
     fs::write(dir.path().join("d/countersign.toml"), &own).unwrap();
     let (said, config, script) = made(&["--locale", "en"]);
-    assert!(said.contains("countersign.toml has been changed, so it stays as it is"), "{said}");
-    assert_eq!((config, script), (own, en));
+    assert!(said.contains("countersign.toml has been changed, so the files of the demo stay as they are"), "{said}");
+    assert_eq!((config, script), (own, vi), "all in one language");
 }
 
 #[test]

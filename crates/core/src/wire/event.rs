@@ -45,7 +45,7 @@ pub enum Event {
         message_id: String,
         /// The author's role.
         role: Role,
-        /// Who wrote it, if a person with a name: the owner, or a reviewer who commented on a decision.
+        /// Who wrote it, if known by name: the owner, or a reviewer who commented on a decision.
         #[serde(skip_serializing_if = "Option::is_none")]
         by: Option<Arc<str>>,
     },

@@ -21,7 +21,7 @@ use crate::{
 pub struct HistoryMessage {
     /// The author's role.
     pub role: HistoryRole,
-    /// Who wrote it, if a person with a name.
+    /// Who wrote it, if known by name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub by: Option<Arc<str>>,
     /// The blocks.

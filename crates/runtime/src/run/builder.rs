@@ -114,7 +114,8 @@ impl RuntimeBuilder {
         self
     }
     /// Says whether the makers of standing approvals may still decide: their rules are suspended while they may not
-    /// (spec P4). Without one all rules apply.
+    /// (spec P4). Where it knows who holds a role (`Authority::holders`), an edit that nobody could approve afterwards is
+    /// refused. Without one all rules apply.
     #[must_use]
     pub fn authority(mut self, authority: Arc<dyn Authority>) -> RuntimeBuilder {
         self.settings.authorities = Authorities(Some(authority));

@@ -15,7 +15,7 @@ use crate::store_support::{Anything, Driven, Tested, asks, begun, conformance, i
 conformance! {
     interruptions_have_their_rows,
     interruptions_are_filtered,
-    interruptions_are_paged_newest_first,
+    interruptions_without_a_deadline_are_paged_newest_first,
     u1_nothing_near_its_deadline_is_on_a_late_page,
     pages_stay_stable_while_rows_come,
     r9_a_bad_cursor_is_refused,
@@ -99,7 +99,7 @@ async fn interruptions_are_filtered(store: Tested) {
     }
 }
 
-async fn interruptions_are_paged_newest_first(store: Tested) {
+async fn interruptions_without_a_deadline_are_paged_newest_first(store: Tested) {
     for i in 0..7_i64 {
         // Two at each moment; two in each session.
         let mut driven = begun(&*store, &format!("s{i}"), i / 2, None).await;

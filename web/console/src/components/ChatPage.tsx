@@ -1,16 +1,16 @@
 import { useEffect, useMemo, useRef, useState } from "react";
-import { pendingApprovals, timeline, type ApprovalView, type CountersignError, type SessionView } from "@countersign/client";
-import { useI18n } from "../i18n/index.js";
+import { decidingRole, pendingApprovals, timeline, type ApprovalView, type CountersignError, type SessionView } from "@countersign/client";
+import { useI18n, type Translate } from "../i18n/index.js";
 import { announce } from "../lib/announce.js";
 import type { InlineImage } from "../lib/images.js";
-import { deciderName } from "../lib/people.js";
+import { barOf, deciderName } from "../lib/people.js";
 import { statusText } from "../lib/status.js";
 import { TurnFailed } from "../lib/turnFailed.js";
 import { isLeft, longTurns } from "../lib/turns.js";
 import { useStickToEnd } from "../lib/useStickToEnd.js";
 import { client, connectionState } from "../state/connection.js";
 import { agents, sessionList } from "../state/lists.js";
-import { useSubject, useTurnOf } from "../state/me.js";
+import { useMe, useSubject, useTurnOf } from "../state/me.js";
 import { asRefusal, followSession, sendMessage, sessionStore } from "../state/sessions.js";
 import { useStore } from "../state/store.js";
 import { cardId, focusCard } from "./approval/focus.js";
@@ -46,10 +46,11 @@ export function ChatPage({ sessionId, onMenu, onInbox }: Props) {
   const turns = useMemo(() => longTurns(view.messages), [view.messages]);
 
   useEffect(() => followSession(sessionId), [sessionId]);
-  useAnnounceRequests(view);
+  const subject = useSubject(sessionId);
+  useAnnounceRequests(view, subject);
 
   const pending = pendingApprovals(view);
-  const mine = useTurnOf(pending, useSubject(sessionId), view);
+  const mine = useTurnOf(pending, subject, view);
   // What this person can decide comes first.
   const next = mine ?? pending[0];
   const scroll = useStickToEnd([view, outgoing], next && cardId(next.approvalKey));
@@ -151,7 +152,7 @@ export function ChatPage({ sessionId, onMenu, onInbox }: Props) {
               <>
                 <Icon name="clock" />
                 <span className="composer-waits">
-                  {mine ? t(isAnswered(mine) ? "composer.waitingQuestion" : "composer.waiting") : t("composer.waitingFor", { who: deciderName(next, t) })}
+                  {mine ? t(isAnswered(mine) ? "composer.waitingQuestion" : "composer.waiting") : waitsForOthers(next, t)}
                 </span>
                 <button type="button" className="link" onClick={() => focusCard(next.approvalKey)}>
                   {t("composer.goTo")}
@@ -176,14 +177,23 @@ export function ChatPage({ sessionId, onMenu, onInbox }: Props) {
 /** It waits for an answer, not for a decision. */
 const isAnswered = ({ kind }: ApprovalView) => kind === "question" || kind === "interrupt" || kind === "input";
 
+/** That others have to decide or answer it, in a sentence that may begin with them. */
+function waitsForOthers(approval: ApprovalView, t: Translate): string {
+  const who = deciderName(approval, t);
+  const first = who === t("people.owner") ? t("people.ownerFirst") : who;
+  return t(isAnswered(approval) ? "composer.waitingAnswer" : "composer.waitingFor", { who: first });
+}
+
 function firstWords(view: SessionView): string {
   const block = view.messages.find((m) => m.role === "user")?.blocks.find((b) => b.type === "text");
   return block?.type === "text" ? block.text.slice(0, 80) : "";
 }
 
-/** Tell screen readers about each new request, once, without moving the focus. */
-function useAnnounceRequests(view: SessionView): void {
+/** Tell screen readers about each new request, and whose it is to decide, once, without moving the focus. */
+function useAnnounceRequests(view: SessionView, subject: string | undefined): void {
   const { t } = useI18n();
+  const me = useMe();
+  const owned = me.name === undefined || subject !== undefined;
   const told = useRef(new Set<string>());
   const keys = pendingApprovals(view)
     .map((a) => a.approvalKey)
@@ -191,10 +201,13 @@ function useAnnounceRequests(view: SessionView): void {
   useEffect(() => {
     for (const approval of pendingApprovals(view)) {
       if (told.current.has(approval.approvalKey)) continue;
+      // Whether it is this person's is known once the session's owner is.
+      if (!owned && decidingRole(approval) === undefined) continue;
       told.current.add(approval.approvalKey);
       const key = isAnswered(approval) ? "card.announceQuestion" : "card.announce";
-      announce(t(key, { tool: subjectOf(approval) }));
+      const others = barOf(approval, { me, subject, view }) !== undefined;
+      announce(others ? t("status.waitingFor", { who: deciderName(approval, t) }) : t(key, { tool: subjectOf(approval) }));
     }
     // The keys say when something new waits; the view itself changes with every event.
-  }, [keys]);
+  }, [keys, owned]);
 }

@@ -4,7 +4,7 @@ import { useI18n } from "../i18n/index.js";
 import { deciderName } from "../lib/people.js";
 import { inLine, textOf } from "../lib/shown.js";
 import { visibleText } from "../lib/visible.js";
-import { sessionList } from "../state/lists.js";
+import { readMoreWaiting, sessionList } from "../state/lists.js";
 import { useInbox, useWaits } from "../state/me.js";
 import { openSession, route } from "../state/route.js";
 import { useStore } from "../state/store.js";
@@ -58,6 +58,8 @@ function Rows({ onClose }: { onClose: () => void }) {
   const { mine, others, more } = useInbox();
   const [most, setMost] = useState(STEP);
   const rows = [...mine, ...others];
+  // What this person can decide may be among those that are not read.
+  const unknown = more && mine.length === 0;
   if (rows.length === 0) {
     return (
       <div className="empty">
@@ -69,7 +71,7 @@ function Rows({ onClose }: { onClose: () => void }) {
   }
   return (
     <div className="inbox-list">
-      {mine.length === 0 && <p className="muted pad">{t("inbox.empty")}</p>}
+      {mine.length === 0 && <p className="muted pad">{unknown ? t("inbox.unknown", { n: rows.length }) : t("inbox.empty")}</p>}
       <ul>
         {mine.slice(0, most).map((row) => (
           <InboxRow key={row.approvalKey} row={row} onClose={onClose} />
@@ -85,8 +87,15 @@ function Rows({ onClose }: { onClose: () => void }) {
           </ul>
         </>
       )}
-      {rows.length > most ? (
-        <button type="button" className="button quiet wide" onClick={() => setMost(most + STEP)}>
+      {rows.length > most || unknown ? (
+        <button
+          type="button"
+          className="button quiet wide"
+          onClick={() => {
+            setMost(most + STEP);
+            if (unknown) readMoreWaiting();
+          }}
+        >
           {t("sessions.more")}
         </button>
       ) : (

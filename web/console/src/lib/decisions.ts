@@ -105,6 +105,15 @@ export function editApproves({ level = 1, quorum = 1, not_self, role }: ReviewCo
   return level === 1 && quorum <= 1 && !(not_self && role !== undefined && role !== "user");
 }
 
+/** Whether people are asked about an action again once it is edited, or have been: about its call, in a later request. */
+export function askedAgain(approval: ApprovalView, index: number, approvals: Readonly<Record<string, ApprovalView>>): boolean {
+  const id = approval.actions[index]?.id;
+  const all = Object.values(approvals);
+  const later = all.slice(all.findIndex((one) => one.approvalKey === approval.approvalKey) + 1);
+  const asked = id !== undefined && later.some((one) => one.kind === "approval" && one.actions.some((action) => action.id === id));
+  return asked || !editApproves(configOf(approval, index));
+}
+
 /** The decision that applied to an action: missing ones take the first. */
 export function decisionFor(decisions: Decision[] | undefined, index: number): Decision | undefined {
   return decisions?.[index] ?? decisions?.[0];

@@ -1,5 +1,5 @@
 /** Who has to decide, in words, and whether the person at this tab may. The server says it in the end. */
-import { assigned, decidingRole, progress, type ApprovalView, type DecisionType, type SessionView } from "@countersign/client";
+import { assigned, decidingRole, progress, type ApprovalView, type BlockView, type Decision, type DecisionType, type SessionView } from "@countersign/client";
 import type { Translate } from "../i18n/index.js";
 import { decisionFor } from "./decisions.js";
 import { longTurns } from "./turns.js";
@@ -105,5 +105,17 @@ function hasSpoken({ approvalKey, actions }: ApprovalView, view: SessionView, na
   const made = message.blocks.find((b) => b.type === "tool_use" && calls.has(b.id)) ?? asked;
   const turn = longTurns(view.messages).get(message.id) ?? [message];
   const begun = view.messages.findLastIndex((m, i) => i < at && m.role === "assistant" && !turn.includes(m));
-  return view.messages.some((m, i) => i > begun && m.role === "user" && m.by === name && m.seq < made.seq);
+  const before = view.messages.filter((m, i) => i > begun && m.seq < made.seq);
+  const decided = before.flatMap((m) => m.blocks).filter((b) => b.seq < made.seq);
+  return before.some((m) => m.role === "user" && m.by === name) || decided.some((b) => saysWords(b, view, name));
+}
+
+/** Whether a block is where the model read words of this person in a decision or an answer. */
+function saysWords(block: BlockView, { approvals }: SessionView, name: string): boolean {
+  if (block.type !== "approval_result" && block.type !== "approval_request") return false;
+  const approval = approvals[block.approvalKey];
+  // No result follows a question, and nothing comes after it until it is answered.
+  if (approval?.by !== name || (block.type === "approval_request") !== (approval.kind === "question")) return false;
+  const words = (d: Decision) => d.type === "edit" || d.type === "respond" || (d.type === "reject" && d.message !== undefined);
+  return approval.answers !== undefined || approval.resume !== undefined || (approval.decisions ?? []).some(words);
 }

@@ -1,22 +1,70 @@
 /** What a person had entered about a request that somebody else, or time, resolved first. */
-import { questionsOf, stringifyJson, type ApprovalView } from "@countersign/client";
-import { configOf, editedArgs, type CardDraft } from "./decisions.js";
+import { questionsOf, stringifyJson, type Action, type ApprovalView, type ReviewConfig } from "@countersign/client";
+import { ANSWER, answerForm, choiceText, emptyAnswer, type AnswerDraft } from "./answer.js";
+import { argFields, configOf, editedArgs, type ActionDraft, type CardDraft } from "./decisions.js";
 import { diff } from "./diff.js";
+import { elicitationForm, elicitationOf } from "./elicitation.js";
+import { chosenOf, newEdit, type EditDraft, type Field } from "./form.js";
 import { answerText, type QuestionDraft } from "./questions.js";
 
+/** The names under which a tab keeps it: the reply, and a comment for the other people. */
+export function draftKeys({ kind, approvalKey }: ApprovalView): { reply: string; comment: string } {
+  const reply = kind === "question" ? "question" : kind === "interrupt" || kind === "input" ? "resume" : "card";
+  return { reply: `${reply}:${approvalKey}`, comment: `talk:${approvalKey}` };
+}
+
+export type ReplyDraft = Partial<CardDraft & QuestionDraft & AnswerDraft>;
+
 /** Their texts, without those that the page had put there; a choice alone is none. */
-export function unsentTexts(approval: ApprovalView, draft: Partial<CardDraft & QuestionDraft> | undefined): string[] {
+export function unsentTexts(approval: ApprovalView, draft: ReplyDraft | undefined, comment = ""): string[] {
   const texts = (draft?.actions ?? []).flatMap((one, i) => {
     const action = approval.actions[i];
-    if (!action) return [];
-    const args = one.edit && editedArgs(action, configOf(approval, i), one);
-    // Half-typed arguments cannot be read, and are kept as they are.
-    const edit = !one.edit ? "" : args ? diff(action.args, args).map(({ path, after }) => `${path}: ${after === undefined ? "" : stringifyJson(after)}`).join("\n") : one.edit.raw;
-    return [one.reason, one.output, edit];
+    return action ? [one.reason, one.output, editText(action, configOf(approval, i), one)] : [];
   });
   const answers = (questionsOf(approval.actions[0]?.args) ?? []).flatMap((question, i) => {
     const answer = draft?.answers?.[i];
     return answer && !answer.skipped ? answerText(question, answer) : [];
   });
-  return [...texts, draft?.comment ?? "", ...answers, draft?.reason ?? ""].map((text) => text.trim()).filter(Boolean);
+  return [...texts, draft?.comment ?? "", ...answers, draft?.reason ?? "", resumeText(approval, draft), comment]
+    .map((text) => text.trim())
+    .filter(Boolean);
+}
+
+function editText(action: Action, config: ReviewConfig, draft: ActionDraft): string {
+  if (!draft.edit) return "";
+  const args = editedArgs(action, config, draft);
+  if (args) {
+    return diff(action.args, args)
+      .map(({ path, after }) => `${path}: ${after === undefined ? "" : stringifyJson(after)}`)
+      .join("\n");
+  }
+  // Half-typed arguments cannot be read, and are kept as they are.
+  const fields = argFields(action, config);
+  return draft.edit.tab === "form" && fields ? filledIn(fields, newEdit(fields, action.args).texts, draft.edit.texts) : draft.edit.raw;
+}
+
+function resumeText(approval: ApprovalView, draft: ReplyDraft | undefined): string {
+  if (!draft?.texts) return "";
+  const asked = elicitationOf(approval);
+  const form = asked ? elicitationForm(asked) : answerForm(approval.interrupt?.schema);
+  const fields = form.kind === "object" ? form.fields : form.kind === "field" ? [form.field] : [];
+  return filledIn(fields, emptyAnswer(form).texts, draft.texts);
+}
+
+/** The fields of a form that a person has changed, one line for each. */
+function filledIn(fields: Field[], before: EditDraft["texts"], now: EditDraft["texts"]): string {
+  const changed = fields.filter(({ name }) => (now[name] ?? "") !== (before[name] ?? ""));
+  return changed
+    .map((field) => {
+      const text = shownText(field, now[field.name] ?? "");
+      return field.name === ANSWER ? text : `${field.title ?? field.name}: ${text}`;
+    })
+    .join("\n");
+}
+
+/** Choices in the words that people chose. */
+function shownText({ kind, options, labels }: Field, text: string): string {
+  if (text === "" || (kind !== "enum" && kind !== "choices")) return text;
+  const chosen = kind === "enum" ? [text] : chosenOf(text);
+  return chosen.map((one) => labels?.[options?.indexOf(one) ?? -1] ?? choiceText(one)).join(", ");
 }

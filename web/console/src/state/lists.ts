@@ -19,7 +19,8 @@ interface Waiting {
 export const waiting = new Store<Waiting>({ rows: [], more: false });
 
 /** A page is as large as the server makes them; who has this many to decide needs no exact number. */
-const [PAGE, MOST_WAITING] = [200, 500];
+const [PAGE, MANY] = [200, 500];
+let mostWaiting = MANY;
 
 interface SessionList {
   rows: SessionSummary[];
@@ -76,11 +77,17 @@ async function allWaiting(): Promise<Waiting> {
   const rows: ApprovalView[] = [];
   let cursor: string | undefined;
   do {
-    const page = await http.waiting({ limit: Math.min(PAGE, MOST_WAITING - rows.length), ...(cursor === undefined ? {} : { cursor }) });
+    const page = await http.waiting({ limit: Math.min(PAGE, mostWaiting - rows.length), ...(cursor === undefined ? {} : { cursor }) });
     rows.push(...page.approvals);
     cursor = page.next;
-  } while (cursor !== undefined && rows.length < MOST_WAITING);
+  } while (cursor !== undefined && rows.length < mostWaiting);
   return { rows, more: cursor !== undefined };
+}
+
+/** Read more of what waits than until now. */
+export function readMoreWaiting(): void {
+  mostWaiting += MANY;
+  refreshSoon();
 }
 
 let soon: ReturnType<typeof setTimeout> | undefined;

@@ -72,17 +72,16 @@ export function useInbox(): Inbox {
   const { rows, more } = useStore(waiting);
   const person = useMe();
   return useMemo(() => {
-    const { mine = [], others = [] } = Object.groupBy(rows, (row) =>
-      barOf(row, { me: person, subject: row.subject }) === undefined ? "mine" : "others",
-    );
-    return { mine, others, more };
+    const isMine = (row: ApprovalView) => barOf(row, { me: person, subject: row.subject }) === undefined;
+    return { mine: rows.filter(isMine), others: rows.filter((row) => !isMine(row)), more };
   }, [rows, more, person]);
 }
 
-/** How many requests wait for this person, as a badge shows it; nothing where none do. */
+/** How many requests wait for this person, as a badge shows it; nothing where none do, and where it is not known `?`. */
 export function useWaits(): string | undefined {
   const { mine, more } = useInbox();
-  return mine.length === 0 ? undefined : more ? `${mine.length}+` : String(mine.length);
+  if (mine.length === 0) return more ? "?" : undefined;
+  return more ? `${mine.length}+` : String(mine.length);
 }
 
 /** The first of a session's pending requests that is for this person. */

@@ -3,6 +3,7 @@ import { useEffect, useRef } from "react";
 import type { ApprovalView } from "@countersign/client";
 import { useI18n } from "../../i18n/index.js";
 import { announce } from "../../lib/announce.js";
+import { sessionStore } from "../../state/sessions.js";
 import { InterruptCard } from "../interrupt/InterruptCard.js";
 import { ResolvedInterrupt } from "../interrupt/ResolvedInterrupt.js";
 import { QuestionCard } from "../question/QuestionCard.js";
@@ -30,7 +31,7 @@ export function ApprovalCard({ approval }: { approval: ApprovalView }) {
   useEffect(() => {
     if (!settled || !wasWaiting.current) return;
     wasWaiting.current = false;
-    announce(t("card.announceResolved", { tool: subjectOf(approval), result: summarize(approval, t).text }));
+    announce(t("card.announceResolved", { tool: subjectOf(approval), result: summarize(approval, t, sessionStore(approval.sessionId).get().view.approvals).text }));
     if (!hadFocus.current) return;
     const target = box.current?.querySelector<HTMLElement>("button, [tabindex]");
     target?.focus();

@@ -63,7 +63,7 @@ export function ArgEditor({ original, display, fields, draft, onChange, problems
               field={field}
               text={draft.texts[field.name] ?? ""}
               error={errors[field.name]}
-              lookalikes={known}
+              known={known}
               problems={problems.filter((p) => argumentOf(p.pointer) === field.name)}
               onText={(text) =>
                 onChange({ ...draft, texts: Object.fromEntries([...Object.entries(draft.texts), [field.name, text]]) })
@@ -94,7 +94,7 @@ export function ArgEditor({ original, display, fields, draft, onChange, problems
               <p className="field-error">{fieldErrorText(errors[WHOLE], t)}</p>
             )}
           </div>
-          <HiddenNote text={draft.raw} lookalikes={known} />
+          <HiddenNote text={draft.raw} known={known} />
         </div>
       )}
       <div className="editor-foot">

@@ -7,6 +7,8 @@ import { valueText } from "../../lib/values.js";
 import { Visible } from "../Visible.js";
 
 interface Props {
+  /** The tool, and the one in its place, where that can be another. */
+  names?: readonly [string, string];
   before: JsonValue;
   after: JsonValue;
   /** `before` as the server shows it. */
@@ -14,17 +16,35 @@ interface Props {
 }
 
 /** What an edit changed: old → new, one line for each value. */
-export function Changes({ before, after, display }: Props) {
+export function Changes({ names, before, after, display }: Props) {
   const { t } = useI18n();
   const known = useMemo(() => escapedIn(display), [display]);
   const changes = diff(before, after);
-  if (changes.length === 0) return <p className="hint">{t("edit.noChanges")}</p>;
+  const renamed = names && names[0] !== names[1] ? names : undefined;
+  if (changes.length === 0 && !renamed) return <p className="hint">{t("edit.noChanges")}</p>;
   return (
     <ul className="changes">
+      {renamed && (
+        <li>
+          <span className="change-values">
+            <del>
+              <code>
+                <Visible text={renamed[0]} />
+              </code>
+            </del>
+            <Arrow />
+            <ins>
+              <code>
+                <Visible text={renamed[1]} />
+              </code>
+            </ins>
+          </span>
+        </li>
+      )}
       {changes.map((change) => (
         <li key={change.path}>
           <code className="change-path">
-            <Visible text={change.path || "·"} />
+            <Visible text={change.path || "·"} strict={known} />
           </code>
           <span className="change-values">
             {change.before === undefined ? (
@@ -34,9 +54,7 @@ export function Changes({ before, after, display }: Props) {
                 <Visible text={valueText(change.before)} strict={known} />
               </del>
             )}
-            <span className="arrow" role="img" aria-label={t("edit.to")}>
-              →
-            </span>
+            <Arrow />
             {change.after === undefined ? (
               <span className="muted">{t("edit.removed")}</span>
             ) : (
@@ -48,5 +66,14 @@ export function Changes({ before, after, display }: Props) {
         </li>
       ))}
     </ul>
+  );
+}
+
+function Arrow() {
+  const { t } = useI18n();
+  return (
+    <span className="arrow" role="img" aria-label={t("edit.to")}>
+      →
+    </span>
   );
 }

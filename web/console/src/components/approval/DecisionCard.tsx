@@ -6,7 +6,7 @@
  * whatever happens in between: errors, lost connections, reloads.
  */
 import { useCallback, useState, type KeyboardEvent } from "react";
-import { progress, type ApprovalView, type DecisionType } from "@countersign/client";
+import { progress, type ApprovalView, type Decision, type DecisionType } from "@countersign/client";
 import { useI18n } from "../../i18n/index.js";
 import {
   actionIndexOf,
@@ -63,10 +63,12 @@ export function DecisionCard({ approval, submission }: { approval: ApprovalView;
   const decisionsFrom = (from: CardDraft) =>
     approval.actions.map((action, i) => toDecision(action, configOf(approval, i), from.actions[i] ?? emptyAction));
 
+  const maySend = (decision: Decision | undefined, i: number): decision is Decision =>
+    decision !== undefined && !barred(decision.type) && (!needsSight(decision.type) || isSeen(i));
+
   const submitAll = async (from: CardDraft) => {
     const decisions = decisionsFrom(from);
-    if (busy || others || !decisions.every((d) => d !== undefined)) return;
-    if (decisions.some((d, i) => barred(d.type) || (needsSight(d.type) && !isSeen(i)))) return;
+    if (busy || others || !decisions.every(maySend)) return;
     const comment = draft.comment.trim();
     const words = comment && draft.commentOpen ? { user_edit_content: comment } : {};
     // Once it is stored, nothing is left to restore.
@@ -86,7 +88,7 @@ export function DecisionCard({ approval, submission }: { approval: ApprovalView;
 
   const onKeyDown = (event: KeyboardEvent) => {
     const target = event.target as HTMLElement;
-    if (others || event.ctrlKey || event.metaKey || event.altKey || event.nativeEvent.isComposing || busy) return;
+    if (others || event.repeat || event.ctrlKey || event.metaKey || event.altKey || event.nativeEvent.isComposing || busy) return;
     const at = actionAt(target) ?? (single ? 0 : approval.actions.findIndex((_, i) => draftOf(i).choice === undefined));
     const { choice: chosen, alwaysDraft } = draftOf(at);
     if (event.key === "Escape" && (chosen || alwaysDraft)) {
@@ -120,7 +122,7 @@ export function DecisionCard({ approval, submission }: { approval: ApprovalView;
     const [action, config] = [approval.actions[i] ?? approval.actions[0]!, configOf(approval, i)];
     return { ...p, error: problemError(p, config, editedArgs(action, config, draftOf(i)) ?? {}) };
   });
-  const decided = decisionsFrom(draft).filter(Boolean).length;
+  const drafted = decisionsFrom(draft);
 
   return (
     <CardFrame
@@ -163,9 +165,9 @@ export function DecisionCard({ approval, submission }: { approval: ApprovalView;
       {!single && !others && (
         <div className="card-foot">
           <span className="hint">
-            <span className="words">{t("decide.decided", { n: decided, of: approval.actions.length })}</span>
+            <span className="words">{t("decide.decided", { n: drafted.filter(Boolean).length, of: approval.actions.length })}</span>
             <span className="phone-only" aria-hidden="true">
-              {decided}/{approval.actions.length}
+              {drafted.filter(Boolean).length}/{approval.actions.length}
             </span>
           </span>
           <div className="buttons">
@@ -187,7 +189,7 @@ export function DecisionCard({ approval, submission }: { approval: ApprovalView;
             <button
               type="button"
               className="button primary"
-              disabled={busy || decided < approval.actions.length}
+              disabled={busy || !drafted.every(maySend)}
               onClick={() => void submitAll(draft)}
             >
               {t("decide.send")}

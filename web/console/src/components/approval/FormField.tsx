@@ -20,11 +20,11 @@ interface FieldProps {
   error: FieldError | undefined;
   problems: FieldProblem[];
   /** Letters to mark since they are drawn like others; absent where the text is nobody's but the person's. */
-  lookalikes?: ReadonlySet<string> | undefined;
+  known?: ReadonlySet<string> | undefined;
   onText: (text: string) => void;
 }
 
-export function FormField({ id, field, label, words, disabled, text, error, problems, lookalikes, onText }: FieldProps) {
+export function FormField({ id, field, label, words, disabled, text, error, problems, known, onText }: FieldProps) {
   const { t } = useI18n();
   const wrong = error !== undefined || problems.length > 0;
   const options = optionsOf(field, words ? t : undefined);
@@ -38,7 +38,7 @@ export function FormField({ id, field, label, words, disabled, text, error, prob
     "aria-describedby": `${id}-help`,
   };
   const multiline = field.kind === "json" || (field.kind === "string" && (text.length > 60 || text.includes("\n")));
-  const name = label ?? (field.title ? <Visible text={field.title} /> : <code>{field.name}</code>);
+  const name = label ?? (field.title ? <Visible text={field.title} /> : <code><Visible text={field.name} strict={known} /></code>);
   const required = field.required && label === undefined && <span className="muted"> · {t("edit.required")}</span>;
   const help = (
     <div id={`${id}-help`}>
@@ -54,7 +54,7 @@ export function FormField({ id, field, label, words, disabled, text, error, prob
           {p.error ? fieldErrorText(p.error, t) : <ServersWords text={p.message} />}
         </p>
       ))}
-      <HiddenNote text={text} lookalikes={lookalikes} />
+      <HiddenNote text={text} known={known} />
     </div>
   );
   if (field.kind === "choices") {
@@ -150,7 +150,7 @@ function typeOf({ kind, rules }: Field, text: string): { type: string; inputMode
 }
 
 /** A text field cannot mark characters, so what misleads is spelled out below it. */
-export function HiddenNote({ text, lookalikes: known }: { text: string; lookalikes: ReadonlySet<string> | undefined }) {
+export function HiddenNote({ text, known }: { text: string; known: ReadonlySet<string> | undefined }) {
   const { t } = useI18n();
   const alike = known !== undefined && lookalikes(text, known).size > 0;
   if (!alike && !hasHidden(text)) return null;

@@ -1,11 +1,13 @@
 import { useState } from "react";
-import type { ApprovalView, Decision, JsonValue } from "@countersign/client";
+import type { ApprovalView, Decision, JsonValue, SessionView } from "@countersign/client";
 import { useI18n, type Translate } from "../../i18n/index.js";
-import { decisionFor, editApproves } from "../../lib/decisions.js";
+import { askedAgain, decisionFor } from "../../lib/decisions.js";
 import { elicitationOf, outcomeOf } from "../../lib/elicitation.js";
 import { roleName } from "../../lib/people.js";
 import { valueText } from "../../lib/values.js";
 import { visibleText } from "../../lib/visible.js";
+import { sessionStore } from "../../state/sessions.js";
+import { useStore } from "../../state/store.js";
 import { Icon, type IconName } from "../Icon.js";
 import { Visible } from "../Visible.js";
 import { AgentSays } from "./AgentSays.js";
@@ -20,7 +22,8 @@ type Tone = "good" | "bad" | "neutral";
 /** A resolved request in one line; it opens to show what was asked and what was decided. */
 export function ResolvedLine({ approval }: { approval: ApprovalView }) {
   const { t } = useI18n();
-  const { text, tone, icon } = summarize(approval, t);
+  const { approvals } = useStore(sessionStore(approval.sessionId)).view;
+  const { text, tone, icon } = summarize(approval, t, approvals);
   const edited = approval.actions.some((_, i) => decisionFor(approval.decisions, i)?.type === "edit");
   // An edit shows what it changed at once, until the person says otherwise.
   const [chosen, setOpen] = useState<boolean>();
@@ -49,11 +52,16 @@ export function ResolvedLine({ approval }: { approval: ApprovalView }) {
                 {approval.actions.length > 1 && (
                   <h4>
                     <code>{visibleText(action.name)}</code>{" "}
-                    <span className="muted">{decision && decisionText(decision, approval, t)}</span>
+                    <span className="muted">{decision && decisionText(decision, approval, t, askedAgain(approval, i, approvals))}</span>
                   </h4>
                 )}
                 {decision?.type === "edit" ? (
-                  <Changes before={action.args} after={decision.edited_action.args} display={action.display} />
+                  <Changes
+                    names={[action.name, decision.edited_action.name]}
+                    before={action.args}
+                    after={decision.edited_action.args}
+                    display={action.display}
+                  />
                 ) : (
                   <>
                     <ShownArgs action={action} />
@@ -82,7 +90,8 @@ interface Summary {
   icon: IconName;
 }
 
-export function summarize(approval: ApprovalView, t: Translate): Summary {
+/** `approvals`: all of the session, which say whether an edit was asked about again. */
+export function summarize(approval: ApprovalView, t: Translate, approvals: SessionView["approvals"] = {}): Summary {
   if (approval.kind === "question") return summarizeQuestion(approval, t);
   if ((approval.kind === "interrupt" || approval.kind === "input") && !approval.escalatedTo) return summarizeInterrupt(approval, t);
   if (approval.escalatedTo) {
@@ -91,29 +100,41 @@ export function summarize(approval: ApprovalView, t: Translate): Summary {
   }
   if (approval.resolution === "timeout") return { text: t("resolved.timeout"), tone: "bad", icon: "clock" };
   if (approval.resolution === "cancelled") return { text: t("resolved.cancelled"), tone: "neutral", icon: "cross" };
-  const decisions = approval.actions.flatMap((_, i) => decisionFor(approval.decisions, i) ?? []);
-  const first = decisions[0];
+  const outcomes = approval.actions.flatMap((_, i): Outcome[] => {
+    const decision = decisionFor(approval.decisions, i);
+    return decision ? [{ decision, again: askedAgain(approval, i, approvals) }] : [];
+  });
+  const decisions = outcomes.map(({ decision }) => decision);
+  const [first] = decisions;
   if (!first) return { text: t("resolved.decided"), tone: "neutral", icon: "check" };
   const rejected = decisions.some((d) => d.type === "reject");
-  const alike = decisions.every((d) => d.type === first.type);
-  if (!alike) return { text: mixedText(decisions, approval, t), tone: "neutral", icon: "check" };
+  const alike = outcomes.every((one) => kindOf(one) === kindOf(outcomes[0]!));
+  if (!alike) return { text: mixedText(outcomes, approval, t), tone: "neutral", icon: "check" };
   const said = first.type === "reject" && decisions.length === 1 && first.message ? `: ${visibleText(first.message)}` : "";
   return {
-    text: decisionText(first, approval, t) + said,
+    text: decisionText(first, approval, t, outcomes[0]!.again) + said,
     tone: rejected ? "bad" : "good",
     icon: rejected ? "cross" : first.type === "edit" ? "pencil" : "check",
   };
 }
 
-const KINDS = ["approve", "edit", "respond", "defer", "reject"] as const;
+/** What was decided about one action; `again`: it is an edit, and people were asked about that, or will be. */
+interface Outcome {
+  decision: Decision;
+  again: boolean;
+}
+
+const KINDS = ["approve", "edit", "changed", "respond", "defer", "reject"] as const;
+
+const kindOf = ({ decision, again }: Outcome) => (decision.type === "edit" && again ? "changed" : decision.type);
 
 /** How many were decided in each way. */
-function mixedText(decisions: Decision[], approval: ApprovalView, t: Translate): string {
+function mixedText(outcomes: Outcome[], approval: ApprovalView, t: Translate): string {
   const said = KINDS.flatMap((type) => {
-    const alike = decisions.filter((d) => d.type === type);
+    const alike = outcomes.filter((one) => kindOf(one) === type);
     const n = alike.length;
     if (n === 0) return [];
-    return approval.kind === "in_doubt" ? `${decisionText(alike[0]!, approval, t)} (${n})` : t(`resolved.n.${type}`, { n });
+    return approval.kind === "in_doubt" ? `${decisionText(alike[0]!.decision, approval, t, alike[0]!.again)} (${n})` : t(`resolved.n.${type}`, { n });
   });
   return said.join(t("resolved.comma"));
 }
@@ -154,7 +175,7 @@ function summarizeQuestion({ resolution, answers, decisions }: ApprovalView, t: 
   return { text: t("question.declined") + said, tone: "neutral", icon: "cross" };
 }
 
-function decisionText(decision: Decision, approval: ApprovalView, t: Translate): string {
+function decisionText(decision: Decision, approval: ApprovalView, t: Translate, again: boolean): string {
   const doubt = approval.kind === "in_doubt";
   switch (decision.type) {
     case "approve":
@@ -164,7 +185,7 @@ function decisionText(decision: Decision, approval: ApprovalView, t: Translate):
     case "respond":
       return t(doubt ? "resolved.doubt.respond" : "resolved.responded");
     case "edit":
-      return t(approval.reviewConfigs.every(editApproves) ? "resolved.edited" : "resolved.changed");
+      return t(again ? "resolved.changed" : "resolved.edited");
     case "defer":
       return t("resolved.deferred");
     default:

@@ -2,10 +2,8 @@
 import { createContext, useContext, useEffect, useMemo, useState } from "react";
 import type { ApprovalView } from "@countersign/client";
 import { useI18n } from "../../i18n/index.js";
-import type { CardDraft } from "../../lib/decisions.js";
-import type { QuestionDraft } from "../../lib/questions.js";
 import { readTabJson, writeTab } from "../../lib/storage.js";
-import { unsentTexts } from "../../lib/unsent.js";
+import { draftKeys, unsentTexts, type ReplyDraft } from "../../lib/unsent.js";
 import { Icon } from "../Icon.js";
 import { Refusal } from "../Refusal.js";
 import { Visible } from "../Visible.js";
@@ -18,12 +16,12 @@ export function Unsent({ approval, submission }: { approval: ApprovalView; submi
   const { t } = useI18n();
   const { approvalKey } = approval;
   const { state } = submission;
-  const key = `${approval.kind === "question" ? "question" : "card"}:${approvalKey}`;
+  const { reply, comment } = draftKeys(approval);
   const [dropped, drop] = useState(false);
   const texts = useMemo(
-    () => (dropped || state !== "no" ? [] : unsentTexts(approval, readTabJson<CardDraft & QuestionDraft>(key))),
+    () => (dropped || state !== "no" ? [] : unsentTexts(approval, readTabJson<ReplyDraft>(reply), readTabJson<string>(comment))),
     // What is typed changes no more.
-    [dropped, state, key],
+    [dropped, state, reply],
   );
   const late = submission.error?.code === "approval_already_resolved" && !dropped ? submission.error : undefined;
   const shown = late !== undefined || texts.length > 0;
@@ -53,7 +51,8 @@ export function Unsent({ approval, submission }: { approval: ApprovalView; submi
           type="button"
           className="link"
           onClick={() => {
-            writeTab(key, null);
+            writeTab(reply, null);
+            writeTab(comment, null);
             drop(true);
           }}
         >

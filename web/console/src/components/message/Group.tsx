@@ -74,7 +74,7 @@ export function Group({ group, blocks, context }: Props) {
           )}
         </span>
         {working && waiting.size === 0 && <span className="pulse" aria-hidden="true" />}
-        {!open && <Outcomes requests={requests} />}
+        {!open && <Outcomes requests={requests} approvals={context.approvals} />}
       </button>
       <div ref={body} id={id} className="group-body" hidden={!open && waiting.size + kept.size === 0}>
         {thought ? (
@@ -97,9 +97,9 @@ export function Group({ group, blocks, context }: Props) {
 }
 
 /** What people decided inside, so that a closed group does not hide a refusal. */
-function Outcomes({ requests }: { requests: ApprovalView[] }) {
+function Outcomes({ requests, approvals }: { requests: ApprovalView[]; approvals: MessageContext["approvals"] }) {
   const { t } = useI18n();
-  const outcomes = requests.filter((a) => a.resolution !== undefined).map((a) => summarize(a, t));
+  const outcomes = requests.filter((a) => a.resolution !== undefined).map((a) => summarize(a, t, approvals));
   const different = [...new Map(outcomes.map((o) => [o.text, o])).values()];
   return (
     <span className="outcomes">

@@ -75,16 +75,7 @@ export function ToolCall({ use, result, reviewed, waits, end, newestTodos }: Pro
                 <Visible text={prettyJson(stringifyJson(edited.args))} />
               </pre>
               <h3 className="eyebrow">{t("tool.proposed")}</h3>
-              {use?.name !== edited.name && (
-                <p>
-                  <del>
-                    <code>
-                      <Visible text={use?.name ?? ""} />
-                    </code>
-                  </del>
-                </p>
-              )}
-              <Changes before={args.proposed ?? {}} after={edited.args} />
+              <Changes names={[use?.name ?? "", edited.name]} before={args.proposed ?? {}} after={edited.args} />
             </>
           ) : args?.todos ? (
             <TodoList todos={args.todos} />

@@ -1,0 +1,51 @@
+// @vitest-environment jsdom
+import { act, createElement as h } from "react";
+import { createRoot } from "react-dom/client";
+import { expect, test } from "vitest";
+import type { Action, ApprovalView, Decision, ReviewConfig } from "@countersign/client";
+import { Changes } from "../src/components/approval/Changes.js";
+import { summarize } from "../src/components/approval/ResolvedLine.js";
+import { catalogues, I18nProvider, translate, type Translate } from "../src/i18n/index.js";
+
+Object.assign(globalThis, { IS_REACT_ACT_ENVIRONMENT: true });
+const t: Translate = (key, params) => translate(catalogues.en, key, params);
+const edit: Decision = { type: "edit", edited_action: { name: "pay", args: { n: 2 } } };
+
+function request(n: number, ids: string[], more: Partial<ApprovalView> = {}): ApprovalView {
+  return {
+    approvalKey: `s_${n}`,
+    sessionId: "s",
+    kind: "approval",
+    actions: ids.map((id): Action => ({ id, name: "pay", args: { n: 1 } })),
+    reviewConfigs: ids.map((): ReviewConfig => ({ role: "admin" })),
+    complete: true,
+    updates: [],
+    ...more,
+  };
+}
+
+test("an edit that is asked about again is not called an approval, each action for itself", () => {
+  const decided = { resolution: "decided" as const, decisions: [edit, edit] };
+  const said = (first: ApprovalView, ...rest: ApprovalView[]) =>
+    summarize(first, t, Object.fromEntries([first, ...rest].map((a) => [a.approvalKey, a]))).text;
+  const first = request(1, ["a", "b"], decided);
+  expect(said(first)).toBe("Approved with changes");
+  expect(said(first, request(2, ["c"]))).toBe("Approved with changes");
+  expect(said(first, request(2, ["b"], { kind: "in_doubt" }))).toBe("Approved with changes");
+  expect(said(first, request(2, ["b"]))).toBe("1 approved with changes, 1 changed and sent for approval again");
+  expect(said(first, request(2, ["a", "b"]))).toBe(t("resolved.changed"));
+  const second = { ...first, reviewConfigs: [{ role: "admin", level: 2 }, { role: "admin" }] };
+  expect(said(second)).toBe("1 approved with changes, 1 changed and sent for approval again");
+});
+
+test("an edit to another tool is a change, whatever its arguments", async () => {
+  const shown = async (names: [string, string], after: { n: number }) => {
+    const box = document.createElement("div");
+    const page = h(I18nProvider, null, h(Changes, { names, before: { n: 1 }, after }));
+    await act(async () => createRoot(box).render(page));
+    return box.textContent;
+  };
+  expect(await shown(["pay", "pay"], { n: 1 })).toBe(t("edit.noChanges"));
+  expect(await shown(["pay", "refund"], { n: 1 })).toBe("pay→refund");
+  expect(await shown(["pay", "refund"], { n: 2 })).toBe("pay→refundn1→2");
+});
