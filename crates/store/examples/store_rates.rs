@@ -121,7 +121,9 @@ async fn bare_postgres(url: &str) -> f64 {
                   CREATE TABLE bare_e (key bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, body bytea)";
     client.batch_execute(tables).await.expect("tables");
     let mut statements = Vec::new();
-    for sql in ["BEGIN", "UPDATE bare_s SET pos = pos + 1 WHERE id = 'a'", "INSERT INTO bare_e (body) VALUES ($1)", "COMMIT"] {
+    for sql in
+        ["BEGIN", "UPDATE bare_s SET pos = pos + 1 WHERE id = 'a'", "INSERT INTO bare_e (body) VALUES ($1)", "COMMIT"]
+    {
         statements.push(client.prepare(sql).await.expect("prepare"));
     }
     let body = "x".repeat(600).into_bytes();
@@ -129,8 +131,8 @@ async fn bare_postgres(url: &str) -> f64 {
     let mut commits = 0;
     while begin.elapsed() < RUN {
         for (i, statement) in statements.iter().enumerate() {
-            let written = if i == 2 { client.execute(statement, &[&body]) } else { client.execute(statement, &[]) };
-            written.await.expect("written");
+            let values: &[&(dyn tokio_postgres::types::ToSql + Sync)] = if i == 2 { &[&body] } else { &[] };
+            client.execute(statement, values).await.expect("written");
         }
         commits += 1;
     }
