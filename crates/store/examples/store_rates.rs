@@ -131,8 +131,8 @@ async fn bare_postgres(url: &str) -> f64 {
     let mut commits = 0;
     while begin.elapsed() < RUN {
         for (i, statement) in statements.iter().enumerate() {
-            let written = if i == 2 { client.execute(statement, &[&body]) } else { client.execute(statement, &[]) };
-            written.await.expect("written");
+            let values: &[&(dyn tokio_postgres::types::ToSql + Sync)] = if i == 2 { &[&body] } else { &[] };
+            client.execute(statement, values).await.expect("written");
         }
         commits += 1;
     }

@@ -10,7 +10,7 @@ use std::{
     env, fs,
     os::unix::{fs::chown, process::CommandExt as _},
     path::{Path, PathBuf},
-    process::{ChildStdin, Command, Stdio},
+    process::{Child, Command, Stdio},
     sync::{
         Mutex, OnceLock,
         atomic::{AtomicU32, Ordering},
@@ -103,8 +103,8 @@ impl Drop for Database {
 #[derive(Debug)]
 struct Server {
     url: String,
-    /// Its supervisor stops it when this is closed: at the latest when the process ends.
-    _until_closed: Option<Mutex<ChildStdin>>,
+    /// Its supervisor stops it when its input ends: at the latest when the process does.
+    _supervisor: Option<Mutex<Child>>,
 }
 
 impl Server {
@@ -112,7 +112,7 @@ impl Server {
     fn of_process() -> &'static Server {
         static SERVER: OnceLock<Server> = OnceLock::new();
         SERVER.get_or_init(|| match env::var("DATABASE_URL") {
-            Ok(url) => Server { url, _until_closed: None },
+            Ok(url) => Server { url, _supervisor: None },
             Err(_) => Server::start(),
         })
     }
@@ -140,8 +140,7 @@ impl Server {
             server=$!; read -r _; kill -INT $server; wait $server; cd /; rm -rf "$2""#;
         let mut supervisor = Command::new("sh");
         as_user(supervisor.args(["-c", script, "sh"]).arg(programs.join("postgres")).arg(&folder));
-        let mut supervisor = supervisor.stdin(Stdio::piped()).process_group(0).spawn().expect("sh");
-        let until_closed = supervisor.stdin.take().map(Mutex::new);
+        let supervisor = supervisor.stdin(Stdio::piped()).process_group(0).spawn().expect("sh");
         let socket = folder.to_str().expect("a folder with a name of characters").replace('/', "%2F");
         let url = format!("postgres://postgres@{socket}/postgres");
         let since = Instant::now();
@@ -150,7 +149,7 @@ impl Server {
             assert!(since.elapsed() < START, "the server does not start: {e}\n{}", log());
             thread::sleep(Duration::from_millis(20));
         }
-        Server { url, _until_closed: until_closed }
+        Server { url, _supervisor: Some(Mutex::new(supervisor)) }
     }
 }
 

@@ -99,7 +99,7 @@ fn c_a_store_may_be_a_postgresql_database_and_its_password_is_never_shown() {
     let ConfigStore::Postgres { url, password_env } = &config.store else { panic!("{:?}", config.store) };
     assert_eq!((url.to_string().as_str(), password_env.as_deref()), ("postgres://db/store", Some("STORE_KEY")));
     for (wrong, told) in [
-        ("url = \"postgres://ann:hunt?er2@db/store\"", r#"7: "url" in [store] is no URL of a PostgreSQL database"#),
+        ("url = \"postgres://ann:hunter2@db:port/store\"", r#"7: "url" in [store] is no URL of a PostgreSQL database"#),
         ("url = \"postgres:db\"", r#"7: "url" in [store] is no URL of a PostgreSQL database"#),
         (
             "url = \"postgres://ann:hunter2@db/store\"\npassword_env = \"STORE_KEY\"",

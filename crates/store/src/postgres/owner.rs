@@ -56,8 +56,10 @@ impl Ownership {
         let since = Instant::now();
         loop {
             let taken = client.query_one(TAKE, &[]).await.and_then(|row| row.try_get(0)).map_err(|e| failed(&e))?;
-            if taken {
-                return Ok(Ownership(client));
+            match taken {
+                Some(true) => return Ok(Ownership(client)),
+                Some(false) => {}
+                None => return Err(StoreError::Failed(format!("{url} has none of the schemas of its search_path"))),
             }
             if since.elapsed() >= LINGER {
                 break;

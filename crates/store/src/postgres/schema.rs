@@ -2,7 +2,7 @@
 
 use tokio_postgres::{Client, Error};
 
-use super::{super::StoreError, PostgresUrl, connect::told};
+use super::{super::StoreError, PostgresUrl, connect::told, rows::get};
 
 /// The version of the tables and of their contents: the only one supported. It is fixed with the first release.
 const VERSION: i32 = 0;
@@ -18,7 +18,8 @@ pub(super) async fn make(client: &Client, url: &PostgresUrl) -> Result<(), Store
     let settings = "SELECT current_setting('server_version_num')::int / 10000, current_setting('fsync'),
                     current_setting('full_page_writes')";
     let row = client.query_one(settings, &[]).await.map_err(|e| failed(&e))?;
-    let (server, fsync, pages): (i32, String, String) = (row.get(0), row.get(1), row.get(2));
+    let server: i32 = get(&row, 0)?;
+    let (fsync, pages): (&str, &str) = (get(&row, 1)?, get(&row, 2)?);
     if server < SERVER {
         return Err(StoreError::Failed(format!("{url} is PostgreSQL {server}; {SERVER} or later is needed")));
     }
@@ -40,7 +41,7 @@ pub(super) async fn make(client: &Client, url: &PostgresUrl) -> Result<(), Store
 pub(super) async fn recognise(client: &Client, url: &PostgresUrl) -> Result<bool, StoreError> {
     let failed = |e: &Error| StoreError::Failed(format!("cannot use {url}: {}", told(e)));
     let row = client.query_one(TABLES, &[]).await.map_err(|e| failed(&e))?;
-    let (ours, all): (i64, i64) = (row.get(0), row.get(1));
+    let (ours, all): (i64, i64) = (get(&row, 0)?, get(&row, 1)?);
     if ours == 0 && all == 0 {
         return Ok(false);
     }

@@ -11,7 +11,7 @@ CREATE TABLE countersign (
     one     boolean PRIMARY KEY CHECK (one),
     version integer NOT NULL,
     probed  bigint NOT NULL
-) WITH (fillfactor = 50);
+);
 
 CREATE TABLE sessions (
     row        bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -129,5 +129,5 @@ CREATE INDEX rules_role ON rules (tenant, role, made_at, id, number) WHERE role 
 CREATE TABLE audit (n bigint PRIMARY KEY, hash bytea NOT NULL, body bytea NOT NULL, tenant bytea NOT NULL);
 CREATE INDEX audit_tenant ON audit (tenant, n);
 -- The last record: whoever adds the next one locks it.
-CREATE TABLE audit_head (one boolean PRIMARY KEY CHECK (one), n bigint NOT NULL, hash text NOT NULL) WITH (fillfactor = 10);
+CREATE TABLE audit_head (one boolean PRIMARY KEY CHECK (one), n bigint NOT NULL, hash text NOT NULL);
 INSERT INTO audit_head VALUES (true, 0, repeat('0', 64));
