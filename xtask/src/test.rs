@@ -93,7 +93,7 @@ const DATABASE: &str = "PostgreSQL";
 const SERDE_JSON: &str = "serde_json/arbitrary_precision,serde_json/unbounded_depth";
 
 /// Features of the programs that have no effect unless used. Tests of both are built at once.
-const FEATURES: &str = "countersign-cli/computer,countersign-cli/otlp";
+const FEATURES: &str = "countersign/postgres,countersign-cli/computer,countersign-cli/otlp";
 
 /// Installs what is missing and runs every test; those whose packages take minutes to install only if `all` is set.
 pub(crate) fn run(places: &Places, all: bool) -> Outcome {

@@ -2,7 +2,7 @@
 
 use std::{net::IpAddr, path::Path};
 
-use countersign_server::config::{Config, ConfigError, ConfigKey};
+use countersign_server::config::{Config, ConfigError, ConfigKey, ConfigStore};
 #[cfg(feature = "postgres")]
 use countersign_store::postgres::PostgresUrl;
 use countersign_store::seal::{Key, Keys};
@@ -50,4 +50,14 @@ pub(crate) fn secret(env: &str) -> Result<String, String> {
     // A file read into a variable often ends with a newline, which is not part of a key.
     let secret = std::env::var(env).map_err(|_| format!("the environment variable {env} is not set"))?;
     Ok(secret.trim().to_owned())
+}
+
+/// The URL of the store, without a password.
+pub(crate) fn store(config: &Config) -> String {
+    match &config.store {
+        ConfigStore::Memory => "memory:".to_owned(),
+        ConfigStore::Sqlite(path) => format!("sqlite:{}", path.display()),
+        #[cfg(feature = "postgres")]
+        ConfigStore::Postgres { url, .. } => url.to_string(),
+    }
 }

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, fmt::Write as _};
 use super::{files, read, rooms::paths, root};
 
 /// Most names that a user of the library has to look through.
-const NAMES: usize = 170;
+const NAMES: usize = 175;
 
 /// The re-exports of the library's only file, each with the module that it is in.
 fn exports(text: &str) -> Vec<(Vec<String>, Vec<String>)> {

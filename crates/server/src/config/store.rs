@@ -30,7 +30,7 @@ pub enum ConfigStore {
     #[cfg(feature = "postgres")]
     Postgres {
         /// Where it is.
-        url: PostgresUrl,
+        url: Box<PostgresUrl>,
         /// The environment variable that holds its password, which was set when the file was loaded.
         password_env: Option<String>,
     },
@@ -117,7 +117,7 @@ fn at_url(entry: &Entry<'_>, url: &str) -> Option<ConfigStore> {
         }
         // What looks like the URL of a database may have its password.
         _ => {
-            let shown = url.split_once("://").map_or(url.to_owned(), |(scheme, _)| format!("{scheme}://…"));
+            let shown = url.split_once("://").map_or_else(|| url.to_owned(), |(scheme, _)| format!("{scheme}://…"));
             entry.bad(format!(
                 "is {shown:?}; it must be \"memory:\", \"sqlite:PATH\" or \"postgres://USER@HOST/DATABASE\""
             ));
@@ -128,8 +128,8 @@ fn at_url(entry: &Entry<'_>, url: &str) -> Option<ConfigStore> {
 
 #[cfg(feature = "postgres")]
 fn postgres(entry: &Entry<'_>, url: &str) -> Option<ConfigStore> {
-    match url.parse() {
-        Ok(url) => Some(ConfigStore::Postgres { url, password_env: None }),
+    match url.parse::<PostgresUrl>() {
+        Ok(url) => Some(ConfigStore::Postgres { url: Box::new(url), password_env: None }),
         Err(bad) => {
             entry.bad(format!("{bad}"));
             None

@@ -187,8 +187,7 @@ fn x_a_sealed_store_does_not_differ() {
 
 #[test]
 fn postgres_does_not_differ() {
-    // Each is a database of its own, and many round trips.
-    compare(16, || Place::Postgres(Database::new()));
+    compare(48, || Place::Postgres(Database::new()));
 }
 
 fn compare(cases: u32, place: fn() -> Place) {
