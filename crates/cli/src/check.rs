@@ -5,13 +5,13 @@ use std::path::PathBuf;
 use clap::Args;
 use countersign::{model::hosted_mcp::HostedApproval, tool::builtin::Hosts};
 use countersign_server::config::{
-    Config, ConfigAgent, ConfigCompression, ConfigError, ConfigHostedMcp, ConfigRuns, ConfigStore, ConfigStrategy, host,
+    Config, ConfigAgent, ConfigCompression, ConfigError, ConfigHostedMcp, ConfigRuns, ConfigStrategy, host,
 };
 use serde_json::{Value, json};
 
 use crate::{
     Outcome, asks,
-    loaded::{TLS_EXPECTED, expects_tls, lines},
+    loaded::{TLS_EXPECTED, expects_tls, lines, place},
     mcp, policy, reach, rules, say,
 };
 
@@ -78,7 +78,7 @@ fn found(config: &Config) -> Result<String, String> {
     let judge = policy::judge(config)?;
     let encrypted =
         config.store_keys.first().map(|key| format!(", encrypted with the key {:?},", key.id)).unwrap_or_default();
-    let mut text = format!("ok: {}{encrypted} on {}", store(config), config.server.listen);
+    let mut text = format!("ok: {}{encrypted} on {}", place(&config.store), config.server.listen);
     for agent in &config.agents {
         // Writing to a string cannot fail.
         let _ = write!(text, "\nagent {} (model {})", agent.name, agent.model);
@@ -158,7 +158,7 @@ fn found_json(config: &Config) -> Result<Value, String> {
     Ok(json!({
         "ok": true,
         "listen": config.server.listen,
-        "store": store(config),
+        "store": place(&config.store),
         "store_keys": config.store_keys.iter().map(|key| &key.id).collect::<Vec<_>>(),
         "agents": config.agents.iter().map(agent).collect::<Vec<_>>(),
         "models": config.models.iter()
@@ -196,14 +196,4 @@ fn found_json(config: &Config) -> Result<Value, String> {
 /// Whether it is neither built in nor an agent.
 fn runs_elsewhere(runs: &ConfigRuns) -> bool {
     matches!(runs, ConfigRuns::Command { .. } | ConfigRuns::Http(_) | ConfigRuns::Mcp { .. })
-}
-
-/// The URL of the store, without a password.
-pub(crate) fn store(config: &Config) -> String {
-    match &config.store {
-        ConfigStore::Memory => "memory:".to_owned(),
-        ConfigStore::Sqlite(path) => format!("sqlite:{}", path.display()),
-        #[cfg(feature = "postgres")]
-        ConfigStore::Postgres { url, .. } => url.to_string(),
-    }
 }

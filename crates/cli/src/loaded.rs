@@ -5,7 +5,7 @@ use std::{net::IpAddr, path::Path};
 #[cfg(feature = "postgres")]
 use countersign::store::postgres::PostgresUrl;
 use countersign::store::seal::{Key, Keys};
-use countersign_server::config::{Config, ConfigError, ConfigKey};
+use countersign_server::config::{Config, ConfigError, ConfigKey, ConfigStore};
 use zeroize::Zeroizing;
 
 /// Reads a configuration, or returns all of its errors, one a line.
@@ -43,6 +43,16 @@ pub(crate) fn keys(declared: &[ConfigKey]) -> Result<Option<Keys>, String> {
 pub(crate) fn with_password(url: PostgresUrl, password_env: Option<&str>) -> Result<PostgresUrl, String> {
     let Some(env) = password_env else { return Ok(url) };
     Ok(url.with_password(&Zeroizing::new(secret(env)?)))
+}
+
+/// The URL of a store, without a password.
+pub(crate) fn place(store: &ConfigStore) -> String {
+    match store {
+        ConfigStore::Memory => "memory:".to_owned(),
+        ConfigStore::Sqlite(path) => format!("sqlite:{}", path.display()),
+        #[cfg(feature = "postgres")]
+        ConfigStore::Postgres { url, .. } => url.to_string(),
+    }
 }
 
 /// The value of an environment variable.

@@ -23,7 +23,7 @@ use countersign::{
 use countersign_server::config::{Config, mcp_servers, sources, tool_entries};
 use serde_json::{Value, json};
 
-use crate::{Outcome, check, loaded, past::Past, say};
+use crate::{Outcome, loaded, past::Past, say};
 
 /// Sessions, and entries of one, read from the store at a time.
 const AT_ONCE: usize = 512;
@@ -63,7 +63,7 @@ struct Test {
 pub(crate) fn run(policy: &Policy) -> Outcome {
     let Command::Test(test) = &policy.command;
     let config = loaded::load(&test.config)?;
-    let (store, keys, place) = (config.store.clone(), config.store_keys.clone(), check::store(&config));
+    let (store, keys, place) = (config.store.clone(), config.store_keys.clone(), loaded::place(&config.store));
     let changed = config.with_policy(&test.policy).map_err(|errors| loaded::lines(&errors))?;
     changed.warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
     let judge = judge(&changed)?;

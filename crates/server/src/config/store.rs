@@ -117,7 +117,7 @@ fn at_url(entry: &Entry<'_>, url: &str) -> Option<ConfigStore> {
         }
         // What looks like the URL of a database may have its password.
         _ => {
-            let shown = url.split_once("://").map_or(url.to_owned(), |(scheme, _)| format!("{scheme}://…"));
+            let shown = url.split_once("://").map_or_else(|| url.to_owned(), |(scheme, _)| format!("{scheme}://…"));
             entry.bad(format!(
                 "is {shown:?}; it must be \"memory:\", \"sqlite:PATH\" or \"postgres://USER@HOST/DATABASE\""
             ));

@@ -69,7 +69,7 @@ async fn c_each_schema_of_a_database_is_a_store_of_its_own() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn r5_a_store_whose_lock_is_lost_is_closed_and_another_may_open_it() {
+async fn r3_a_store_whose_lock_is_lost_is_closed_and_another_may_open_it() {
     let database = Database::new();
     let store = open(&database).await;
     let mut driven = begun(&store, "s", 1, None).await;

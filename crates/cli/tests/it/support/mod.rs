@@ -304,7 +304,7 @@ parameters = {{ type = "object" }}
             fs::write(dir.path().join(name), text).unwrap();
         }
         let (child, address) = spawn(dir.path(), &self.env, self.log).await;
-        Server { child, address, dir, database, env: self.env, log: self.log }
+        Server { child, address, dir, _database: database, env: self.env, log: self.log }
     }
 }
 
@@ -314,7 +314,7 @@ pub(crate) struct Server {
     pub(crate) address: SocketAddr,
     dir: TempDir,
     /// Its store, if that is not in the folder.
-    pub(crate) database: Option<Database>,
+    _database: Option<Database>,
     env: Vec<(String, String)>,
     log: Option<&'static str>,
 }
