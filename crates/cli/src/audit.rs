@@ -154,7 +154,7 @@ impl Place {
                 Ok(Source::Sqlite { path, keys: loaded::keys(&config.store_keys)?, bare: false })
             }
             #[cfg(feature = "postgres")]
-            ConfigStore::Postgres { url, password_env } => Source::of_database(*url, password_env.as_deref()),
+            ConfigStore::Postgres { url, password_env } => Source::of_database(url, password_env.as_deref()),
             ConfigStore::Memory => {
                 Err("a store in memory ends with its server, which serves its log at /v1/audit; a lasting one needs \
                      store.url = \"sqlite:PATH\""

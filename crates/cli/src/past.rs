@@ -5,7 +5,7 @@ use std::sync::Arc;
 use countersign_core::{approval::rule::RuleId, journal::record::Entry};
 use countersign_server::config::{ConfigKey, ConfigStore};
 #[cfg(feature = "postgres")]
-use countersign_store::postgres::{self, PostgresUrl};
+use countersign_store::postgres;
 use countersign_store::{RuleRow, StoreError, sqlite};
 
 use crate::loaded;
@@ -28,7 +28,7 @@ impl Past {
             }
             #[cfg(feature = "postgres")]
             ConfigStore::Postgres { url, password_env } => {
-                let url = loaded::with_password(PostgresUrl::clone(url), password_env.as_deref())?;
+                let url = loaded::with_password(url.clone(), password_env.as_deref())?;
                 postgres::Past::open(&url).await.map(Past::Postgres)
             }
         };

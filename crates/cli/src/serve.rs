@@ -184,7 +184,7 @@ async fn store(declared: ConfigStore, keys: Option<Keys>) -> Result<Arc<dyn Stor
         }
         #[cfg(feature = "postgres")]
         ConfigStore::Postgres { url, password_env } => {
-            let url = crate::loaded::with_password(*url, password_env.as_deref())?;
+            let url = crate::loaded::with_password(url, password_env.as_deref())?;
             let opened = PostgresStore::open(&url, &PostgresOptions::default()).await;
             Ok(Arc::new(opened.map_err(|error| error.to_string())?))
         }

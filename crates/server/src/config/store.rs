@@ -30,7 +30,7 @@ pub enum ConfigStore {
     #[cfg(feature = "postgres")]
     Postgres {
         /// Where it is.
-        url: Box<PostgresUrl>,
+        url: PostgresUrl,
         /// The environment variable that holds its password, which was set when the file was loaded.
         password_env: Option<String>,
     },
@@ -128,8 +128,8 @@ fn at_url(entry: &Entry<'_>, url: &str) -> Option<ConfigStore> {
 
 #[cfg(feature = "postgres")]
 fn postgres(entry: &Entry<'_>, url: &str) -> Option<ConfigStore> {
-    match url.parse::<PostgresUrl>() {
-        Ok(url) => Some(ConfigStore::Postgres { url: Box::new(url), password_env: None }),
+    match url.parse() {
+        Ok(url) => Some(ConfigStore::Postgres { url, password_env: None }),
         Err(bad) => {
             entry.bad(format!("{bad}"));
             None

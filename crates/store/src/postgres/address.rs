@@ -12,7 +12,7 @@ const SILENCE: Duration = Duration::from_secs(30);
 /// The URL of a database, `postgres://USER:PASSWORD@HOST:PORT/DATABASE?…`, as PostgreSQL's own programs take it. Neither
 /// `Debug` nor `Display` shows its password.
 #[derive(Clone, PartialEq, Eq)]
-pub struct PostgresUrl(Config);
+pub struct PostgresUrl(Box<Config>);
 
 /// Why a text is no URL of a database. It repeats nothing of it, since it may have a password.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -43,7 +43,7 @@ impl FromStr for PostgresUrl {
             config.tcp_user_timeout(SILENCE);
         }
         config.keepalives_idle(SILENCE / 2).keepalives_interval(SILENCE / 6).keepalives_retries(3);
-        Ok(PostgresUrl(config))
+        Ok(PostgresUrl(Box::new(config)))
     }
 }
 

@@ -8,7 +8,7 @@ use deadpool_postgres::Pool;
 use super::{
     super::{RuleRow, StoreError},
     PostgresUrl,
-    connect::{Held, pool},
+    connect::{Held, connect, pool},
     rows, rules, schema,
 };
 
@@ -24,13 +24,11 @@ impl Past {
     /// As [`super::PostgresStore::open`], except [`StoreError::InUse`]; a database without a store is
     /// [`StoreError::Failed`].
     pub async fn open(url: &PostgresUrl) -> Result<Past, StoreError> {
-        let pool = pool(url, 1)?;
-        let held = Held::of(&pool).await?;
-        if !schema::recognise(held.client()?, url).await? {
+        let client = connect(url, |_| {}).await?;
+        if !schema::recognise(&client, url).await? {
             return Err(StoreError::Failed(format!("there is no store in {url} yet")));
         }
-        held.give_back();
-        Ok(Past { pool })
+        Ok(Past { pool: pool(url, 1)? })
     }
 
     /// The ids of at most `limit` sessions after `after`, in the order of ids.
