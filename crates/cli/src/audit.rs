@@ -157,7 +157,7 @@ impl Place {
             ConfigStore::Postgres { url, password_env } => Source::of_database(url, password_env.as_deref()),
             ConfigStore::Memory => {
                 Err("a store in memory ends with its server, which serves its log at /v1/audit; a lasting one needs \
-                     store.url = \"sqlite:PATH\""
+                     store.url = \"sqlite:PATH\" or a database"
                     .to_owned())
             }
         }

@@ -429,7 +429,7 @@ pub enum StoreError {
     /// acknowledged, until the store is opened again. What was under way may be stored or not.
     #[error("the store was closed after an error of its disk ({0}); nothing is acknowledged until it is opened again")]
     Closed(String),
-    /// It is not known whether it was written (the store closed in between).
-    #[error("the store closed before it answered")]
+    /// It is not known whether it was written: the store closed, or its connection ended, in between.
+    #[error("the store did not answer, so it is not known whether this was written")]
     Unknown,
 }

@@ -494,6 +494,10 @@ pub(crate) fn store_refusal(error: StoreError) -> Refusal {
         StoreError::BadCursor => Refusal::new(Code::InvalidMessage, format!("cursor: {error}")),
         StoreError::Corrupt(_) | StoreError::Sealed(_) => Refusal::new(Code::Internal, error.to_string()),
         StoreError::Closed(_) => Refusal::new(Code::StoreClosed, error.to_string()),
+        StoreError::Unknown => Refusal::new(
+            Code::StoreUnavailable,
+            "it is not known whether this was stored: look, or send it again with the same request_id",
+        ),
         other => Refusal::new(Code::StoreUnavailable, format!("nothing was stored: {other}")),
     }
 }

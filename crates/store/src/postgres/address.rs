@@ -30,7 +30,10 @@ impl FromStr for PostgresUrl {
             return Err(BadPostgresUrl);
         }
         let mut config: Config = url.parse().map_err(|_| BadPostgresUrl)?;
-        if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
+        // Without a host there is no name to check a certificate for, and what comes after a raw `@` of a password would
+        // be taken for the host and shown.
+        let is_odd = |host: &Host| matches!(host, Host::Tcp(name) if name.contains('@'));
+        if config.get_hosts().is_empty() || config.get_hosts().iter().any(is_odd) {
             return Err(BadPostgresUrl);
         }
         if config.get_connect_timeout().is_none() {
@@ -137,6 +140,8 @@ mod tests {
             "postgres:///store",
             "postgres://ann:secret@db:port/store",
             "postgres://db/store?secret=1",
+            "postgres://ann:se@cret@db/store",
+            "postgres:///store?hostaddr=10.0.0.1",
         ] {
             let refused = url.parse::<PostgresUrl>().expect_err(url);
             assert!(!refused.to_string().contains("cret"), "{url}: {refused}");

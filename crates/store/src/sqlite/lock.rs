@@ -45,7 +45,7 @@ impl Ownership {
                 let _ = file.take(20).read_to_string(&mut pid);
                 let pid = pid.trim().parse::<u32>().map(|pid| format!(" (pid {pid})")).unwrap_or_default();
                 return Err(StoreError::InUse(format!(
-                    "{} is in use by another countersign process{pid}; a SQLite store belongs to one process, use PostgreSQL for several nodes",
+                    "{} is in use by another countersign process{pid}; a store belongs to one process",
                     db.display()
                 )));
             }

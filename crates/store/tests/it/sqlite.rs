@@ -133,7 +133,7 @@ async fn c_a_second_process_is_refused_with_one_sentence() {
     let (child, lines) = Running::start(&path);
     let refused = open(&path).expect_err("in use");
     let wanted = format!(
-        "{} is in use by another countersign process (pid {}); a SQLite store belongs to one process, use PostgreSQL for several nodes",
+        "{} is in use by another countersign process (pid {}); a store belongs to one process",
         path.canonicalize().expect("path").display(),
         child.0.id()
     );
