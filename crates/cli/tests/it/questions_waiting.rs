@@ -133,7 +133,7 @@ on_both_stores! {
             ]);
             let rows = server.get("/v1/approvals?status=waiting").await.ok();
             let kinds: Vec<_> = rows["approvals"].as_array().unwrap().iter().map(|row| row["kind"].clone()).collect();
-            assert_eq!(kinds, ["question", "question", "approval"], "newest first");
+            assert_eq!(kinds, ["approval", "question", "question"], "the soonest deadline first");
             let mut pending = vec!["s_1", "s_2", "s_3"];
             for key in order {
                 assert_eq!(provider.requests(), 1, "the model is asked again when all is there");
