@@ -58,7 +58,12 @@ fn test(line: &str) -> Option<Test> {
     }
     let executable = PathBuf::from(text(line, "executable")?);
     let folder = Path::new(text(line, "manifest_path")?).parent()?.to_path_buf();
-    let package = text(line, "package_id")?.split_once('#')?.1.split_once('@')?.0.to_owned();
+    // The name is left out where it is the folder's.
+    let id = text(line, "package_id")?.split_once('#')?.1;
+    let package = match id.split_once('@') {
+        Some((name, _)) => name.to_owned(),
+        None => folder.file_name()?.to_str()?.to_owned(),
+    };
     Some(Test { package, folder, executable })
 }
 
@@ -88,6 +93,8 @@ mod tests {
             ("/r/target/it-1".as_ref(), Some(Path::new("/r/crates/core")))
         );
         assert!(built.programs("countersign").is_err());
+        let unnamed = lines[1].replace("#countersign-core@0.1.0", "#0.1.0");
+        assert_eq!(test(&unnamed).map(|test| test.package).as_deref(), Some("core"));
         assert!(test(&said("test", true, "null")).is_none());
     }
 }

@@ -4,7 +4,7 @@
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 //! use tracing_subscriber::layer::SubscriberExt as _;
 //!
-//! let (traces, sending) = countersign::otlp::traces("http://127.0.0.1:4318/v1/traces")?;
+//! let (traces, sending) = countersign_runtime::otlp::traces("http://127.0.0.1:4318/v1/traces")?;
 //! let subscriber = tracing_subscriber::registry().with(traces.layer());
 //! tracing::subscriber::set_global_default(subscriber)?;
 //! tokio::spawn(sending.run());
