@@ -77,6 +77,7 @@ impl Maker<'_> {
             after: self.session.clone(),
             snapshot: true,
             durability: Durability::Buffered,
+            lease: None,
         };
         self.store.append(append).await?;
         self.stored = self.session.pos;

@@ -81,7 +81,8 @@ pub(crate) fn run(audit: &Audit) -> Outcome {
                 let line = serde_json::to_string(&record).map_err(|e| e.to_string())?;
                 written(writeln!(out, "{line}"))
             })?;
-            written(out.flush()).map(drop)
+            written(out.flush())?;
+            Ok(())
         }
         Command::Verify(verify) => {
             let checked = match &verify.file {
@@ -91,10 +92,10 @@ pub(crate) fn run(audit: &Audit) -> Outcome {
             match (checked, verify.json) {
                 (Ok(end), false) => say(&format!("ok: {} records; anchor {end}", end.n)),
                 (Ok(end), true) => say(&json!({ "ok": true, "records": end.n, "anchor": end.to_string() }).to_string()),
-                (Err(Fault { what, .. }), false) => Err(format!("the audit log was changed: {what}")),
+                (Err(Fault { what, .. }), false) => Err(format!("the audit log was changed: {what}").into()),
                 (Err(Fault { n, what }), true) => {
                     say(&json!({ "ok": false, "record": n, "what": what }).to_string())?;
-                    Err(format!("the audit log was changed: {what}"))
+                    Err(format!("the audit log was changed: {what}").into())
                 }
             }
         }
@@ -154,7 +155,7 @@ impl Place {
                 Ok(Source::Sqlite { path, keys: loaded::keys(&config.store_keys)?, bare: false })
             }
             #[cfg(feature = "postgres")]
-            ConfigStore::Postgres { url, password_env } => Source::of_database(url, password_env.as_deref()),
+            ConfigStore::Postgres { url, password_env, .. } => Source::of_database(url, password_env.as_deref()),
             ConfigStore::Memory => {
                 Err("a store in memory ends with its server, which serves its log at /v1/audit; a lasting one needs \
                      store.url = \"sqlite:PATH\" or a database"
@@ -174,7 +175,11 @@ fn written(result: std::io::Result<()>) -> Result<bool, String> {
 }
 
 /// Passes each record after `after` to `take`, until it has enough.
-fn each(store: &Source, mut after: u64, mut take: impl FnMut(AuditRecord) -> Result<bool, String>) -> Outcome {
+fn each(
+    store: &Source,
+    mut after: u64,
+    mut take: impl FnMut(AuditRecord) -> Result<bool, String>,
+) -> Result<(), String> {
     loop {
         let records = store.read(after)?;
         let Some(last) = records.last() else { return Ok(()) };

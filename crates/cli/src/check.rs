@@ -56,10 +56,10 @@ pub(crate) fn run(check: &Check) -> Outcome {
             say(&found.to_string())?;
             reached.all()
         }
-        (Err(errors), false) => Err(lines(&errors)),
+        (Err(errors), false) => Err(lines(&errors).into()),
         (Err(errors), true) => {
             say(&json!({ "ok": false, "errors": errors.iter().map(error_json).collect::<Vec<_>>() }).to_string())?;
-            Err(lines(&errors))
+            Err(lines(&errors).into())
         }
     }
 }

@@ -3,12 +3,17 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use countersign_core::{drawing::Drawing, journal::graph};
+use countersign_core::{drawing::Drawing, journal::graph, wire::client::check_session_id};
 use countersign_server::config::nearest;
 use reqwest::Method;
 use serde_json::json;
 
-use crate::{Outcome, loaded, remote::Remote, say};
+use crate::{
+    Outcome, loaded,
+    remote::Remote,
+    say,
+    terminal::{visible, visible_json},
+};
 
 /// The variable with the token for the server. An argument would be visible to every user of the machine.
 const TOKEN: &str = "COUNTERSIGN_TOKEN";
@@ -61,9 +66,11 @@ impl Format {
 pub(crate) fn run(graph: &Graph) -> Outcome {
     let format = if graph.json { Format::Json } else { graph.format };
     if let (Some(session), Some(url)) = (&graph.session, &graph.url) {
-        let server = Remote { url, token_env: TOKEN };
-        let format = [("format", format.name().to_owned())];
-        return say(server.ask(Method::GET, session, "graph", &format, None)?.trim_end());
+        check_session_id(session).map_err(|refusal| refusal.message)?;
+        let server = Remote { url: url.clone(), token_env: TOKEN.to_owned() };
+        let query = [("format", format.name().to_owned())];
+        let drawn = server.ask(Method::GET, &["sessions", session, "graph"], &query, None)?;
+        return say(&if format == Format::Json { visible_json(&drawn) } else { visible(drawn.trim_end()) });
     }
     let config = loaded::load(&graph.config)?;
     let names = || config.agents.iter().map(|agent| agent.name.as_str());

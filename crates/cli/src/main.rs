@@ -1,12 +1,17 @@
 //! The command line of Countersign.
 
+mod approvals;
 mod asks;
 mod audit;
+mod chat;
 mod check;
 mod completions;
+mod conversation;
 mod demo;
+mod failure;
 mod graph;
 mod loaded;
+mod man;
 mod mcp;
 mod models;
 mod past;
@@ -18,11 +23,13 @@ mod remote;
 mod rules;
 mod serve;
 mod sessions;
+mod terminal;
 mod traces;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use failure::Failure;
 use mimalloc::MiMalloc;
 
 /// Turns make many small allocations on many threads: with this allocator they take a fifth less time than with the
@@ -52,12 +59,18 @@ enum Command {
     Policy(policy::Policy),
     /// Draws the graph of an agent, or that of a session with its current position
     Graph(graph::Graph),
-    /// Shows the past of a session on a running server, and continues from there in a new one
+    /// Talks with an agent of a running server, and decides in the terminal what it asks
+    Chat(chat::Chat),
+    /// Lists, shows and decides what is pending on a running server
+    Approvals(approvals::Approvals),
+    /// Lists, shows and deletes sessions on a running server; shows their past, and continues from there in a new one
     Sessions(sessions::Sessions),
     /// Serves a trading assistant that asks before it trades: no key, no network, a real order book
     Demo(demo::Demo),
     /// Prints completions for a shell
     Completions(completions::Completions),
+    /// Prints the manual page of this program, or writes those of all its commands
+    Man(man::Man),
     /// Prints the JSON Schema of the WebSocket's frames, or of the configuration file
     Schema(Schema),
     /// Prints the OpenAPI document of the HTTP interface
@@ -78,8 +91,8 @@ struct Schema {
     config: bool,
 }
 
-/// The outcome of a command: `Err` is one sentence, or several lines, for standard error.
-type Outcome = Result<(), String>;
+/// The outcome of a command.
+type Outcome = Result<(), Failure>;
 
 fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
@@ -89,9 +102,12 @@ fn main() -> ExitCode {
         Command::Rekey(rekey) => rekey::run(&rekey),
         Command::Policy(policy) => policy::run(&policy),
         Command::Graph(graph) => graph::run(&graph),
+        Command::Chat(chat) => chat::run(&chat),
+        Command::Approvals(approvals) => approvals::run(&approvals),
         Command::Sessions(sessions) => sessions::run(&sessions),
         Command::Demo(demo) => demo::run(&demo),
         Command::Completions(completions) => completions::run(&completions),
+        Command::Man(man) => man::run(&man),
         Command::Schema(Schema { config: true }) => print(&countersign_server::config::config_schema()),
         Command::Schema(Schema { config: false }) => print(&countersign_core::wire::schema::wire_schema()),
         Command::Openapi => print(countersign_server::openapi()),
@@ -100,9 +116,9 @@ fn main() -> ExitCode {
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
-        Err(message) => {
-            eprintln!("{message}");
-            ExitCode::FAILURE
+        Err(Failure { text, exit }) => {
+            eprintln!("{text}");
+            ExitCode::from(exit as u8)
         }
     }
 }
@@ -114,10 +130,16 @@ fn print(value: &serde_json::Value) -> Outcome {
 
 /// Writes a line to standard output. A closed pipe is not an error.
 fn say(line: &str) -> Outcome {
+    write_line(line).map(drop)
+}
+
+/// Writes a line to standard output; whether anybody still reads it.
+fn write_line(line: &str) -> Result<bool, Failure> {
     use std::io::{ErrorKind, Write as _};
     let mut out = std::io::stdout().lock();
     match writeln!(out, "{line}").and_then(|()| out.flush()) {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(format!("cannot write: {error}")),
-        _ => Ok(()),
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(format!("cannot write: {error}").into()),
     }
 }

@@ -27,7 +27,7 @@ impl Past {
                 sqlite::Past::open(path, keys.as_ref()).map(|past| Past::Sqlite(Box::new(past)))
             }
             #[cfg(feature = "postgres")]
-            ConfigStore::Postgres { url, password_env } => {
+            ConfigStore::Postgres { url, password_env, .. } => {
                 let url = loaded::with_password(url.clone(), password_env.as_deref())?;
                 postgres::Past::open(&url).await.map(Past::Postgres)
             }

@@ -52,7 +52,7 @@ impl Reached {
 
     /// An error if there are problems.
     pub(crate) fn all(&self) -> Outcome {
-        if self.problems.is_empty() { Ok(()) } else { Err(self.problems.join("\n")) }
+        if self.problems.is_empty() { Ok(()) } else { Err(self.problems.join("\n").into()) }
     }
 
     pub(crate) fn in_words(&self) -> String {

@@ -28,15 +28,16 @@ pub(crate) fn run(rekey: &Rekey) -> Outcome {
     let config = loaded::load(&rekey.config)?;
     let path = match &config.store {
         ConfigStore::Sqlite(path) => path,
-        ConfigStore::Memory => return Err("a store in memory has no file to encrypt".to_owned()),
+        ConfigStore::Memory => return Err("a store in memory has no file to encrypt".into()),
         #[cfg(feature = "postgres")]
-        ConfigStore::Postgres { .. } => return Err("only SQLite stores are encrypted".to_owned()),
+        ConfigStore::Postgres { .. } => return Err("only SQLite stores are encrypted".into()),
     };
     let Some(keys) = loaded::keys(&config.store_keys)? else {
         return Err(format!(
             "{} names no [[store.keys]]; the first is what the store is encrypted with",
             rekey.config.display()
-        ));
+        )
+        .into());
     };
     let done = sqlite::rekey(path, &keys, rekey.plain, &mut |_| {}).map_err(|error| error.to_string())?;
     let path = path.display();
@@ -55,7 +56,8 @@ pub(crate) fn run(rekey: &Rekey) -> Outcome {
             "{} of the values of {path} cannot be read and are unchanged; their key is still needed:\n{}",
             done.unreadable,
             done.named.join("\n")
-        ));
+        )
+        .into());
     }
     if rekey.json {
         return Ok(());

@@ -2,65 +2,103 @@
 
 use std::time::Duration;
 
-use countersign_core::wire::client::check_session_id;
+use clap::Args;
 use countersign_server::outgoing;
-use reqwest::{Method, StatusCode, Url};
+use reqwest::{Method, RequestBuilder, StatusCode, Url};
 use serde_json::Value;
+
+use crate::{
+    failure::{Exit, Failure},
+    terminal::visible,
+};
 
 /// The longest time a server may take to answer.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A running server.
-pub(crate) struct Remote<'a> {
-    /// Its address.
-    pub(crate) url: &'a str,
-    /// The variable with its token, if it requires one. An argument would be visible to every user of the machine.
-    pub(crate) token_env: &'a str,
+/// Which server.
+#[derive(Args, Clone)]
+pub(crate) struct Remote {
+    /// The server's address
+    #[arg(
+        long,
+        visible_alias = "server",
+        value_name = "URL",
+        env = "COUNTERSIGN_URL",
+        default_value = "http://127.0.0.1:7410"
+    )]
+    pub(crate) url: String,
+    // An argument would be visible to every user of the machine.
+    /// The environment variable with the token, if the server requires one
+    #[arg(long, value_name = "NAME", default_value = "COUNTERSIGN_TOKEN")]
+    pub(crate) token_env: String,
 }
 
-impl Remote<'_> {
-    /// Sends a request about a session, and returns the text of the answer. A refusal has the server's own text.
+/// Which server, and how to print.
+#[derive(Args)]
+pub(crate) struct Asked {
+    #[command(flatten)]
+    pub(crate) server: Remote,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+impl Remote {
+    /// Sends a request, and returns the text of the answer. A refusal has the server's own text.
     pub(crate) fn ask(
         &self,
         method: Method,
-        session: &str,
-        path: &str,
+        path: &[&str],
         query: &[(&str, String)],
-        body: Option<&Value>,
-    ) -> Result<String, String> {
+        body: Option<String>,
+    ) -> Result<String, Failure> {
         let executor = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let executor = executor.map_err(|error| error.to_string())?;
-        executor.block_on(self.answer(method, session, path, query, body))
+        executor.block_on(self.answer(method, path, query, body))
     }
 
-    /// Like [`Remote::ask`], for answers in JSON.
-    pub(crate) fn json(
-        &self,
-        method: Method,
-        session: &str,
-        path: &str,
-        query: &[(&str, String)],
-        body: Option<&Value>,
-    ) -> Result<Value, String> {
-        let text = self.ask(method, session, path, query, body)?;
-        serde_json::from_str(&text).map_err(|_| format!("{} did not answer like a Countersign server", self.url))
+    /// Reads an answer. As a `Value` numbers may lose digits: that is for showing only.
+    pub(crate) fn read<T: serde::de::DeserializeOwned>(&self, text: &str) -> Result<T, Failure> {
+        serde_json::from_str(text).map_err(|_| self.strange())
     }
 
-    async fn answer(
+    /// An answer that this program cannot read.
+    pub(crate) fn strange(&self) -> Failure {
+        let (server, version) = (&self.url, env!("CARGO_PKG_VERSION"));
+        let text = format!(
+            "{server} did not answer like a Countersign server of version {version}, which this program is; compare `countersign --version` there"
+        );
+        Failure::new(Exit::Unreachable, text)
+    }
+
+    /// The answer's text.
+    pub(crate) async fn answer(
         &self,
         method: Method,
-        session: &str,
-        path: &str,
+        path: &[&str],
         query: &[(&str, String)],
-        body: Option<&Value>,
-    ) -> Result<String, String> {
-        let server = self.url;
-        check_session_id(session).map_err(|refusal| refusal.message)?;
-        // In an address they would lead elsewhere.
-        if matches!(session, "." | "..") {
-            return Err(format!("a session with the id {session:?} cannot be asked for over HTTP"));
+        body: Option<String>,
+    ) -> Result<String, Failure> {
+        let mut url = self.address(path)?;
+        if !query.is_empty() {
+            url.query_pairs_mut().extend_pairs(query);
         }
-        let wrong = |why: &str| format!("--url {server}: {why}; it looks like http://127.0.0.1:7410");
+        let mut request = self.request(method, url)?;
+        if let Some(body) = body {
+            request = request.header("content-type", "application/json").body(body);
+        }
+        let answer = request.send().await.map_err(|error| self.unreachable(error))?;
+        let status = answer.status();
+        let text = answer.text().await.map_err(|error| self.unreachable(error))?;
+        if status.is_success() { Ok(text) } else { Err(self.refused(status, &text)) }
+    }
+
+    /// The address of something on the server.
+    pub(crate) fn address(&self, path: &[&str]) -> Result<Url, Failure> {
+        let server = &self.url;
+        let wrong = |why: &str| {
+            Failure::new(Exit::Error, format!("--url {server}: {why}; it looks like http://127.0.0.1:7410"))
+        };
         let mut url = Url::parse(server).map_err(|error| wrong(&format!("it is not an address: {error}")))?;
         if !matches!(url.scheme(), "http" | "https") {
             return Err(wrong("it must begin with http:// or https://"));
@@ -68,46 +106,92 @@ impl Remote<'_> {
         if !url.username().is_empty() || url.password().is_some() {
             return Err(wrong("it must not contain a user or a password; put a token into the environment"));
         }
+        // In an address they would lead elsewhere.
+        if let Some(id) = path.iter().find(|part| matches!(**part, "" | "." | "..")) {
+            return Err(format!("the id {id:?} cannot be asked for over HTTP").into());
+        }
         url.set_query(None);
         url.set_fragment(None);
         if let Ok(mut segments) = url.path_segments_mut() {
-            segments.pop_if_empty().extend(["v1", "sessions", session, path]);
+            segments.pop_if_empty().push("v1").extend(path);
         }
-        if !query.is_empty() {
-            url.query_pairs_mut().extend_pairs(query);
-        }
-        let token = match std::env::var(self.token_env) {
+        Ok(url)
+    }
+
+    /// A request with the token.
+    pub(crate) fn request(&self, method: Method, url: Url) -> Result<RequestBuilder, Failure> {
+        let token = match std::env::var(&self.token_env) {
             Ok(token) => Some(token),
             Err(std::env::VarError::NotPresent) => None,
-            Err(error) => return Err(format!("{}: {error}", self.token_env)),
+            Err(error) => return Err(format!("{}: {error}", self.token_env).into()),
         };
         if token.is_some() && url.scheme() == "http" && !outgoing::is_loopback(&url) {
-            let name = self.token_env;
-            return Err(format!("{server} is not this machine: {name} would be sent there unencrypted; use https"));
+            let (server, name) = (&self.url, &self.token_env);
+            return Err(
+                format!("{server} is not this machine: {name} would be sent there unencrypted; use https").into()
+            );
         }
-        let mut request = outgoing::client(&url, TIMEOUT)?.request(method, url);
-        if let Some(token) = token {
-            request = request.bearer_auth(token.trim());
-        }
-        if let Some(body) = body {
-            request = request.json(body);
-        }
-        let unreachable = |error| format!("no answer from {server}: {}", outgoing::chain(error));
-        let answer = request.send().await.map_err(unreachable)?;
-        let status = answer.status();
-        let text = answer.text().await.map_err(unreachable)?;
-        if status.is_success() {
-            return Ok(text);
-        }
-        let problem: Option<Value> = serde_json::from_str(&text).ok();
-        let said = |field| problem.as_ref().and_then(|problem: &Value| problem[field].as_str());
-        let hint = match status {
-            StatusCode::UNAUTHORIZED => format!("; {} has the token", self.token_env),
+        let request = outgoing::client(&url, TIMEOUT)?.request(method, url);
+        Ok(match token {
+            Some(token) => request.bearer_auth(token.trim()),
+            None => request,
+        })
+    }
+
+    /// No answer.
+    pub(crate) fn unreachable(&self, error: reqwest::Error) -> Failure {
+        let (server, refused) = (&self.url, error.is_connect());
+        let hint = if refused { "; is it running, and is this its address?" } else { "" };
+        Failure::new(Exit::Unreachable, format!("no answer from {server}: {}{hint}", outgoing::chain(error)))
+    }
+
+    /// A refusal, in the server's words.
+    pub(crate) fn refused(&self, status: StatusCode, text: &str) -> Failure {
+        let server = &self.url;
+        let problem: Value = serde_json::from_str(text).unwrap_or_default();
+        let (Some(detail), Some(code)) = (problem["detail"].as_str(), problem["code"].as_str()) else {
+            return Failure::new(Exit::Unreachable, format!("{server} answered {status}; is it a Countersign server?"));
+        };
+        let hint = match code {
+            "unauthenticated" => format!("; the variable {} must have a token of this server", self.token_env),
+            "not_found" | "method_not_allowed" => {
+                format!("; is the server of another version than {}?", env!("CARGO_PKG_VERSION"))
+            }
             _ => String::new(),
         };
-        match (said("detail"), said("code")) {
-            (Some(detail), Some(code)) => Err(format!("{server} says: {detail} ({code}){hint}")),
-            _ => Err(format!("{server} answered {status}; is it a Countersign server?{hint}")),
-        }
+        let how = ending(&problem["details"]).map(|how| format!(": {how}")).unwrap_or_default();
+        Failure::new(of_code(code), visible(&format!("{server} says: {detail} ({code}){how}{hint}")))
     }
+}
+
+/// The exit code for a refusal.
+pub(crate) fn of_code(code: &str) -> Exit {
+    match code {
+        "approval_already_resolved" | "stale_action" => Exit::Overtaken,
+        "session_not_found" | "session_deleted" | "approval_not_found" | "rule_not_found" | "unknown_agent"
+        | "unknown_graph" => Exit::NotFound,
+        "store_unavailable" | "store_closed" | "internal" => Exit::Error,
+        "not_found" | "method_not_allowed" => Exit::Unreachable,
+        _ => Exit::Refused,
+    }
+}
+
+/// How a request ended, in words, if these members say so: of an approval, or of a refusal's details.
+pub(crate) fn ending(of: &Value) -> Option<String> {
+    let types: Vec<&str> =
+        of["decisions"].as_array().into_iter().flatten().filter_map(|one| one["type"].as_str()).collect();
+    let mut said = match of["resolution"].as_str()? {
+        "timeout" => "its deadline passed".to_owned(),
+        "cancelled" => "its turn was cancelled".to_owned(),
+        "decided" if !types.is_empty() => format!("decided ({})", types.join(", ")),
+        "decided" if of.get("answers").or_else(|| of.get("resume")).is_some() => "answered".to_owned(),
+        other => other.to_owned(),
+    };
+    if let Some(by) = of["by"].as_str() {
+        said.push_str(&format!(" by {by}"));
+    }
+    if let Some(at) = of["at"].as_str().or_else(|| of["resolved_at"].as_str()) {
+        said.push_str(&format!(" at {at}"));
+    }
+    Some(said)
 }

@@ -69,7 +69,8 @@ async fn serve_until_told(config: Config, serve: &Serve, seen: Seen, sessions: &
     if config.is_open() && !listen.ip().is_loopback() {
         return Err(format!(
             "{listen} can be reached by other machines: declare who may connect with [[auth.tokens]] or [auth.jwt], or listen on 127.0.0.1"
-        ));
+        )
+        .into());
     }
     let options = Options {
         auth: config.auth(),
@@ -82,7 +83,8 @@ async fn serve_until_told(config: Config, serve: &Serve, seen: Seen, sessions: &
     // Bind first: if that fails, the store is not opened.
     let listener = TcpListener::bind(listen).await.map_err(|error| format!("cannot listen on {listen}: {error}"))?;
     let address = listener.local_addr().map_err(|error| error.to_string())?;
-    let runtime = assemble(&config, &options.auth, sessions).await?;
+    let store = store(config.store.clone(), keys(&config.store_keys)?).await?;
+    let runtime = assemble(&config, store.clone(), &options.auth, sessions).await?;
     runtime.start().await.map_err(|refusal| format!("the store cannot be read: {refusal}"))?;
     say(&format!("listening on http://{address}"))?;
     if config.is_open() {
@@ -94,11 +96,15 @@ async fn serve_until_told(config: Config, serve: &Serve, seen: Seen, sessions: &
     let watching = tokio::spawn(watched.watch(hangup));
     let served = Server::new(runtime, options).serve(listener, signals.first()).await;
     watching.abort();
-    served.map_err(|error| format!("the server failed: {error}"))
+    if let Some(nodes) = store.nodes() {
+        // Others take its sessions over at once.
+        nodes.leave().await;
+    }
+    served.map_err(|error| format!("the server failed: {error}").into())
 }
 
 /// The runtime that a configuration declares.
-async fn assemble(config: &Config, auth: &Auth, sessions: &Handle) -> Result<Runtime, String> {
+async fn assemble(config: &Config, store: Arc<dyn Store>, auth: &Auth, sessions: &Handle) -> Result<Runtime, String> {
     let (tools, guardrails) = (tool_entries(config)?, guardrails(config)?);
     let servers = mcp_servers(config)?;
     let models: Vec<(&str, Arc<dyn Model>)> = config
@@ -106,7 +112,7 @@ async fn assemble(config: &Config, auth: &Auth, sessions: &Handle) -> Result<Run
         .iter()
         .map(|declared| Ok((declared.name.as_str(), models::model(declared)?)))
         .collect::<Result<_, String>>()?;
-    let mut builder = Runtime::builder(store(config.store.clone(), keys(&config.store_keys)?).await?)
+    let mut builder = Runtime::builder(store)
         .locale(config.locale)
         .policy(config.policy()?)
         // Standing approvals live no longer than the authority of their makers, which is looked up now.
@@ -183,9 +189,11 @@ async fn store(declared: ConfigStore, keys: Option<Keys>) -> Result<Arc<dyn Stor
             Ok(Arc::new(store.map_err(|error| error.to_string())?))
         }
         #[cfg(feature = "postgres")]
-        ConfigStore::Postgres { url, password_env } => {
+        ConfigStore::Postgres { url, password_env, lease_seconds } => {
             let url = crate::loaded::with_password(url, password_env.as_deref())?;
-            let opened = PostgresStore::open(&url, &PostgresOptions::default()).await;
+            let mut options = PostgresOptions::default();
+            options.lease = std::time::Duration::from_secs(lease_seconds.into());
+            let opened = PostgresStore::open(&url, &options).await;
             Ok(Arc::new(opened.map_err(|error| error.to_string())?))
         }
     }

@@ -200,18 +200,48 @@ pub struct Refusal {
     pub message: String,
     /// More for programs: pending keys, the winner of a race, schema errors.
     pub details: Option<Box<Value>>,
+    race: Race,
+}
+
+/// Whether another node was faster.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+enum Race {
+    #[default]
+    None,
+    /// It has appended to the session: the same input may be right for what is there now.
+    Overtaken,
+    /// It carries out the session's effects now.
+    Fenced,
 }
 
 impl Refusal {
     /// A refusal without details.
     pub fn new(code: Code, message: impl Into<String>) -> Refusal {
-        Refusal { code, message: message.into(), details: None }
+        Refusal { code, message: message.into(), details: None, race: Race::None }
     }
 
-    /// Whether the session does not exist (any more): work for it stops.
+    /// The same, since another node has appended to the session in between.
+    #[must_use]
+    pub fn overtaken(self) -> Refusal {
+        Refusal { race: Race::Overtaken, ..self }
+    }
+
+    /// The same, since another node carries out the session's effects now.
+    #[must_use]
+    pub fn fenced(self) -> Refusal {
+        Refusal { race: Race::Fenced, ..self }
+    }
+
+    /// Whether the same input may be accepted by the session as it is now.
+    #[must_use]
+    pub fn is_overtaken(&self) -> bool {
+        self.race == Race::Overtaken
+    }
+
+    /// Whether the session does not exist any more, or is another node's: work for it stops here.
     #[must_use]
     pub fn is_gone(&self) -> bool {
-        matches!(self.code, Code::SessionNotFound | Code::SessionDeleted)
+        matches!(self.code, Code::SessionNotFound | Code::SessionDeleted) || self.race == Race::Fenced
     }
 
     /// The same with details.

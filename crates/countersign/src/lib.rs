@@ -79,7 +79,7 @@
 //! and the model learns that its outcome is unknown. A program that approves every interruption runs such a call
 //! twice, so check the kind first. A tool declared [idempotent](tool::ToolEntry::idempotent) never has an unknown
 //! outcome: it runs again with the same [`idempotency_key`](tool::ToolContext::idempotency_key). Nor does a call that is
-//! running in this process: a second run of the session is refused ([`RunError::AtWork`]).
+//! running in this process: a second run of the session is refused ([`RunErrorKind::AtWork`]).
 //!
 //! ```
 //! use countersign::{Kind, RunState};
@@ -100,11 +100,11 @@
 //! # After a cancel
 //!
 //! A [`CancelHandle`] ends the turn: running calls are stopped, pending interruptions are withdrawn, and the run ends
-//! with [`RunError::Cancelled`]. Nothing of that turn resumes; a stopped call may have done part of its work, and its
+//! with [`RunErrorKind::Cancelled`]. Nothing of that turn resumes; a stopped call may have done part of its work, and its
 //! result says so. The conversation continues: give the next input on the error's state, or in its session.
 //!
 //! ```
-//! # use countersign::{Agent, CancelHandle, Message, RunConfig, RunError, Runner, run, tool};
+//! # use countersign::{Agent, CancelHandle, Message, RunConfig, RunErrorKind, Runner, run, tool};
 //! /// Buys it.
 //! #[tool(needs_approval)]
 //! async fn buy() -> &'static str {
@@ -120,10 +120,11 @@
 //! paused.state.approve(&paused.interruptions[0])?;
 //! let cancel = CancelHandle::new();
 //! cancel.cancel(); // Usually from another task, while it runs.
-//! let cancelled = Runner::new(RunConfig::new().cancel(&cancel)).run(&agent, paused.state).await;
-//! let Err(RunError::Cancelled { mut state }) = cancelled else { panic!("it was cancelled") };
+//! let cancelled = Runner::new(RunConfig::new().cancel(&cancel)).run(&agent, paused.state).await.expect_err("cancelled");
+//! assert_eq!(cancelled.kind(), RunErrorKind::Cancelled);
+//! let mut state = cancelled.into_state().expect("where it was cancelled");
 //! state.add_input("Leave it, then.");
-//! assert_eq!(run(&agent, *state).await?.final_output, "Never mind.");
+//! assert_eq!(run(&agent, state).await?.final_output, "Never mind.");
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! # })?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -212,7 +213,7 @@ pub use countersign_runtime::{
     run::budget::Price,
     run_state::{ContextStrategy, DecisionError, RunState, RunStateError},
     runner::{
-        NestedEvent, RunError, RunEvent, RunFrame, RunResult, RunStream, Runner, Sessions, StoredSession,
+        NestedEvent, RunError, RunErrorKind, RunEvent, RunFrame, RunResult, RunStream, Runner, Sessions, StoredSession,
         config::{CancelHandle, RunConfig},
         run, run_streamed,
     },

@@ -23,7 +23,7 @@
 //!   process can append. Copies of a text are copies of a run.
 //! - A run whose state a program keeps waits indefinitely unless a timeout was set, since nothing watches deadlines
 //!   between its parts: the defaults (300 s, 600 s for questions) do not apply there, a timeout that was set does. What
-//!   is overdue times out when the run resumes, and a later decision gets `RunError::TooLate`. The rule is the same
+//!   is overdue times out when the run resumes, and a later decision gets `RunErrorKind::TooLate`. The rule is the same
 //!   with a store (`RunConfig::store`) and without; a `Runtime`, such as a server's, watches deadlines and has the
 //!   defaults.
 
@@ -308,11 +308,12 @@ impl RunState {
             after: self.session.clone(),
             snapshot: true,
             durability: Durability::Synced,
+            lease: None,
         };
         match store.append(append).await {
             // Another process created it in between.
             Err(StoreError::Conflict) => Err(exists()),
-            stored => Ok(stored?),
+            stored => Ok(stored.map(drop)?),
         }
     }
 

@@ -13,6 +13,7 @@
 
 pub mod index;
 pub mod memory;
+pub mod nodes;
 #[doc(hidden)]
 pub mod owner_only;
 pub mod page;
@@ -39,19 +40,27 @@ use countersign_core::{
 use futures::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 
-use self::seal::SealError;
+use self::{
+    nodes::{Epoch, Nodes},
+    seal::SealError,
+};
 
 /// Keeps journals. Every method is atomic; an error means that nothing changed, except
 /// [`StoreError::Unknown`].
 pub trait Store: Send + Sync {
     /// Appends entries to a session and replaces its head, if the session's last position is the expected one.
-    /// When it returns `Ok` the entries are durable as [`Append::durability`] asks.
+    /// When it returns `Ok` the entries are durable as [`Append::durability`] asks. The result is the lease under which
+    /// this process carries out the session's effects from now on; `None`: it has none.
     ///
     /// # Errors
     /// [`StoreError::Conflict`] if the position is another, or the `request_id` of an entry is a duplicate. A queued
     /// message carries its id twice: when it is queued, and when it is taken up. [`StoreError::Deleted`] if a session
-    /// of this id was deleted.
-    fn append(&self, append: Append) -> BoxFuture<'_, Result<(), StoreError>>;
+    /// of this id was deleted, [`StoreError::Fenced`] if the lease of the append is not held any more.
+    fn append(&self, append: Append) -> BoxFuture<'_, Result<Option<Epoch>, StoreError>>;
+    /// What the processes that share this store need of each other; `None`: it belongs to one process.
+    fn nodes(&self) -> Option<&dyn Nodes> {
+        None
+    }
     /// Waits until everything appended before survives power loss. Call it before letting anything out that depends on
     /// an append (an answer, an event with a `seq`, a saved state).
     ///
@@ -67,7 +76,7 @@ pub trait Store: Send + Sync {
     /// # Errors
     /// As [`Store::append`] to a new session; [`StoreError::Deleted`] if `from` is deleted meanwhile, and
     /// [`StoreError::Failed`] if it has no such past.
-    fn fork(&self, from: &str, append: Append) -> BoxFuture<'_, Result<(), StoreError>> {
+    fn fork(&self, from: &str, append: Append) -> BoxFuture<'_, Result<Option<Epoch>, StoreError>> {
         let from: Arc<str> = from.into();
         Box::pin(async move {
             let mut entries: Vec<Arc<Entry>> = Vec::new();
@@ -193,6 +202,9 @@ pub struct Append {
     pub snapshot: bool,
     /// How durable it must be.
     pub durability: Durability,
+    /// The lease under which effects were carried out, if it says what came of them or begins one: it is stored only
+    /// while this node holds that lease. `None`: an input, which any node stores.
+    pub lease: Option<Epoch>,
 }
 
 /// The state of a session at a past position, so that its past is not folded from the first entry. A cache, never the
@@ -413,6 +425,9 @@ pub enum StoreError {
     /// The page cursor is not one of this store's.
     #[error("the cursor is not one that a page returned")]
     BadCursor,
+    /// The lease under which this was to be stored was given back, or another node has taken it.
+    #[error("another node carries out this session's effects now")]
+    Fenced,
     /// Another process has the store open.
     #[error("{0}")]
     InUse(String),

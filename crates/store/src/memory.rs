@@ -20,6 +20,7 @@ use super::{
     Store, StoreError, Summary, Visible, Waypoint,
     index::{self, Change, Claimant},
     no_past,
+    nodes::Epoch,
     page::{self, Row as _},
 };
 
@@ -387,12 +388,12 @@ fn newest<T, K: Ord>(rows: &mut Vec<T>, limit: usize, key: impl Fn(&T) -> K) {
 }
 
 impl Store for MemoryStore {
-    fn append(&self, append: Append) -> BoxFuture<'_, Result<(), StoreError>> {
-        ready(self.append_after(Vec::new(), append))
+    fn append(&self, append: Append) -> BoxFuture<'_, Result<Option<Epoch>, StoreError>> {
+        ready(self.append_after(Vec::new(), append).map(|()| Some(Epoch::SOLE)))
     }
 
-    fn fork(&self, from: &str, append: Append) -> BoxFuture<'_, Result<(), StoreError>> {
-        ready(self.fork_now(from, append))
+    fn fork(&self, from: &str, append: Append) -> BoxFuture<'_, Result<Option<Epoch>, StoreError>> {
+        ready(self.fork_now(from, append).map(|()| Some(Epoch::SOLE)))
     }
 
     fn waypoint(

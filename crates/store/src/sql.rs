@@ -8,7 +8,44 @@ use countersign_core::{
 };
 use serde_json::value::RawValue;
 
-use super::{Due, StoreError};
+use super::{Due, Page, StoreError, page};
+
+/// A query under construction: its conditions, in each of which `?` is a value, and the values in order. A list is several
+/// of them, each of which reads the rows visible for one reason from an index, in the list's order, and no other rows.
+#[derive(Clone)]
+pub(super) struct Query<V> {
+    /// The statement up to the conditions.
+    from: String,
+    conditions: Vec<&'static str>,
+    pub(super) values: Vec<V>,
+}
+
+impl<V> Query<V> {
+    pub(super) fn new(from: impl Into<String>) -> Query<V> {
+        Query { from: from.into(), conditions: Vec::new(), values: Vec::new() }
+    }
+
+    pub(super) fn and<const N: usize>(&mut self, condition: &'static str, values: [V; N]) {
+        self.conditions.push(condition);
+        self.values.extend(values);
+    }
+
+    pub(super) fn with<const N: usize>(mut self, condition: &'static str, values: [V; N]) -> Query<V> {
+        self.and(condition, values);
+        self
+    }
+
+    /// The whole statement, with the number of its rows as one more value.
+    pub(super) fn sql(&self, order: &str) -> String {
+        let begin = if self.conditions.is_empty() { "" } else { " WHERE " };
+        format!("{}{begin}{} ORDER BY {order} LIMIT ?", self.from, self.conditions.join(" AND "))
+    }
+}
+
+/// The rows of a page, and one more.
+pub(super) fn limit(page: &Page) -> i64 {
+    i64::try_from(page::limit(page)).unwrap_or(i64::MAX).saturating_add(1)
+}
 
 /// How a resolution is stored.
 pub(super) fn resolution_name(resolution: Resolution) -> &'static str {

@@ -65,7 +65,7 @@ pub(crate) fn run(demo: &Demo) -> Outcome {
         let there = match fs::read_to_string(&path) {
             Ok(there) => Some(there),
             Err(error) if error.kind() == ErrorKind::NotFound => None,
-            Err(error) => return Err(failed(&path, &error)),
+            Err(error) => return Err(failed(&path, &error).into()),
         };
         found.push((path, texts, there));
     }

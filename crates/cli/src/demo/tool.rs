@@ -92,7 +92,8 @@ pub(crate) fn run(tool: &DemoTool) -> Outcome {
 
 /// The result is the text itself, without a line end.
 fn answer(text: &str) -> Outcome {
-    std::io::stdout().write_all(text.as_bytes()).map_err(|error| format!("the result cannot be written: {error}"))
+    std::io::stdout().write_all(text.as_bytes()).map_err(|error| format!("the result cannot be written: {error}"))?;
+    Ok(())
 }
 
 fn arguments<T: for<'de> Deserialize<'de>>(input: &str) -> Result<T, String> {

@@ -125,6 +125,17 @@ on_both_stores! {
         let (server, ..) = turn(says("\"Reading {{ args.path }}\"")).await;
         let request = server.get("/v1/approvals/s_1").await.ok();
         assert!(request["actions"][0].get("agent_says").is_none(), "{request}");
+        assert_eq!(request["review_configs"][0]["title"], r"Reading p\u{430}y\u{202E}");
+        // It is of these arguments: an edited call that is asked about again has none.
+        let (server, ..) = turn(tool(store, &calls(std::slice::from_ref(&args)),
+            "content_message = \"Reading {{ args.path }}\"\napproval = { quorum = 2, levels = [\"reader\"] }")).await;
+        let request = server.get("/v1/approvals/s_1").await.ok();
+        assert_eq!(request["review_configs"][0]["title"], r"Reading p\u{430}y\u{202E}");
+        let edit = json!({ "decisions": [{ "type": "edit", "edited_action": { "name": "read", "args": { "path": "b" } } }] });
+        server.post("/v1/approvals/s_1", &edit).await.ok();
+        let again = server.get("/v1/approvals/s_2").await.ok();
+        assert_eq!(again["actions"][0]["args"], json!({ "path": "b" }));
+        assert!(again["review_configs"][0].get("title").is_none(), "{again}");
     }
 
     async fn h5_the_model_is_asked_for_it_where_the_tool_says_so(store) {

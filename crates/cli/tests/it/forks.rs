@@ -223,16 +223,16 @@ async fn g6_the_command_line_lists_shows_and_forks() {
     let said: Value = serde_json::from_str(&said.stdout).unwrap();
     assert_eq!(said["forked_from"]["checkpoint"], 1);
     server.until_status(said["session_id"].as_str().unwrap(), "awaiting_input").await;
-    for (arguments, says) in [
-        (&["fork", "none"][..], "there is no session \"none\" (session_not_found)"),
-        (&["state", "s", "--checkpoint", "999"][..], "has positions 1 to"),
+    for (arguments, code, says) in [
+        (&["fork", "none"][..], 3, "there is no session \"none\" (session_not_found)"),
+        (&["state", "s", "--checkpoint", "999"][..], 5, "has positions 1 to"),
     ] {
         let refused = ask(arguments);
-        assert_eq!((refused.code, refused.stdout.as_str()), (Some(1), ""));
+        assert_eq!((refused.code, refused.stdout.as_str()), (Some(code), ""));
         assert!(refused.stderr.contains(says), "{}", refused.stderr);
     }
     let gone = run(&server.path(""), &["sessions", "state", "s", "--url", "http://127.0.0.1:1"], "", &[]);
-    assert!(gone.code == Some(1) && gone.stderr.contains("no answer from"), "{}", gone.stderr);
+    assert!(gone.code == Some(6) && gone.stderr.contains("no answer from"), "{}", gone.stderr);
     let wrong = run(&server.path(""), &["sessions", "state", "s", "--url", "here"], "", &[]);
     assert!(wrong.code == Some(1) && wrong.stderr.contains("http://127.0.0.1:7410"), "{}", wrong.stderr);
 }
@@ -244,7 +244,7 @@ async fn g6_the_command_line_takes_its_token_from_the_environment() {
     let url = format!("http://{}", server.address);
     let arguments = ["sessions", "checkpoints", "s", "--url", &url];
     let without = run(&server.path(""), &arguments, "", &[]);
-    assert!(without.code == Some(1) && without.stderr.contains("unauthenticated"), "{}", without.stderr);
+    assert!(without.code == Some(5) && without.stderr.contains("unauthenticated"), "{}", without.stderr);
     let with = run(&server.path(""), &arguments, "", &[("COUNTERSIGN_TOKEN", "ann-secret")]);
     assert_eq!(with.code, Some(0), "{}", with.stderr);
 }

@@ -61,7 +61,7 @@ async fn g7_the_command_line_draws_a_session_of_a_running_server() {
     assert_eq!(data["drawing"]["current"][0]["node"], "approval");
 
     let none = ask("other", &[], token).await.unwrap();
-    assert_eq!((none.code, none.stdout.as_str()), (Some(1), ""));
+    assert_eq!((none.code, none.stdout.as_str()), (Some(3), ""));
     assert!(none.stderr.contains("other"), "{}", none.stderr);
     let stranger = ask("s", &[], "wrong").await.unwrap();
     assert!(stranger.stderr.contains("COUNTERSIGN_TOKEN"), "{}", stranger.stderr);

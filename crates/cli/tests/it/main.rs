@@ -2,12 +2,14 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "these are tests")]
 #![allow(clippy::ok_expect, clippy::needless_pass_by_value, reason = "a test reads better so")]
 
+mod approvals;
 mod attacks;
 mod attacks_words;
 mod audit;
 mod audit_independent;
 mod bad_input;
 mod builtin;
+mod chat;
 mod check;
 mod commands;
 mod compression;
@@ -38,6 +40,7 @@ mod litellm;
 mod matrix;
 mod mcp_hostile;
 mod mcp_pypi;
+mod nodes;
 mod pending;
 mod policy;
 mod policy_always;

@@ -1,4 +1,4 @@
-//! The program on PostgreSQL: sessions survive it, another process is refused, and its commands read beside it.
+//! The program on PostgreSQL: sessions survive it, and its commands read beside a server; several servers are in `nodes.rs`.
 
 use std::fs;
 
@@ -39,15 +39,12 @@ async fn r3_r4_on_postgresql_a_pending_request_survives_kill_9_and_its_effect_ha
 }
 
 #[tokio::test]
-async fn c_on_postgresql_a_second_server_is_refused_and_commands_read_beside_the_first() {
+async fn c_on_postgresql_commands_read_beside_a_server() {
     let (server, _) = waiting().await;
     let decide = json!({ "decisions": [{ "type": "approve" }] });
     server.post("/v1/approvals/s_1?wait=true", &decide).await.ok();
     let dir = server.path("");
     let command = |arguments: &[&str]| run(&dir, arguments, "", &[]);
-    let second = command(&["serve", "--listen", "127.0.0.1:0"]);
-    assert_eq!(second.code, Some(1));
-    assert!(second.stderr.contains("is in use by another countersign process"), "{}", second.stderr);
     let verified = command(&["audit", "verify"]);
     assert!(verified.stdout.starts_with("ok: 3 records; anchor 3:"), "{} {}", verified.stdout, verified.stderr);
     fs::write(server.path("changed.toml"), "[[policy.rules]]\nname = \"all\"\ntool = \"*\"\ndeny = true\n").unwrap();

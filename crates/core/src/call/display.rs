@@ -83,6 +83,17 @@ impl Display {
     pub fn agent_says(&self) -> Option<&Arc<str>> {
         self.message.as_ref().filter(|_| self.said)
     }
+
+    /// The operator's description of the call, from the tool's template, if any.
+    #[must_use]
+    pub fn title(&self) -> Option<&Arc<str>> {
+        self.message.as_ref().filter(|_| !self.said)
+    }
+
+    /// Drops what a template said of arguments that have been replaced.
+    pub(crate) fn edited(&mut self) {
+        self.message = self.message.take().filter(|_| self.said);
+    }
 }
 
 /// The source of a call's message (spec H5).
@@ -148,9 +159,14 @@ mod tests {
         let mut display = Display::default();
         display.tell(Some(&ContentMessage::Model), input);
         assert_eq!(display.agent_says().map(|line| &**line), Some("Just a harmless file"));
+        assert_eq!(display.title(), None);
+        display.edited();
+        assert!(display.agent_says().is_some(), "whatever the agent says, it is the agent's word");
         let template = ContentMessage::Template(Template::parse("Reading {{ args.path }}").expect("template"));
         display.tell(Some(&template), input);
-        assert_eq!((display.message.as_deref(), display.agent_says()), (Some("Reading a.txt"), None));
+        assert_eq!((display.title().map(|line| &**line), display.agent_says()), (Some("Reading a.txt"), None));
+        display.edited();
+        assert_eq!(display.title(), None, "it was of other arguments");
         display.tell(None, input);
         assert_eq!(display, Display::default());
         // A stored message without the mark is not taken for the agent's.

@@ -57,6 +57,23 @@ impl DecisionType {
     }
 }
 
+/// How much is at stake, in the operator's judgement. Reviewers see it; nothing follows from it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Risk {
+    /// Little.
+    Low,
+    /// Something.
+    Medium,
+    /// Much.
+    High,
+}
+
+impl Risk {
+    /// All of them, in ascending order, with their names.
+    pub const NAMED: [(&'static str, Risk); 3] = [("low", Risk::Low), ("medium", Risk::Medium), ("high", Risk::High)];
+}
+
 /// How people are asked about one call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ask {
@@ -87,6 +104,9 @@ pub struct Ask {
     /// The rule that asked, in the operator's words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// How much is at stake.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub risk: Option<Risk>,
     /// The version of the policy that asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<Arc<str>>,
@@ -117,6 +137,7 @@ impl Default for Ask {
             reminders: Vec::new(),
             reassign: Vec::new(),
             reason: None,
+            risk: None,
             policy: None,
         }
     }
@@ -161,7 +182,7 @@ impl Ask {
     }
 
     /// What satisfies both: every level of either, in this one's order, then the other's; the larger quorum, the
-    /// shorter time, only decisions that both allow. Neither can weaken the other (spec P1). A default counts as not
+    /// shorter time, the higher risk, only decisions that both allow. Neither can weaken the other (spec P1). A default counts as not
     /// configured, and leaves the other's setting.
     #[must_use]
     pub fn stricter(&self, other: &Ask) -> Ask {
@@ -222,6 +243,7 @@ impl Ask {
             reminders,
             reassign,
             reason: (!reasons.is_empty()).then(|| reasons.join("; ")),
+            risk: self.risk.max(other.risk),
             policy: other.policy.clone().or_else(|| self.policy.clone()),
         }
     }
@@ -367,6 +389,19 @@ impl Gate {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn p1_of_two_risks_the_higher_is_shown() {
+        let ask = |risk| Ask { risk, ..Ask::default() };
+        for (one, other, shown) in [
+            (None, None, None),
+            (Some(Risk::Low), None, Some(Risk::Low)),
+            (Some(Risk::Low), Some(Risk::High), Some(Risk::High)),
+            (Some(Risk::High), Some(Risk::Medium), Some(Risk::High)),
+        ] {
+            assert_eq!((ask(one).stricter(&ask(other)).risk, ask(other).stricter(&ask(one)).risk), (shown, shown));
+        }
+    }
 
     #[test]
     fn p1_of_two_verdicts_the_stricter_counts_whoever_says_it() {

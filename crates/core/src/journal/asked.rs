@@ -137,6 +137,9 @@ pub struct Action {
     /// What the model says the call is for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_says: Option<Arc<str>>,
+    /// The operator's description of the call, from the tool's template.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<Arc<str>>,
     /// The calls that led to it through nested agents, from the session's own agent down; empty for that agent's own
     /// calls.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

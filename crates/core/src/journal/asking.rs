@@ -109,6 +109,7 @@ impl Draft {
             schema: facts.schema,
             source: facts.source,
             agent_says: call.display.agent_says().cloned(),
+            title: call.display.title().cloned(),
             path: self.state.path(call),
             preview: call.preview.clone(),
             digest: Arc::default(),

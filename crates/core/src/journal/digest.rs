@@ -17,6 +17,7 @@ use serde_json::value::RawValue;
 use crate::{
     call::{
         args::{Args, Digest},
+        gate::Risk,
         json::Json,
     },
     journal::{
@@ -50,10 +51,14 @@ struct Named<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    risk: Option<Risk>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     schema: Option<&'a RawValue>,
     session: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     source: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    title: Option<&'a str>,
     tool: &'a str,
     tool_use_id: &'a str,
 }
@@ -82,9 +87,11 @@ pub fn of(state: &State, asked: &Interrupted, action: &Action) -> String {
         path: Some(&action.path).filter(|path| !path.is_empty()).and_then(canonical),
         preview: action.preview.as_ref().and_then(canonical),
         reason: action.ask.reason.as_deref(),
+        risk: action.ask.risk,
         schema: action.schema.as_deref().map(Schema::canonical),
         session: &state.session_id,
         source: action.source.as_deref(),
+        title: action.title.as_deref(),
         tool: &action.name,
         tool_use_id: &action.tool_use_id,
     };

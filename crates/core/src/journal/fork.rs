@@ -312,6 +312,7 @@ impl Call {
         if let Some(edited) = &judged.edited {
             self.name = Arc::from(edited.name.as_str());
             self.args = Some(edited.args.clone());
+            self.display.edited();
             self.edited_by = by.cloned();
         }
         if judged.edited.is_some() || judged.preview.is_some() {

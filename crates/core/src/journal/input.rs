@@ -310,6 +310,7 @@ impl Draft {
                     schema: None,
                     source: None,
                     agent_says: None,
+                    title: None,
                     path: self.state.path(&call),
                     preview: None,
                     digest: Arc::default(),

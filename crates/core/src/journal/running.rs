@@ -189,6 +189,20 @@ impl State {
         self.calls.iter().any(|call| matches!(call.phase, Phase::Started(_))) || self.run.as_ref().is_some_and(steps)
     }
 
+    /// Whether effects follow from this state or are under way, so that one process has to carry them out. A held session
+    /// does nothing; a call that asks may be kept running by the process that began it; a node of an
+    /// agent's loop may be done and its successor not begun.
+    #[must_use]
+    pub fn is_at_work(&self) -> bool {
+        let asks = || self.calls.iter().any(|call| call.phase == Phase::Asking);
+        match self.status {
+            Status::Running => !self.held,
+            Status::AwaitingInput => !self.held && (self.has_begun_work() || asks() || graph::node_done(self)),
+            Status::Failed => self.has_begun_work() || asks(),
+            Status::Idle | Status::Completed | Status::Cancelled => false,
+        }
+    }
+
     /// Waiting tasks that read the root's state begin again with the new state; their finished steps stay done.
     pub(super) fn state_edited(&mut self, pos: u64) {
         self.run(|run| {
@@ -394,6 +408,7 @@ impl Draft {
             schema: None,
             source: None,
             agent_says: None,
+            title: None,
             path: Vec::new(),
             preview: None,
             digest: Arc::default(),

@@ -543,6 +543,7 @@ impl State {
                 Choice::Edit(edited) => {
                     call.name = Arc::from(edited.name.as_str());
                     call.args = Some(edited.args.clone());
+                    call.display.edited();
                     call.preview = decided.previews.get(i).cloned().flatten();
                     call.deadline = Deadline::Fresh;
                     call.approved_by.clear();

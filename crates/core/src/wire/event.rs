@@ -8,7 +8,12 @@ use serde_json::Value;
 
 use crate::{
     approval::{decision::Decision, question::Answers},
-    call::{args::Args, gate::DecisionType, preview::ShownPreview, shown::Shown},
+    call::{
+        args::Args,
+        gate::{DecisionType, Risk},
+        preview::ShownPreview,
+        shown::Shown,
+    },
     content::{Image, ImageSource},
     journal::{
         agents::PathStep,
@@ -735,4 +740,10 @@ pub struct ReviewConfig {
     /// The rule that asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// How much is at stake, if the operator says so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub risk: Option<Risk>,
+    /// The call in one line, from the operator's template, with the escapes of `display`; absent for an edited call.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
 }

@@ -612,6 +612,8 @@ fn approval_request(session_id: &str, asked: &Interrupted) -> ApprovalRequest {
                     reassign: Reviewer::names(&action.ask.reassign),
                     args_schema: action.schema.clone(),
                     reason: action.ask.reason.clone(),
+                    risk: action.ask.risk,
+                    title: action.title.as_deref().map(shown::line),
                 }
             })
             .collect(),

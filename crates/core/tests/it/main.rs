@@ -21,4 +21,5 @@ mod nested;
 mod people;
 mod schema;
 mod speakers;
+mod vectors;
 mod world;

@@ -38,6 +38,7 @@ async fn r6_a_session_with_a_record_from_the_future_times_out_in_time() {
             after: placed.after().clone(),
             snapshot: true,
             durability: Durability::Synced,
+            lease: None,
         };
         store.append(append).await.expect("stored");
 

@@ -385,6 +385,7 @@ pub async fn time_out(store: &Arc<dyn Store>) {
             after: placed.after().clone(),
             snapshot: false,
             durability: Durability::Synced,
+            lease: None,
         };
         state = placed.after().clone();
         store.append(append).await.expect("append");

@@ -16,6 +16,7 @@ use countersign_core::{
 use countersign_store::{
     Append, Due, Durability, Head, InterruptionFilter, InterruptionRow, Page, Paged, RuleFilter, RuleOwner, RuleRow,
     SessionFilter, Summary, Waypoint,
+    nodes::{Epoch, Nodes},
 };
 use futures::{FutureExt as _, TryFutureExt as _, future::BoxFuture};
 
@@ -100,30 +101,33 @@ impl Failing {
 }
 
 impl Store for Failing {
-    fn append(&self, append: Append) -> BoxFuture<'_, Result<(), StoreError>> {
+    fn append(&self, append: Append) -> BoxFuture<'_, Result<Option<Epoch>, StoreError>> {
         match self.check(&self.appends) {
             Ok(()) => {
                 let (session_id, durability) = (append.session_id.clone(), append.durability);
                 let last = append.entries.last().map_or(0, |entry| entry.pos);
                 let stored = self.inner.append(append);
                 async move {
-                    stored.await?;
+                    let lease = stored.await?;
                     self.written.lock().expect("written").insert(session_id, last);
                     if durability == Durability::Synced {
                         self.reaches_the_disk();
                     }
-                    Ok(())
+                    Ok(lease)
                 }
                 .boxed()
             }
             Err(error) => async { Err(error) }.boxed(),
         }
     }
+    fn nodes(&self) -> Option<&dyn Nodes> {
+        self.inner.nodes()
+    }
     fn sync(&self) -> BoxFuture<'_, Result<(), StoreError>> {
         self.reaches_the_disk();
         self.inner.sync()
     }
-    fn fork(&self, from: &str, append: Append) -> BoxFuture<'_, Result<(), StoreError>> {
+    fn fork(&self, from: &str, append: Append) -> BoxFuture<'_, Result<Option<Epoch>, StoreError>> {
         match self.check(&self.appends) {
             Ok(()) => self.inner.fork(from, append),
             Err(error) => async { Err(error) }.boxed(),

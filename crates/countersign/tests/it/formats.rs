@@ -29,7 +29,15 @@ async fn s21_a_saved_state_of_version_1_is_read_and_written_as_it_was() {
         let entries = (1..).zip(entries).map(|(pos, entry)| Arc::new(Entry { pos, ..entry }));
         let entries: Vec<Arc<Entry>> = entries.inspect(|entry| after.apply(entry)).collect();
         let durability = Durability::Synced;
-        let append = Append { session_id: session.clone(), expected: 0, entries, after, snapshot: false, durability };
+        let append = Append {
+            session_id: session.clone(),
+            expected: 0,
+            entries,
+            after,
+            snapshot: false,
+            durability,
+            lease: None,
+        };
         store.append(append).await.expect("appended");
         now += &RunState::save(&store, &session).await.expect("saved").to_json();
         now.push('\n');

@@ -197,10 +197,7 @@ async fn s17_an_image_reaches_the_model_and_goes_with_a_saved_run() {
 #[tokio::test]
 async fn x_a_run_refuses_an_image_that_its_model_does_not_take() {
     let agent = Agent::new("Reader", ("words", script_without()));
-    let refused = |result: Result<_, RunError>| match result {
-        Err(RunError::Refused { refusal, .. }) => refusal,
-        other => panic!("{other:?}"),
-    };
+    let refused = |result: Result<(), RunError>| result.expect_err("refused").refusal().expect("a refusal").clone();
     let is = |refusal: &Refusal| {
         assert_eq!(refusal.code, Code::ImagesNotSupported);
         assert!(refusal.message.contains("the model \"words\" of the agent \"Reader\" takes none"), "{refusal}");

@@ -22,6 +22,7 @@ use countersign_core::{
 use countersign_store::{
     Append, Due, Head, InterruptionFilter, InterruptionRow, Page, Paged, RuleFilter, RuleOwner, RuleRow, SessionFilter,
     Summary,
+    nodes::{Epoch, Nodes},
 };
 use futures::{FutureExt as _, StreamExt as _, future::BoxFuture, stream::BoxStream};
 use tokio::{sync::watch, task::yield_now};
@@ -194,7 +195,7 @@ pub fn runtime(store: &Arc<dyn Store>, model: &Arc<Paced>) -> Runtime {
 pub struct Slow(pub Arc<dyn Store>);
 
 impl Store for Slow {
-    fn append(&self, append: Append) -> BoxFuture<'_, Result<(), StoreError>> {
+    fn append(&self, append: Append) -> BoxFuture<'_, Result<Option<Epoch>, StoreError>> {
         async move {
             yield_now().await;
             let appended = self.0.append(append).await;
@@ -202,6 +203,9 @@ impl Store for Slow {
             appended
         }
         .boxed()
+    }
+    fn nodes(&self) -> Option<&dyn Nodes> {
+        self.0.nodes()
     }
     fn sync(&self) -> BoxFuture<'_, Result<(), StoreError>> {
         self.0.sync()

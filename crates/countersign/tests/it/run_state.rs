@@ -48,7 +48,9 @@ async fn read_journal(journal: &str) -> Result<RunState, RunStateError> {
     Arc::make_mut(&mut after.state).pos = entries.len() as u64;
     let (snapshot, durability) = (false, Durability::Synced);
     let store = MemoryStore::new();
-    store.append(Append { session_id: "s".into(), expected: 0, entries, after, snapshot, durability }).await?;
+    store
+        .append(Append { session_id: "s".into(), expected: 0, entries, after, snapshot, durability, lease: None })
+        .await?;
     RunState::save(&store, "s").await
 }
 
@@ -392,6 +394,7 @@ fn append(entries: Vec<Arc<Entry>>, world: &World) -> Append {
         after: world.session(),
         snapshot: false,
         durability: Durability::Synced,
+        lease: None,
     }
 }
 

@@ -5,9 +5,8 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering},
 };
 
-use countersign::Permit;
 use countersign::{
-    Agent, Args, Decision, Principal, RunState, Status,
+    Agent, Args, Decision, Permit, Principal, RunState, Status,
     model::scripted::Scripted,
     run::{Code, NewDecision, Outcome, Reply, Runtime},
     store::{

@@ -167,6 +167,9 @@ impl RuntimeBuilder {
             graphs,
             settings: self.settings,
             warm: super::graph::Warm::default(),
+            probation: Mutex::default(),
+            one_by_one: tokio::sync::Mutex::default(),
+            own_after: Mutex::default(),
             conversations: Conversations::new(self.conversation_bytes),
         };
         Ok(Runtime { inner: Arc::new(inner) })

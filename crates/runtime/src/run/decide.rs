@@ -22,7 +22,7 @@ use countersign_core::{
 };
 
 use super::{
-    Inner, Outcome, Runtime, Stored, failpoint, live::LiveRef, now, own_request_id, store_refusal,
+    Inner, Outcome, Runtime, Stored, failpoint, live::LiveRef, nodes::contested, now, own_request_id, store_refusal,
     subscription::Subscription,
 };
 use crate::store::Durability;
@@ -95,8 +95,8 @@ impl Runtime {
         }
         let session_id: Arc<str> = Arc::from(session_id);
         let live = self.inner.live(&session_id);
-        let follow = self.take_decision_in(&live, by, n, decision, (follow, durability)).await?;
-        Ok((live, Stored { session_id, follow }))
+        let taken = contested!(self.take_decision_in(&live, by, n, decision.clone(), (follow, durability)).await);
+        Ok((live, Stored { session_id, follow: taken? }))
     }
 
     async fn take_decision_in(

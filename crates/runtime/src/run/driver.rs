@@ -18,7 +18,7 @@ use countersign_core::{
         permit::Permit,
         state::{State, Status},
     },
-    refusal::Refusal,
+    refusal::{Code, Refusal},
 };
 use futures::FutureExt as _;
 use tokio::{runtime::Handle, sync::watch, task::JoinError};
@@ -29,13 +29,14 @@ use super::{
     graph::{AtWork, Hot},
     hold::Hold,
     live::{Live, LiveRef, LiveState},
+    nodes::ELSEWHERE,
     now,
     outcomes::{Done, Patience},
     sources::{Held, outdated_of},
     spans, store_refusal,
     work::{Running, Work},
 };
-use crate::store::Durability;
+use crate::store::nodes::Epoch;
 
 /// A task has ended without reporting. Calls, nodes and models catch their panics.
 fn lost(error: &JoinError) {
@@ -102,7 +103,7 @@ impl Inner {
     pub(super) async fn drive_here(self: Arc<Self>, live: LiveRef) -> Result<Outcome, Refusal> {
         self.clone().drive_until_idle(&live).await;
         let mut guard = live.lock().await;
-        let state = self.load(&live, &mut guard).await?;
+        let state = self.known(&live, &mut guard).await?;
         let answer = guard.answer_at(state.answer_pos);
         drop(guard);
         let outcome = self.outcome(&state, answer).await?;
@@ -110,25 +111,46 @@ impl Inner {
         Ok(outcome)
     }
 
-    /// Resumes the session here, until nothing follows by itself.
+    /// Resumes the session here, until nothing follows by itself, or waits until another node has done so.
     pub(super) async fn drive_until_idle(self: Arc<Self>, live: &LiveRef) {
         loop {
             if live.claim_driver() {
                 self.driver_began();
-                return self.drive(live).await;
+                self.clone().drive(live).await;
+                if self.store.nodes().is_none() {
+                    return;
+                }
+            } else {
+                live.wake();
+                live.idle().await;
             }
-            live.wake();
-            live.idle().await;
-            // The previous driver may have been dropped half way.
-            let mut guard = live.lock().await;
-            let left = match self.load(live, &mut guard).await {
-                Ok(state) => state.status == Status::Running && !state.held,
-                Err(_) => false,
-            };
-            if !left || self.draining.load(Ordering::SeqCst) || *self.closing.borrow() {
+            // The previous driver may have been dropped half way, or another node may be at work.
+            if !self.is_left(live).await {
                 return;
             }
+            if self.store.nodes().is_some() {
+                tokio::time::sleep(ELSEWHERE).await;
+            }
         }
+    }
+
+    /// Waits until no driver is at work, here or on another node.
+    pub(super) async fn rests(&self, live: &LiveRef) {
+        live.idle().await;
+        while self.store.nodes().is_some() && self.is_left(live).await {
+            tokio::time::sleep(ELSEWHERE).await;
+        }
+    }
+
+    /// Whether the session still runs, here or on another node, and this one is not shutting down.
+    async fn is_left(&self, live: &LiveRef) -> bool {
+        let mut guard = live.lock().await;
+        let left = match self.load(live, &mut guard).await {
+            Ok(state) => state.status == Status::Running && !state.held,
+            Err(_) => false,
+        };
+        drop(guard);
+        left && !self.draining.load(Ordering::SeqCst) && !*self.closing.borrow()
     }
 
     /// Waits until no other runtime of this process carries out the session's effects.
@@ -153,8 +175,21 @@ impl Inner {
             hold = self.alone_at(live) => Some(hold),
             _ = closing.wait_for(|closing| *closing) => return,
         };
-        let mut driver = Driver::new(&self, live);
         let mut patience = Patience::default();
+        loop {
+            let mut guard = live.lock().await;
+            match self.take_lease(live, &mut guard).await {
+                Ok(true) => break,
+                // Under the session's lock: see below.
+                Ok(false) => return claim.give_back(),
+                Err(error) if error.is_gone() || *closing.borrow() => return claim.give_back(),
+                Err(error) => {
+                    drop(guard);
+                    patience.wait(&error).await;
+                }
+            }
+        }
+        let mut driver = Driver::new(&self, live);
         while let Err(error) = self.reach_tools(live).await {
             if error.is_gone() || *closing.borrow() {
                 break;
@@ -172,6 +207,9 @@ impl Inner {
             let stepped = driver.step(&mut guard).await;
             if matches!(stepped, Ok(Step::Rests)) {
                 driver.keep_warm(&guard);
+                if !self.lets_go(live, &mut guard).await {
+                    continue;
+                }
                 // Under the session's lock: a later change of the state finds no driver and starts one.
                 return claim.give_back();
             }
@@ -206,6 +244,8 @@ enum Step {
 struct Driver<'a> {
     inner: &'a Arc<Inner>,
     live: &'a LiveRef,
+    /// The lease under which it has worked last.
+    lease: Option<Epoch>,
     turn: Turn,
     running: Running,
     /// Whether what was started before this driver, or before its turn failed, is accounted for.
@@ -221,6 +261,7 @@ impl<'a> Driver<'a> {
         Driver {
             inner,
             live,
+            lease: None,
             turn: Turn::default(),
             running: Running::default(),
             recovered: false,
@@ -252,7 +293,17 @@ impl<'a> Driver<'a> {
     }
 
     async fn begin(&mut self, guard: &mut LiveState, begun: &mut Vec<Work>) -> Result<Begun, Refusal> {
-        let state = self.inner.load(self.live, guard).await?;
+        let state = self.inner.known(self.live, guard).await?;
+        if !self.enter_lease(guard).await {
+            self.only_of(&state).await;
+            // Whatever still runs is wanted by nobody.
+            self.running.stop().await;
+            return Ok(Begun::default());
+        }
+        if self.inner.term().is_none() && self.running.is_empty() {
+            // What was begun now would not run.
+            return Err(Refusal::new(Code::StoreUnavailable, "this node's leases have ended until it can renew them"));
+        }
         self.only_of(&state).await;
         guard.part = self.part.at(&state);
         if !state.status.is_active() {
@@ -263,7 +314,8 @@ impl<'a> Driver<'a> {
             self.recover(&state, guard, begun).await?;
         }
         self.inner.walk_loop(self.live, guard).await?;
-        let draining = self.inner.draining.load(Ordering::SeqCst);
+        // A call whose start were stored without a term would not run, and a person would be asked about it.
+        let draining = self.inner.draining.load(Ordering::SeqCst) || self.inner.term().is_none();
         let mut effects = if draining { Effects::default() } else { self.effects(guard).await? };
         let state = guard.state()?;
         let full = self.inner.full(&state).filter(|_| state.status == Status::Running && !state.held && !draining);
@@ -281,6 +333,31 @@ impl<'a> Driver<'a> {
         let Driver { inner, live, running, hot, at_work, part, .. } = self;
         let alone = inner.begin_tasks(live, guard, hot, at_work, &mut running.others, part).await?;
         Ok(Begun { alone: alone.map(|work| Work::other(0, work)), full })
+    }
+
+    /// Works under the lease that the node has now, if any. What was begun under one that another node took in between is
+    /// stopped: that node accounts for it.
+    async fn enter_lease(&mut self, guard: &mut LiveState) -> bool {
+        if guard.lease.is_some() && guard.lease == guard.working && guard.working == self.lease {
+            return true;
+        }
+        let goes_on = |lease: Epoch| guard.working.is_none() && self.lease.is_some_and(|had| lease.follows(had));
+        let is_over = match guard.lease {
+            Some(lease) => !goes_on(lease),
+            // What it stored last has given it back.
+            None => guard.working.is_some(),
+        };
+        if is_over {
+            self.running.stop().await;
+            self.hot = None;
+            self.at_work.clear();
+            guard.unwrite();
+        }
+        guard.working = guard.lease;
+        if guard.lease.is_some() {
+            (self.recovered, self.lease) = (false, guard.lease);
+        }
+        guard.lease.is_some()
     }
 
     /// Aborts tasks that the state no longer asks for.
@@ -307,7 +384,7 @@ impl<'a> Driver<'a> {
     /// Accounts for what was started and no longer runs.
     async fn recover(&mut self, state: &State, guard: &mut LiveState, begun: &mut Vec<Work>) -> Result<(), Refusal> {
         let mut permits = Vec::new();
-        let inner = self.inner;
+        let (inner, term) = (self.inner, self.inner.term());
         let context = inner.app_context(state).await.map_err(store_refusal)?;
         let agents = &inner.agents;
         // Nothing else of this session runs anywhere now, so what was started has an unknown outcome.
@@ -318,7 +395,7 @@ impl<'a> Driver<'a> {
         }
         self.recovered = true;
         for permit in permits {
-            begun.push(inner.call_work(state, permit, &context, &mut self.part));
+            begun.push(inner.call_work(state, (permit, term), &context, &mut self.part));
         }
         // The session may be older than its agent's current budget.
         let wants = guard.state()?.wants_room(agents).is_some();
@@ -375,8 +452,9 @@ impl<'a> Driver<'a> {
         let context = self.inner.app_context(state).await.map_err(store_refusal)?;
         failpoint::hit("start.before_commit");
         let transition = Draft::new(&*guard.state()?, now()).start(calls);
+        let term = self.inner.term();
         for permit in self.store(guard, transition).await? {
-            begun.push(self.inner.call_work(state, permit, &context, &mut self.part));
+            begun.push(self.inner.call_work(state, (permit, term), &context, &mut self.part));
         }
         Ok(())
     }
@@ -396,7 +474,7 @@ impl<'a> Driver<'a> {
     }
 
     async fn store(&mut self, guard: &mut LiveState, transition: Transition) -> Result<Vec<Permit>, Refusal> {
-        self.inner.transact(self.live, guard, Durability::Buffered, |_| Ok(transition)).await
+        self.inner.record(self.live, guard, |_| Ok(transition)).await
     }
 
     /// Carries out the single effect, or waits for the next one to end.
@@ -422,6 +500,8 @@ impl<'a> Driver<'a> {
         while let Some(done) = next {
             match done {
                 Ok(Done::Task(ended)) => nodes.push(ended),
+                // It counts as begun, like the call of a process that has ended.
+                Ok(Done::Unbegun { .. }) => self.recovered = false,
                 Ok(done) => self.inner.done(self.live, self.turn, done).await,
                 Err(error) => lost(&error),
             }
@@ -435,7 +515,9 @@ impl<'a> Driver<'a> {
     /// Keeps what nodes hold in memory, for the next driver.
     fn keep_warm(&mut self, guard: &LiveState) {
         let pos = guard.state().map_or(0, |state| state.pos);
-        self.inner.keep_warm(self.live, self.hot.take(), pos);
+        if let (Some(hot), Some(lease)) = (self.hot.take(), self.lease) {
+            self.inner.warm.keep(&self.live.session_id, hot, (pos, lease));
+        }
     }
 }
 

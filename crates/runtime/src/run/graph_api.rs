@@ -28,6 +28,7 @@ use super::{
     Inner, Runtime,
     graph_runs::{invalid, of_graph},
     live::{LiveRef, LiveState},
+    nodes::contested,
     now,
     retry::NewRetry,
     visible,
@@ -150,7 +151,7 @@ impl<S: GraphState> Runs<S> {
         }
         let Some(session) = session else { return Err(invalid("no keys; name at least one".to_owned())) };
         let live = self.inner.live(&Arc::from(session));
-        let resumed = self.resume_in(&live, by, all).await;
+        let resumed = contested!(self.resume_in(&live, by, all.clone()).await);
         self.inner.or_refused(resumed).await?;
         self.drive(live).await
     }
@@ -249,7 +250,7 @@ impl<S: GraphState> Runs<S> {
     pub async fn outcome(&self, by: &Principal, session: &str) -> Result<Outcome<S>, Refusal> {
         check_session_id(session)?;
         let live = self.inner.live(&Arc::from(session));
-        live.idle().await;
+        self.inner.rests(&live).await;
         let state = {
             let mut guard = live.lock().await;
             self.inner.load(&live, &mut guard).await?

@@ -21,6 +21,7 @@ use countersign_core::{
 use super::{
     Inner, Runtime, birth, graph,
     live::LiveRef,
+    nodes::contested,
     now, own_request_id, owned, session_id,
     view::{SessionView, StateView},
     visible,
@@ -111,8 +112,8 @@ impl Inner {
         if state.get().len() > limits::UPDATE_BYTES {
             return Err(invalid(format!("the state has more than {} bytes as JSON", limits::UPDATE_BYTES)));
         }
-        let begun = self.begin_run_in(graph, &live, by, state, request_id).await?;
-        Ok((live, begun))
+        let begun = contested!(self.begin_run_in(graph, &live, by, state.clone(), request_id.clone()).await);
+        begun.map(|begun| (live, begun))
     }
 
     async fn begin_run_in(
@@ -177,6 +178,16 @@ impl Inner {
 
     /// Edits the state of a graph's run; the update is JSON as a node's is.
     pub(super) async fn edit_state(
+        &self,
+        live: &LiveRef,
+        by: &Principal,
+        update: Raw,
+        request_id: Option<String>,
+    ) -> Result<(), Refusal> {
+        contested!(self.edit_state_in(live, by, update.clone(), request_id.clone()).await)
+    }
+
+    async fn edit_state_in(
         &self,
         live: &LiveRef,
         by: &Principal,

@@ -260,7 +260,7 @@ impl Inner {
         // The state is checked first: an earlier waiter may have used the wake-up.
         while !*closing.borrow_and_update() {
             let mut guard = live.lock().await;
-            match self.load(live, &mut guard).await {
+            match self.known(live, &mut guard).await {
                 Ok(state) if state.is_in(turn) => {}
                 Err(error) if !error.is_gone() => {}
                 _ => return,
@@ -413,24 +413,30 @@ impl Inner {
     pub(super) async fn run_guarded(
         &self,
         tool: &ReadyTool,
-        permit: Permit,
+        (permit, term): (Permit, Option<u64>),
         context: AppContext,
-    ) -> (Result<String, ToolError>, Option<Stop>) {
+    ) -> Option<(Result<String, ToolError>, Option<Stop>)> {
         let tripped = |stop: Stop| (Err(ToolError::new(stop.message.clone())), Some(stop));
         let mut stops = None;
         let guardrails = tool.entry.tool.guardrails();
         if guardrails.is_none() && self.settings.hooks.is_empty() {
-            return (context.within(async { tool.entry.tool.run(permit).await }).await, None);
+            if !self.lasts(term) {
+                return None;
+            }
+            return Some((context.within(async { tool.entry.tool.run(permit).await }).await, None));
         }
         let (call, locale) = (ProposedCall::of(&permit, context.clone()), permit.locale());
         if let Some(guardrails) = guardrails {
             match self.check_call(&guardrails.input, GuardrailKind::ToolInput, &call, None, locale).await {
                 Ok(None) => {}
-                Ok(Some(text)) => return (Err(ToolError::new(text)), None),
-                Err(stop) => return tripped(stop),
+                Ok(Some(text)) => return Some((Err(ToolError::new(text)), None)),
+                Err(stop) => return Some(tripped(stop)),
             }
         }
         self.tell(|hooks| hooks.tool_start(&call)).await;
+        if !self.lasts(term) {
+            return None;
+        }
         // Its outcome is kept even if a guardrail or hook fails.
         let run = AssertUnwindSafe(context.within(async { tool.entry.tool.run(permit).await })).catch_unwind().await;
         let mut outcome = run.unwrap_or_else(|_| Err(ToolError::new(locale.text(Text::ToolFailed))));
@@ -443,11 +449,11 @@ impl Inner {
         }
         if outcome.as_ref().is_err_and(ToolError::is_question) {
             // It has not ended.
-            return (outcome, None);
+            return Some((outcome, None));
         }
         let told = outcome.clone().map_err(|error| error.message);
         self.tell(|hooks| hooks.tool_end(&call, &told)).await;
-        (outcome, stops)
+        Some((outcome, stops))
     }
 
     /// The message to the model about a rejection without one: the run's own, if it has any.

@@ -35,7 +35,7 @@ use super::{
     view::{READ_BYTES, READ_PAGE, own_answer},
     waypoints,
 };
-use crate::store::{Append, Durability, StoreError};
+use crate::store::{Append, Durability, StoreError, nodes::Epoch};
 
 /// A snapshot is stored at least every so many entries, so that a load never folds more.
 const SNAPSHOT_ENTRIES: u64 = 64;
@@ -59,6 +59,10 @@ pub(super) struct LiveState {
     /// The position of the last entry published to followers.
     published: u64,
     followers: Followers,
+    /// The lease under which this node may carry out effects, as far as is known.
+    pub(super) lease: Option<Epoch>,
+    /// The lease under which its driver works.
+    pub(super) working: Option<Epoch>,
     /// Alive while a follower wants entries too, and those of nested runs.
     entries_wanted: Weak<()>,
     /// The text so far of the block that the model has begun ([`State::begun`]). Lost in a crash.
@@ -126,14 +130,46 @@ impl Inner {
         self.conversations.forget(Some(session_id));
     }
 
+    /// A session, if it is in memory.
+    pub(super) fn if_live(self: &Arc<Self>, session_id: &Arc<str>) -> Option<LiveRef> {
+        let live = self.live_sessions().get(session_id).cloned();
+        live.map(|live| LiveRef { inner: self.clone(), live: Some(live) })
+    }
+
+    /// The sessions in memory, and up to which position; one that is in use is left out.
+    pub(super) fn in_memory(&self) -> Vec<(Arc<str>, u64)> {
+        let sessions = self.live_sessions();
+        let known = |live: &Arc<Live>| Some(live.state.try_lock().ok()?.published);
+        sessions.iter().filter_map(|(id, live)| Some((id.clone(), known(live)?))).collect()
+    }
+
     pub(super) fn live(self: &Arc<Self>, session_id: &Arc<str>) -> LiveRef {
         let mut sessions = self.live_sessions();
         let live = sessions.entry(session_id.clone()).or_insert_with(|| Arc::new(Live::new(session_id.clone())));
         LiveRef { inner: self.clone(), live: Some(live.clone()) }
     }
 
-    /// The session's state, from memory or from the store. A session that is not stored has `pos` 0.
+    /// The session as it is stored now, also by other nodes. One that is not stored has `pos` 0.
     pub(super) async fn load(&self, live: &Live, guard: &mut LiveState) -> Result<Session, Refusal> {
+        let (Some(nodes), Some(session)) = (self.store.nodes(), &guard.session) else {
+            return self.known(live, guard).await;
+        };
+        let stored = nodes.positions(vec![live.session_id.clone()]).await.map_err(|error| self.refused(error))?;
+        let pos = stored.first().map_or(0, |(_, pos)| *pos);
+        if pos == session.pos {
+            return self.known(live, guard).await;
+        }
+        if pos < session.pos {
+            self.is_deleted(live, guard);
+            return self.known(live, guard).await;
+        }
+        let session = session.clone();
+        self.fold(live, guard, session, pos).await
+    }
+
+    /// The session as this node last read or stored it, which may be behind: enough for a driver, since the store refuses what
+    /// does not follow from what is stored.
+    pub(super) async fn known(&self, live: &Live, guard: &mut LiveState) -> Result<Session, Refusal> {
         self.check_open()?;
         if guard.gone {
             return Err(store_refusal(StoreError::Deleted(live.session_id.clone())));
@@ -141,11 +177,36 @@ impl Inner {
         if let Some(session) = &guard.session {
             return Ok(session.clone());
         }
-        let head = self.store.head(&live.session_id).await.map_err(|error| self.refused(error))?;
+        let head = match self.store.head(&live.session_id).await {
+            Err(error @ StoreError::Deleted(_)) => {
+                self.is_deleted(live, guard);
+                return Err(self.refused(error));
+            }
+            head => head.map_err(|error| self.refused(error))?,
+        };
         let snapshot = head.as_ref().and_then(|head| head.snapshot.clone());
-        let mut session = snapshot.unwrap_or_else(|| Session::new(live.session_id.clone()));
+        let session = snapshot.unwrap_or_else(|| Session::new(live.session_id.clone()));
         guard.snapshot = session.pos;
         let end = head.map_or(0, |head| head.pos);
+        self.fold(live, guard, session, end).await
+    }
+
+    /// A session that is deleted: nothing in memory is valid any more, and followers are told.
+    pub(super) fn is_deleted(&self, live: &Live, guard: &mut LiveState) {
+        guard.forget();
+        self.forget(&live.session_id);
+        self.agents.session_ended(&live.session_id);
+        live.wake();
+    }
+
+    /// Folds what is stored after a state, up to `end`, and publishes what followers have not received.
+    async fn fold(
+        &self,
+        live: &Live,
+        guard: &mut LiveState,
+        mut session: Session,
+        end: u64,
+    ) -> Result<Session, Refusal> {
         // The snapshot may include an append that was abandoned half way, which followers have not received.
         let heard = guard.published;
         let mut pos = if heard > 0 { session.pos.min(heard) } else { session.pos };
@@ -182,12 +243,7 @@ impl Inner {
         }
     }
 
-    /// Makes a transition, stores it, and publishes it to followers. The permits it gives are in the result.
-    ///
-    /// It is on disk when this returns if `durability` asks for that, or if an effect begins with it. Everything else
-    /// waits for the disk only where something leaves ([`Inner::released`]).
-    ///
-    /// If the future is dropped half way, the state is loaded again before its next use.
+    /// Stores what an input leads to, which any node may.
     pub(super) async fn transact(
         &self,
         live: &Live,
@@ -195,7 +251,38 @@ impl Inner {
         durability: Durability,
         make: impl FnOnce(&State) -> Result<Transition, Refusal>,
     ) -> Result<Vec<Permit>, Refusal> {
-        let session = self.load(live, guard).await?;
+        self.store_as(None, live, guard, durability, make).await
+    }
+
+    /// Stores what came of an effect, or that one begins: only under the lease under which the driver works. The permits
+    /// it gives are in the result.
+    pub(super) async fn record(
+        &self,
+        live: &Live,
+        guard: &mut LiveState,
+        make: impl FnOnce(&State) -> Result<Transition, Refusal>,
+    ) -> Result<Vec<Permit>, Refusal> {
+        // Another node, or a later driver of this one, accounts for what this one had begun.
+        let lease = guard.lease.filter(|lease| guard.working == Some(*lease));
+        let lease = lease.ok_or_else(|| store_refusal(StoreError::Fenced))?;
+        self.store_as(Some(lease), live, guard, Durability::Buffered, make).await
+    }
+
+    /// Makes a transition, stores it, and publishes it to followers.
+    ///
+    /// It is on disk when this returns if `durability` asks for that, or if an effect begins with it. Everything else
+    /// waits for the disk only where something leaves ([`Inner::released`]).
+    ///
+    /// If the future is dropped half way, the state is loaded again before its next use.
+    pub(super) async fn store_as(
+        &self,
+        lease: Option<Epoch>,
+        live: &Live,
+        guard: &mut LiveState,
+        durability: Durability,
+        make: impl FnOnce(&State) -> Result<Transition, Refusal>,
+    ) -> Result<Vec<Permit>, Refusal> {
+        let session = self.known(live, guard).await?;
         let transition = make(&session)?;
         if transition.is_empty() {
             return Ok(Vec::new());
@@ -220,19 +307,26 @@ impl Inner {
             after: placed.after().clone(),
             snapshot,
             durability,
+            lease,
         };
         guard.session = None;
-        let stored = self.store.append(append).await;
-        if let Err(error) = stored {
-            let known = !matches!(
-                error,
-                StoreError::Conflict | StoreError::Unknown | StoreError::Deleted(_) | StoreError::Closed(_)
-            );
-            if known {
-                guard.session = Some(session);
+        guard.lease = match self.store.append(append).await {
+            Ok(next) => {
+                if lease.is_some() && next.is_none() {
+                    // Nothing is to be carried out any more.
+                    guard.working = None;
+                }
+                next
             }
-            return Err(self.refused(error));
-        }
+            Err(error) => {
+                match error {
+                    StoreError::Fenced => guard.lease = None,
+                    StoreError::Conflict | StoreError::Unknown | StoreError::Deleted(_) | StoreError::Closed(_) => {}
+                    _ => guard.session = Some(session),
+                }
+                return Err(self.refused(error));
+            }
+        };
         spans::told(&guard.part, &session, placed.entries());
         let committed = placed.commit();
         if let Some(answer) = committed.entries.iter().rev().find(|entry| own_answer(entry).is_some()) {
@@ -287,9 +381,10 @@ impl Inner {
             after: placed.after().clone(),
             snapshot: true,
             durability: Durability::Synced,
+            lease: None,
         };
         guard.session = None;
-        self.store.fork(from, append).await.map_err(|error| self.refused(error))?;
+        guard.lease = self.store.fork(from, append).await.map_err(|error| self.refused(error))?;
         let after = placed.commit().after;
         (guard.snapshot, guard.published) = (after.pos, after.pos);
         guard.session = Some(after);
@@ -332,6 +427,10 @@ impl Live {
         self.idle.notify_waiters();
     }
 
+    pub(super) fn is_driven(&self) -> bool {
+        self.driving.load(Ordering::SeqCst)
+    }
+
     /// Waits until no driver is at work.
     pub(super) async fn idle(&self) {
         loop {
@@ -350,6 +449,11 @@ impl LiveState {
     /// The text so far of the block that the model has begun.
     pub(super) fn written(&self) -> Option<Block> {
         self.written.clone()
+    }
+
+    /// Forgets the text of a block that was being written: its turn is another node's now.
+    pub(super) fn unwrite(&mut self) {
+        self.written = None;
     }
 
     /// Which images a model is shown in this turn.
@@ -375,6 +479,11 @@ impl LiveState {
     /// The session, which the caller has loaded.
     pub(super) fn session(&self) -> Result<Session, Refusal> {
         self.session.clone().ok_or_else(|| Refusal::new(Code::Internal, "the session is not loaded"))
+    }
+
+    /// This node has the lease from now on. Whoever had it may have stored something.
+    pub(super) fn takes_over(&mut self, lease: Epoch) {
+        (self.session, self.lease) = (None, Some(lease));
     }
 
     /// Another writer has continued it: it is read from the store again before its next use.

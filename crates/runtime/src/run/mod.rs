@@ -25,6 +25,7 @@ mod heavy;
 mod history;
 pub(crate) mod hold;
 mod live;
+mod nodes;
 mod note;
 mod outcomes;
 mod past;
@@ -43,7 +44,7 @@ mod waypoints;
 mod work;
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     sync::{
         Arc, Mutex, OnceLock,
         atomic::{AtomicBool, Ordering},
@@ -66,6 +67,7 @@ use countersign_core::{
 };
 pub(crate) use live::LiveRef;
 use live::{Live, LiveState};
+use nodes::contested;
 use serde_json::{json, value::RawValue};
 use subscription::Subscription;
 use tokio::{runtime::Handle, sync::watch};
@@ -126,6 +128,12 @@ pub(crate) struct Inner {
     pub(crate) settings: guard::Settings,
     /// Paused runs of graphs, kept in memory.
     warm: graph::Warm,
+    /// See [`Inner::on_probation`].
+    probation: Mutex<HashSet<Arc<str>>>,
+    /// Held while sessions are resumed one after the other.
+    one_by_one: tokio::sync::Mutex<()>,
+    /// How far this node has looked through its own sessions.
+    own_after: Mutex<nodes::Looked>,
     /// The conversations that models have read last.
     conversations: conversations::Conversations,
 }
@@ -144,7 +152,7 @@ pub struct NewSession {
 }
 
 /// A user's message.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct NewMessage {
     /// The session; created if unknown, and named by the runtime if absent.
     pub session_id: Option<String>,
@@ -201,14 +209,20 @@ impl Runtime {
         RuntimeBuilder::new(store)
     }
 
-    /// Resumes what a crash has interrupted, and times interruptions out from now on, until [`Runtime::shutdown`] (spec
-    /// W7, R4). Call it once, in a tokio runtime.
+    /// Resumes what a crash has interrupted, here or on another node, and times interruptions out from now on, until
+    /// [`Runtime::shutdown`] (spec W7, R4, R5). Call it once, in a tokio runtime.
     ///
     /// # Errors
     /// The store cannot be read.
     pub async fn start(&self) -> Result<(), Refusal> {
         self.inner.reach_all_tools();
-        self.inner.resume_interrupted().await?;
+        match self.inner.store.nodes() {
+            None => self.inner.resume_interrupted().await?,
+            Some(nodes) => {
+                self.inner.try_look(nodes).await?;
+                tokio::spawn(self.inner.clone().attend_nodes());
+            }
+        }
         tokio::spawn(self.inner.clone().watch_deadlines());
         Ok(())
     }
@@ -235,24 +249,31 @@ impl Runtime {
     /// # Errors
     /// `invalid_session_id`, `unknown_agent`, `session_not_found` (another owner's id), `store_unavailable`.
     pub async fn create_session(&self, by: &Principal, new: NewSession) -> Result<SessionView, Refusal> {
-        let session_id = session_id(new.session_id.as_deref())?;
-        let live = self.inner.live(&session_id);
+        let live = self.inner.live(&session_id(new.session_id.as_deref())?);
+        contested!(self.create_session_in(&live, by, &new).await)
+    }
+
+    async fn create_session_in(
+        &self,
+        live: &LiveRef,
+        by: &Principal,
+        new: &NewSession,
+    ) -> Result<SessionView, Refusal> {
         let mut guard = live.lock().await;
-        let existing = self.inner.load(&live, &mut guard).await?;
+        let existing = self.inner.load(live, &mut guard).await?;
         if existing.pos > 0 {
             self.inner.released().await?;
-            visible(by, &existing).map(|()| SessionView::of_state(&existing))
-        } else {
-            let created = self.created(by, new.agent, new.locale, new.context)?;
-            let at = now();
-            let make = |state: &State| {
-                let mut draft = Draft::new(state, at);
-                draft.create(created);
-                Ok(draft.finish())
-            };
-            self.inner.transact(&live, &mut guard, Durability::Synced, make).await?;
-            Ok(SessionView::of_state(&*guard.state()?))
+            return visible(by, &existing).map(|()| SessionView::of_state(&existing));
         }
+        let created = self.created(by, new.agent.as_deref(), new.locale, new.context.clone())?;
+        let at = now();
+        let make = |state: &State| {
+            let mut draft = Draft::new(state, at);
+            draft.create(created);
+            Ok(draft.finish())
+        };
+        self.inner.transact(live, &mut guard, Durability::Synced, make).await?;
+        Ok(SessionView::of_state(&*guard.state()?))
     }
 
     /// Accepts a message and starts the turn. The message is stored when this returns; the turn continues in the
@@ -335,8 +356,8 @@ impl Runtime {
     ) -> Result<(LiveRef, Stored), Refusal> {
         let session_id = session_id(message.session_id.as_deref())?;
         let live = self.inner.live(&session_id);
-        let follow = self.take_message_in(&live, by, message, follow, durability).await?;
-        Ok((live, Stored { session_id, follow }))
+        let taken = contested!(self.take_message_in(&live, by, message.clone(), follow, durability).await);
+        Ok((live, Stored { session_id, follow: taken? }))
     }
 
     async fn take_message_in(
@@ -368,7 +389,7 @@ impl Runtime {
             }
         }
         let at = now();
-        let created = if state.pos == 0 { Some(self.created(by, message.agent.clone(), None, None)?) } else { None };
+        let created = if state.pos == 0 { Some(self.created(by, message.agent.as_deref(), None, None)?) } else { None };
         let input = MessageInput {
             content: message.content,
             by: by.subject.clone(),
@@ -406,6 +427,10 @@ impl Runtime {
     }
 
     async fn cancel_in(&self, live: &LiveRef, by: &Principal, request_id: Option<String>) -> Result<(), Refusal> {
+        contested!(self.try_cancel(live, by, request_id.clone()).await)
+    }
+
+    async fn try_cancel(&self, live: &LiveRef, by: &Principal, request_id: Option<String>) -> Result<(), Refusal> {
         let mut guard = live.lock().await;
         let state = self.inner.load(live, &mut guard).await?;
         owned(by, &state)?;
@@ -430,7 +455,7 @@ impl Runtime {
     pub async fn wait(&self, by: &Principal, session_id: &str) -> Result<Outcome, Refusal> {
         check_session_id(session_id)?;
         let live = self.inner.live(&Arc::from(session_id));
-        live.idle().await;
+        self.inner.rests(&live).await;
         let mut guard = live.lock().await;
         let state = self.inner.load(&live, &mut guard).await?;
         let answer = guard.answer_at(state.answer_pos);
@@ -462,13 +487,13 @@ impl Runtime {
     fn created(
         &self,
         by: &Principal,
-        agent: Option<String>,
+        agent: Option<&str>,
         locale: Option<Locale>,
         context: Option<Box<RawValue>>,
     ) -> Result<SessionCreated, Refusal> {
         let agents = &self.inner.agents;
         let agent: Arc<str> = match agent {
-            Some(name) if agents.get(&name).is_none() => {
+            Some(name) if agents.get(name).is_none() => {
                 return Err(Refusal::new(Code::UnknownAgent, format!("there is no agent {name:?}"))
                     .with_details(json!({ "agents": agents.names })));
             }
@@ -498,6 +523,10 @@ pub(crate) fn store_refusal(error: StoreError) -> Refusal {
             Code::StoreUnavailable,
             "it is not known whether this was stored: look, or send it again with the same request_id",
         ),
+        StoreError::Conflict => {
+            Refusal::new(Code::StoreUnavailable, format!("nothing was stored: {error}")).overtaken()
+        }
+        StoreError::Fenced => Refusal::new(Code::StoreUnavailable, format!("nothing was stored: {error}")).fenced(),
         other => Refusal::new(Code::StoreUnavailable, format!("nothing was stored: {other}")),
     }
 }

@@ -13,7 +13,7 @@ use countersign_core::{
     wire::client::check_session_id,
 };
 
-use super::{Runtime, Stored, live::LiveRef, now, own_request_id};
+use super::{Runtime, Stored, live::LiveRef, nodes::contested, now, own_request_id};
 use crate::store::Durability;
 pub use countersign_core::decide::note::NewNote;
 
@@ -37,7 +37,7 @@ impl Runtime {
         let session_id: Arc<str> = Arc::from(session_id);
         let live = self.inner.live(&session_id);
         let input = NoteInput { n, note, by: by.clone(), request_id: request_id.map(Arc::from) };
-        let noted = self.note_in(&live, approval_key, input, follow).await;
+        let noted = contested!(self.note_in(&live, approval_key, input.clone(), follow).await);
         let follow = self.inner.or_refused(noted).await?;
         Ok(Stored { session_id, follow })
     }

@@ -24,7 +24,6 @@ use super::{
 };
 use crate::{
     model::ModelError,
-    store::Durability,
     tool::{ON_APPROVAL, ToolError},
 };
 
@@ -44,6 +43,10 @@ pub(super) enum Done {
         stop: Option<Stop>,
     },
     Compressed(Option<Compressed>),
+    /// A call that did not begin: the node's lease may have ended before it could.
+    Unbegun {
+        call: u32,
+    },
 }
 
 fn gates_of(weighed: &[Weighed]) -> Vec<Gate> {
@@ -59,6 +62,11 @@ pub(super) struct Patience {
 impl Patience {
     /// Waits a little longer each time, at most two seconds.
     pub(super) async fn wait(&mut self, error: &Refusal) {
+        if error.is_overtaken() && self.tries == 0 {
+            // Another node has stored an input, so the session has moved on. If it happens again, it is waited for.
+            self.tries = 1;
+            return tokio::task::yield_now().await;
+        }
         if self.tries == 0 && error.code != Code::StoreClosed {
             tracing::error!(error = %error, "a record could not be stored; trying until it can");
         }
@@ -112,7 +120,11 @@ impl Inner {
                 })
                 .await;
             }
-            Done::Model(_, Asked::Stale) | Done::Compressed(None) | Done::Task(_) | Done::Reached => {}
+            Done::Model(_, Asked::Stale)
+            | Done::Compressed(None)
+            | Done::Task(_)
+            | Done::Reached
+            | Done::Unbegun { .. } => {}
             Done::Compressed(Some(compressed)) => {
                 failpoint::hit("compress.before_commit");
                 self.must_store(live, turn, |state, _| Draft::new(state, now()).compressed(compressed.clone())).await;
@@ -175,7 +187,7 @@ impl Inner {
         loop {
             let mut guard = live.lock().await;
             let tried = async {
-                let state = self.load(live, &mut guard).await?;
+                let state = self.known(live, &mut guard).await?;
                 let gates = gates_of(&self.gates(&state, state.agent_of(answer.run), calls, answer.cut, before).await);
                 let make = |state: &State, _| {
                     Some(Draft::new(state, now()).model_responded(answer.clone(), gates.clone(), &self.agents))
@@ -248,12 +260,12 @@ impl Inner {
         wants: impl Fn(&State) -> bool,
         make: impl Fn(&State, Option<Block>) -> Option<Transition>,
     ) -> Result<bool, Refusal> {
-        let state = self.load(live, guard).await?;
+        let state = self.known(live, guard).await?;
         if !wants(&state) {
             return Ok(false);
         }
         if let Some(transition) = make(&state, guard.written()) {
-            self.transact(live, guard, Durability::Buffered, |_| Ok(transition)).await?;
+            self.record(live, guard, |_| Ok(transition)).await?;
         }
         Ok(true)
     }

@@ -5,7 +5,8 @@
 //! the process is held.
 
 use std::{
-    sync::{Arc, atomic::Ordering},
+    collections::HashSet,
+    sync::{Arc, MutexGuard, PoisonError, atomic::Ordering},
     time::Duration,
 };
 
@@ -22,9 +23,10 @@ use tokio::time::timeout;
 use super::{
     Inner, failpoint,
     live::{LiveRef, LiveState},
+    nodes::contested,
     now, store_refusal,
 };
-use crate::store::Durability;
+use crate::store::{Durability, nodes::Epoch};
 
 /// How often deadlines are looked for. A deadline fires within this time, well within spec W7's second.
 const DEADLINE_TICK: Duration = Duration::from_millis(200);
@@ -38,30 +40,43 @@ const PROBATION: Duration = Duration::from_secs(10);
 const DEADLINES_AT_ONCE: usize = 256;
 
 impl Inner {
-    /// Resumes every session that was running when its last append was stored.
-    ///
-    /// The process may have ended because of one of them. Each resumption is recorded first, so that the next process
-    /// knows which turns made no progress: it resumes those one after the other, and the one that ends it then is held
-    /// by the process after that.
+    /// Resumes what was running when its last append was stored, in a store that belongs to this process.
     pub(super) async fn resume_interrupted(self: &Arc<Self>) -> Result<(), Refusal> {
         let running = self.store.running().await.map_err(store_refusal)?;
-        let taken = futures::stream::iter(running).map(|session_id| {
+        self.resume_taken(running.into_iter().map(|id| (id, Epoch::SOLE)).collect()).await;
+        Ok(())
+    }
+
+    /// Resumes sessions whose leases this process has taken.
+    ///
+    /// The process that had them may have ended because of one of them. Each resumption is recorded first, so that whoever
+    /// takes them next knows which turns made no progress: it resumes those one after the other, and the one that ends it
+    /// then is held by the process after that.
+    pub(super) async fn resume_taken(self: &Arc<Self>, leases: Vec<(Arc<str>, Epoch)>) {
+        let taken = futures::stream::iter(leases).map(|(session_id, lease)| {
             let inner = self.clone();
-            async move { inner.take_up(session_id).await }
+            async move { inner.take_up(session_id, lease).await }
         });
         let taken: Vec<Option<(u32, Arc<str>)>> = taken.buffer_unordered(SIDE_BY_SIDE).collect().await;
         let mut again: Vec<(u32, Arc<str>)> = taken.into_iter().flatten().collect();
         if !again.is_empty() {
             // First those that are held at once.
             again.sort_by_key(|(times, _)| std::cmp::Reverse(*times));
+            self.on_probation().extend(again.iter().map(|(_, id)| id.clone()));
             tokio::spawn(self.clone().take_up_again(again));
         }
-        Ok(())
+    }
+
+    /// Sessions that are to be resumed one after the other, and have not been yet.
+    pub(super) fn on_probation(&self) -> MutexGuard<'_, HashSet<Arc<str>>> {
+        // The set is never left half changed.
+        self.probation.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Resumes a session, or returns it, with the number of times in a row that it was resumed without progress.
-    async fn take_up(self: &Arc<Self>, session_id: Arc<str>) -> Option<(u32, Arc<str>)> {
+    async fn take_up(self: &Arc<Self>, session_id: Arc<str>, lease: Epoch) -> Option<(u32, Arc<str>)> {
         let live = self.live(&session_id);
+        live.lock().await.takes_over(lease);
         if !failpoint::blames_sessions() {
             self.spawn_driver(live);
             return None;
@@ -82,6 +97,9 @@ impl Inner {
     async fn taken_up(&self, live: &LiveRef) -> Result<(bool, u32), Refusal> {
         let mut guard = live.lock().await;
         let state = self.load(live, &mut guard).await?;
+        if state.status != Status::Running {
+            return Ok((false, 0));
+        }
         if !state.held && state.restarts == 0 {
             self.restarted(live, &mut guard, 1, false).await?;
         }
@@ -90,13 +108,17 @@ impl Inner {
 
     /// Resumes sessions one after the other, each when the previous one has made progress or used its time.
     async fn take_up_again(self: Arc<Self>, sessions: Vec<(u32, Arc<str>)>) {
+        // One at a time, whenever they were taken over.
+        let _turn = self.one_by_one.lock().await;
         let mut sessions = sessions.into_iter().peekable();
         while let Some((times, session_id)) = sessions.next() {
             if self.draining.load(Ordering::SeqCst) {
                 return;
             }
             let live = self.live(&session_id);
-            match self.taken_up_again(&live, times).await {
+            let taken = self.taken_up_again(&live, times).await;
+            self.on_probation().remove(&session_id);
+            match taken {
                 Ok(None) => {}
                 Ok(Some(true)) => {
                     tracing::error!(
@@ -157,7 +179,7 @@ impl Inner {
     async fn restarted(&self, live: &LiveRef, guard: &mut LiveState, times: u32, held: bool) -> Result<(), Refusal> {
         let partial = guard.written();
         let make = |state: &State| Ok(Draft::new(state, now()).restarted(times, held, partial));
-        self.transact(live, guard, Durability::Buffered, make).await.map(drop)
+        self.store_as(guard.lease, live, guard, Durability::Buffered, make).await.map(drop)
     }
 
     /// Times interruptions out, and reminds of pending ones. The store's index is read each time; no timer is kept in
@@ -166,7 +188,11 @@ impl Inner {
         let mut closing = self.closing.subscribe();
         while !*closing.borrow() {
             self.warm.expire();
-            let due = self.store.due(now(), DEADLINES_AT_ONCE).await.unwrap_or_else(|error| {
+            let due = match self.store.nodes() {
+                None => self.store.due(now(), DEADLINES_AT_ONCE).await,
+                Some(nodes) => nodes.take_due(now(), DEADLINES_AT_ONCE).await,
+            };
+            let due = due.unwrap_or_else(|error| {
                 tracing::error!(%error, "deadlines could not be read");
                 self.refused(error);
                 Vec::new()
@@ -193,15 +219,22 @@ impl Inner {
 
     async fn time_out(self: &Arc<Self>, session_id: &Arc<str>, n: u32) -> Result<(), Refusal> {
         let live = self.live(session_id);
+        let timed_out = contested!(self.time_out_in(&live, n).await);
+        timed_out.map(|changed| {
+            if changed {
+                self.spawn_driver(live)
+            }
+        })
+    }
+
+    async fn time_out_in(&self, live: &LiveRef, n: u32) -> Result<bool, Refusal> {
         let mut guard = live.lock().await;
-        let state = self.load(&live, &mut guard).await?;
+        let state = self.load(live, &mut guard).await?;
         let at = now();
         let due = Draft::new(&state, at).time_out(n, &self.agents);
-        let Some(transition) = due.or_else(|| Draft::new(&state, at).remind(n)) else { return Ok(()) };
-        self.transact(&live, &mut guard, Durability::Buffered, |_| Ok(transition)).await?;
-        drop(guard);
-        self.spawn_driver(live);
-        Ok(())
+        let Some(transition) = due.or_else(|| Draft::new(&state, at).remind(n)) else { return Ok(false) };
+        self.transact(live, &mut guard, Durability::Buffered, |_| Ok(transition)).await?;
+        Ok(true)
     }
 }
 

@@ -17,6 +17,7 @@ use super::{
     Inner, Runtime,
     graph_runs::{invalid, of_graph},
     live::LiveRef,
+    nodes::contested,
     now, own_request_id, owned,
     view::SessionView,
 };
@@ -58,8 +59,19 @@ impl Inner {
     ) -> Result<LiveRef, Refusal> {
         check_session_id(session)?;
         let live = self.live(&Arc::from(session));
+        let retried = contested!(self.retry_in(&live, graph, by, retry.clone()).await);
+        retried.map(|()| live)
+    }
+
+    async fn retry_in(
+        &self,
+        live: &LiveRef,
+        graph: Option<&str>,
+        by: &Principal,
+        retry: NewRetry,
+    ) -> Result<(), Refusal> {
         let mut guard = live.lock().await;
-        let state = self.load(&live, &mut guard).await?;
+        let state = self.load(live, &mut guard).await?;
         owned(by, &state)?;
         let request_id = own_request_id(by, &state, retry.request_id);
         if !self.is_repeat(&live.session_id, request_id.as_deref()).await? {
@@ -84,9 +96,8 @@ impl Inner {
                 ..Retried::default()
             };
             let make = |state: &State| Draft::new(state, now()).retry(retried, &self.agents);
-            self.transact(&live, &mut guard, Durability::Synced, make).await?;
+            self.transact(live, &mut guard, Durability::Synced, make).await?;
         }
-        drop(guard);
-        Ok(live)
+        Ok(())
     }
 }

@@ -16,6 +16,8 @@ use serde::Serialize;
 use super::{
     Runtime,
     authority::Authorities,
+    live::LiveRef,
+    nodes::contested,
     now, store_refusal,
     view::{ListPage, visible_to},
 };
@@ -169,6 +171,18 @@ impl Runtime {
         let (session_id, rule) = RuleId::parse(id).ok_or_else(not_found)?;
         check_session_id(session_id).map_err(|_| not_found())?;
         let live = self.inner.live(&Arc::from(session_id));
+        contested!(self.revoke_rule_in(&live, by, id, rule).await)
+    }
+
+    async fn revoke_rule_in(
+        &self,
+        live: &LiveRef,
+        by: &Principal,
+        id: &str,
+        rule: RuleId,
+    ) -> Result<RuleView, Refusal> {
+        let not_found = || Refusal::new(Code::RuleNotFound, format!("there is no rule {id:?}"));
+        let session_id = &live.session_id;
         let mut guard = live.lock().await;
         let Some(row) = self.rule_row(by, session_id, rule).await? else { return Err(not_found()) };
         by.check_may_decide()?;
@@ -176,9 +190,9 @@ impl Runtime {
             self.inner.released().await?;
             return Ok(RuleView::of(&row, &self.inner.settings.authorities));
         }
-        let state = self.inner.load(&live, &mut guard).await?;
+        let state = self.inner.load(live, &mut guard).await?;
         let transition = Draft::new(&state, now()).revoke(rule, by.subject.clone());
-        self.inner.transact(&live, &mut guard, Durability::Synced, |_| Ok(transition)).await?;
+        self.inner.transact(live, &mut guard, Durability::Synced, |_| Ok(transition)).await?;
         drop(guard);
         let row = self.rule_row(by, session_id, rule).await?.ok_or_else(not_found)?;
         Ok(RuleView::of(&row, &self.inner.settings.authorities))

@@ -83,7 +83,7 @@ impl Inner {
             return Ok(());
         }
         let mut guard = live.lock().await;
-        let state = self.load(live, &mut guard).await?;
+        let state = self.known(live, &mut guard).await?;
         drop(guard);
         let mut names: Vec<Arc<str>> = state.calls.iter().map(|call| call.agent.clone()).collect();
         names.push(state.agent.clone());

@@ -123,7 +123,7 @@ impl Inner {
         let mut patience = Patience::default();
         loop {
             let mut guard = live.lock().await;
-            match self.load(live, &mut guard).await {
+            match self.known(live, &mut guard).await {
                 Ok(session) => return Some(session.state),
                 Err(error) if error.is_gone() || error.code == Code::StoreClosed => return None,
                 Err(error) => {

@@ -41,7 +41,6 @@ use super::{
 use crate::{
     agent::{OnCut, Ready},
     model::{ModelError, ModelEvent, ModelRequest, Transcript},
-    store::Durability,
 };
 
 pub(super) enum Asked {
@@ -73,9 +72,10 @@ impl Inner {
         if !ready.kits.hosted().is_empty() && self.released().await.is_err() {
             return Asked::Stale;
         }
+        let term = self.term();
         let approved = match self.approval_sent(&live, &state, run).await {
-            Ok(approved) => approved,
-            Err(Stale) => return Asked::Stale,
+            Ok(approved) if approved.is_empty() || self.lasts(term) => approved,
+            Ok(_) | Err(Stale) => return Asked::Stale,
         };
         let images = live.lock().await.shown_images(state.turns, &ready.agent.model_name);
         let mut reads = Reads { images, released: approved };
@@ -139,7 +139,7 @@ impl Inner {
             return Ok(Ok(approved));
         }
         let mut guard = live.lock().await;
-        let now_at = self.load(live, &mut guard).await?;
+        let now_at = self.known(live, &mut guard).await?;
         if !now_at.is_in(state.turn()) || now_at.agent_of(run) != state.agent_of(run) {
             return Ok(Err(Stale));
         }
@@ -148,7 +148,7 @@ impl Inner {
             draft.approval_sent(approved.clone());
             Ok(draft.finish())
         };
-        self.transact(live, &mut guard, Durability::Buffered, make).await?;
+        self.record(live, &mut guard, make).await?;
         Ok(Ok(approved))
     }
 
@@ -581,6 +581,7 @@ impl<'a> Writer<'a> {
             let mut guard = live.lock().await;
             match self.try_record(&mut guard, last).await {
                 Ok(done) => return done,
+                Err(error) if error.is_gone() => return Err(Stale),
                 Err(error) => {
                     drop(guard);
                     patience.wait(&error).await;
@@ -590,7 +591,7 @@ impl<'a> Writer<'a> {
     }
 
     async fn try_record(&mut self, guard: &mut LiveState, last: bool) -> Result<Result<(), Stale>, Refusal> {
-        self.inner.load(self.live, guard).await?;
+        self.inner.known(self.live, guard).await?;
         let Some(state) = self.current(guard).await else { return Ok(Err(Stale)) };
         let next = self.all().nth(self.recorded);
         let goes_on = |begun: &Block| next.is_some_and(|next| next.begins_as(begun));
@@ -607,7 +608,7 @@ impl<'a> Writer<'a> {
             draft = blocks.fold(draft, |draft, block| draft.block_shown(block.clone()));
             Ok(open.into_iter().fold(draft, Draft::block_began).finish())
         };
-        self.inner.transact(self.live, guard, Durability::Buffered, make).await?;
+        self.inner.record(self.live, guard, make).await?;
         if let Some(open) = open {
             guard.write(open);
         }
@@ -644,7 +645,7 @@ impl<'a> Writer<'a> {
     /// The state, if the turn is still wanted. It is loaded again after another caller's request was abandoned half
     /// way, which is no reason to ask the model again.
     async fn current(&self, guard: &mut LiveState) -> Option<Arc<State>> {
-        let Session { state, .. } = self.inner.load(self.live, guard).await.ok()?;
+        let Session { state, .. } = self.inner.known(self.live, guard).await.ok()?;
         state.is_in(self.turn).then_some(state)
     }
 }

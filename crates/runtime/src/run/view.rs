@@ -413,10 +413,7 @@ impl Runtime {
             return Err(Refusal::new(Code::Forbidden, message));
         }
         self.inner.store.delete(session_id).await.map_err(|error| self.inner.refused(error))?;
-        guard.forget();
-        self.inner.forget(&live.session_id);
-        self.inner.agents.session_ended(session_id);
-        live.wake();
+        self.inner.is_deleted(&live, &mut guard);
         Ok(())
     }
 

@@ -87,7 +87,7 @@ impl Running {
         match done {
             Done::Model(run, _) => self.asking.remove(run),
             Done::Compressed(_) => self.asking.remove(&0),
-            Done::Call { call, .. } => self.numbers.remove(call),
+            Done::Call { call, .. } | Done::Unbegun { call } => self.numbers.remove(call),
             Done::Task(_) | Done::Reached => false,
         };
     }
@@ -140,7 +140,7 @@ impl Inner {
     pub(super) fn call_work(
         self: &Arc<Self>,
         state: &State,
-        permit: Permit,
+        (permit, term): (Permit, Option<u64>),
         context: &AppContext,
         part: &mut spans::Part,
     ) -> Work {
@@ -148,7 +148,7 @@ impl Inner {
         let call = permit.call();
         let is_nested = state.calls.iter().any(|open| open.call == call && open.run != 0);
         let (call, within) = (Some(call), if is_nested { call } else { 0 });
-        Work { call, within, work: self.clone().run_call(permit, context.clone()).instrument(span).boxed() }
+        Work { call, within, work: self.clone().run_call(permit, term, context.clone()).instrument(span).boxed() }
     }
 
     /// Asks a run's model for its next answer.
@@ -160,8 +160,8 @@ impl Inner {
         Done::Model(run, asked)
     }
 
-    /// Runs one attempt of one call. The permit was given for exactly this.
-    async fn run_call(self: Arc<Self>, permit: Permit, context: AppContext) -> Done {
+    /// Runs one attempt of one call. The permit was given for exactly this, in this term.
+    async fn run_call(self: Arc<Self>, permit: Permit, term: Option<u64>, context: AppContext) -> Done {
         let (call, attempt, locale) = (permit.call(), permit.attempt(), permit.locale());
         failpoint::hit("call.before_effect");
         let run = async {
@@ -169,20 +169,21 @@ impl Inner {
             match agent.and_then(|agent| agent.tool(permit.tool())) {
                 // The tool may have changed while the call was pending.
                 Some(tool) if !tool.schema.check(permit.args()).is_empty() => {
-                    (Err(ToolError::new(locale.text(Text::ArgsOutdated))), None)
+                    Some((Err(ToolError::new(locale.text(Text::ArgsOutdated))), None))
                 }
-                Some(tool) => self.run_guarded(&tool, permit, context).await,
+                Some(tool) => return self.run_guarded(&tool, (permit, term), context).await,
                 None => {
                     let text = match agent.is_some_and(|agent| agent.has_unreached()) {
                         true => Text::ToolUnreached,
                         false => Text::ToolGone,
                     };
-                    (Err(ToolError::new(locale.fill(text, &[("tool", &format!("{:?}", permit.tool()))]))), None)
+                    Some((Err(ToolError::new(locale.fill(text, &[("tool", &format!("{:?}", permit.tool()))]))), None))
                 }
             }
         };
         let ran = std::panic::AssertUnwindSafe(run).catch_unwind().await;
-        let (outcome, stop) = ran.unwrap_or_else(|_| (Err(ToolError::new(locale.text(Text::ToolFailed))), None));
+        let ran = ran.unwrap_or_else(|_| Some((Err(ToolError::new(locale.text(Text::ToolFailed))), None)));
+        let Some((outcome, stop)) = ran else { return Done::Unbegun { call } };
         self.trace_called(&outcome);
         Done::Call { call, attempt, outcome, stop }
     }

@@ -23,7 +23,7 @@ use crate::{
 };
 
 /// Stops a run from outside: running work is stopped, pending interruptions are withdrawn, and the run ends with
-/// [`super::RunError::Cancelled`].
+/// [`super::RunErrorKind::Cancelled`].
 #[derive(Clone, Debug, Default)]
 pub struct CancelHandle(Arc<(AtomicBool, Notify)>);
 
@@ -165,9 +165,9 @@ impl RunConfig {
     }
     /// No model is asked once the run, with all its pauses, has cost this much, by [`RunConfig::price`]. Each model of
     /// the run's agents, and each that it has used before, needs a price, under exactly its name in the journal; a free
-    /// one has a price of 0. Without it nothing runs ([`RunError::NoPrice`](super::RunError::NoPrice)). An amount or a
+    /// one has a price of 0. Without it nothing runs ([`RunErrorKind::NoPrice`](super::RunErrorKind::NoPrice)). An amount or a
     /// price that is not a finite number from 0 on is invalid, and nothing runs with it
-    /// ([`RunError::Settings`](super::RunError::Settings)).
+    /// ([`RunErrorKind::Settings`](super::RunErrorKind::Settings)).
     #[must_use]
     pub fn max_cost(mut self, money: f64) -> RunConfig {
         self.limits.money = Some(money);

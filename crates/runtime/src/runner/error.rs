@@ -3,201 +3,155 @@
 //! An error never loses a state: one that was given to a run comes back ([`RunError::into_state`]), unchanged if the
 //! run did not get past it.
 
+use std::fmt;
+
 use countersign_core::refusal::Refusal;
 
 use crate::{
-    agent::AgentError,
+    agent::{AgentError, guardrail::GuardrailResult},
+    run::budget::over_budget,
     run_state::{DecisionError, RunState, RunStateError},
 };
-use crate::{agent::guardrail::GuardrailResult, run::budget::over_budget};
 
-/// An error that ended a run. If it has a `state`, the run can continue from it, also in the store that it failed in,
-/// and in another process: nothing is done twice, and pending interruptions keep their keys. A given state is in every
-/// error, also in one of [`RunStream::next`](super::RunStream::next): no decision made on it is lost.
-#[derive(Debug, thiserror::Error)]
+/// An error that ended a run: [what it is](RunError::kind), as a text, and [where the run can
+/// continue](RunError::state), also in the store that it failed in, and in another process: nothing is done twice, and
+/// pending interruptions keep their keys. A given state is in every error, also in one of
+/// [`RunStream::next`](super::RunStream::next): no decision made on it is lost.
+pub struct RunError(Box<Ended>);
+
+struct Ended {
+    cause: Cause,
+    state: Option<RunState>,
+}
+
+/// What kind of error ended a run, and what to do about it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum RunError {
+pub enum RunErrorKind {
     /// The turn used up its model calls. It can continue with a larger limit (spec S24).
-    #[error("the turn used up its model calls: {limit}")]
-    MaxTurns {
-        /// The limit.
-        limit: u32,
-        /// The run's state.
-        state: Box<RunState>,
-    },
+    MaxTurns,
     /// The model gave no answer, despite retries. The run can continue: the model is asked once more.
-    #[error("the model failed: {message}")]
-    Model {
-        /// The error, without secrets.
-        message: String,
-        /// The run's state.
-        state: Box<RunState>,
-    },
-    /// A guardrail stopped the run (spec S11).
-    #[error("{}", stopped_by(result))]
-    Guardrail {
-        /// Which one, and its finding or error.
-        result: Box<GuardrailResult>,
-        /// The run's state.
-        state: Box<RunState>,
-    },
+    Model,
+    /// A guardrail stopped the run (spec S11): [which one, and its finding or error](RunError::guardrail).
+    Guardrail,
     /// The run has used up its budget (spec S22). It can continue with a larger one.
-    #[error("{}", over_budget(what, *spent, *limit))]
-    Budget {
-        /// `tokens` or `money`.
-        what: &'static str,
-        /// How much was used.
-        spent: f64,
-        /// The budget.
-        limit: f64,
-        /// The run's state.
-        state: Box<RunState>,
-    },
+    Budget,
     /// The agent that is to answer is not one of those given to this run (spec S19). It can continue: with the agent
     /// that it began with, or with one of these after [`RunState::set_current_agent`].
+    NoAgent,
+    /// The last answer does not fit the agent's output type (spec S23): [what is wrong with
+    /// it](RunError::output_errors).
+    InvalidOutput,
+    /// Another permanent failure, with a stable [code](RunError::code).
+    Failed,
+    /// It was cancelled. The turn of its state is over; the conversation continues with the next input.
+    Cancelled,
+    /// A decision or an answer came after its deadline (spec W7). Nothing has run. It is retracted in the state:
+    /// resuming that applies the timeout.
+    TooLate,
+    /// A decision does not fit the pending request: [which one, and why](RunError::decision). Nothing has run.
+    Decision,
+    /// [`RunConfig::max_cost`](super::config::RunConfig::max_cost) is set, and a model has no price (spec S22). Nothing
+    /// has run. Give the model one.
+    NoPrice,
+    /// The run has continued elsewhere: its store is newer than this state. Nothing has run.
+    Claimed,
+    /// A setting of the run is invalid. Nothing has run.
+    Settings,
+    /// Another run of this process is working on the session, in the same store: its effects will have outcomes.
+    /// Nothing has run here; wait for that run's result, and get the state then ([`RunState::save`]).
+    AtWork,
+    /// The state could not be read or restored: [why](RunError::state_error).
+    State,
+    /// The agents are not valid together.
+    Agent,
+    /// The runtime refused: the session has another owner, the input is too long, the store failed. See
+    /// [`RunError::refusal`].
+    Refused,
+}
+
+/// What ended it, with what its text tells.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Cause {
+    #[error("the turn used up its model calls: {0}")]
+    MaxTurns(u32),
+    #[error("the model failed: {0}")]
+    Model(String),
+    #[error("{}", stopped_by(.0))]
+    Guardrail(Box<GuardrailResult>),
+    #[error("{}", over_budget(what, *spent, *limit))]
+    Budget { what: &'static str, spent: f64, limit: f64 },
     #[error(
         "the agent {agent:?} is to answer, and this run has only {known:?}: run the state with the agent that it began with, or \
          name one of these by RunState::set_current_agent"
     )]
-    NoAgent {
-        /// The agent that is missing.
-        agent: String,
-        /// The available agents.
-        known: Vec<String>,
-        /// The run's state.
-        state: Box<RunState>,
-    },
-    /// The last answer does not fit the agent's output type (spec S23).
-    #[error("the answer does not fit the output type: {}", errors.join("; "))]
-    InvalidOutput {
-        /// What is wrong with it, each with its path.
-        errors: Vec<String>,
-        /// The run's state.
-        state: Box<RunState>,
-    },
-    /// Another permanent failure.
+    NoAgent { agent: String, known: Vec<String> },
+    #[error("the answer does not fit the output type: {}", .0.join("; "))]
+    InvalidOutput(Vec<String>),
     #[error("{message}")]
-    Failed {
-        /// A stable code.
-        code: String,
-        /// What failed.
-        message: String,
-        /// The run's state.
-        state: Box<RunState>,
-    },
-    /// It was cancelled.
+    Failed { code: String, message: String },
     #[error("the run was cancelled")]
-    Cancelled {
-        /// The run's state: its turn is over.
-        state: Box<RunState>,
-    },
-    /// A decision or an answer came after its deadline (spec W7). Nothing has run. It is retracted in `state`: resuming
-    /// that applies the timeout.
+    Cancelled,
     #[error("the time to decide about the call {call_id:?} was over at {expired_at}")]
-    TooLate {
-        /// The call.
-        call_id: String,
-        /// The deadline (RFC 3339).
-        expired_at: String,
-        /// The run's state.
-        state: Box<RunState>,
-    },
-    /// A decision does not fit the pending request. Nothing has run.
-    #[error("{error}")]
-    Decision {
-        /// Which one, and why.
-        error: DecisionError,
-        /// The state as it was given.
-        state: Option<Box<RunState>>,
-    },
-    /// [`RunConfig::max_cost`](super::config::RunConfig::max_cost) is set, and a model has no price (spec S22). Nothing
-    /// has run.
+    TooLate { call_id: String, expired_at: String },
+    #[error("{0}")]
+    Decision(DecisionError),
     #[error(
         "max_cost is set, and the model {model:?} has no RunConfig::price; there are prices for {priced:?}. Give it one under this \
          name: one that costs nothing has a price of 0"
     )]
-    NoPrice {
-        /// The model without a price, as the journal names it.
-        model: String,
-        /// The models that have one.
-        priced: Vec<String>,
-        /// The state, if one was given.
-        state: Option<Box<RunState>>,
-    },
-    /// The run has continued elsewhere: its store is newer than this state. Nothing has run.
-    #[error("the run {session_id:?} has gone on from this state already, in this store")]
-    Claimed {
-        /// The session.
-        session_id: String,
-        /// The state as it was given.
-        state: Box<RunState>,
-    },
-    /// A setting of the run is invalid. Nothing has run.
-    #[error("the run cannot begin: {what}")]
-    Settings {
-        /// Which one, and what is valid.
-        what: String,
-        /// The state, if one was given.
-        state: Option<Box<RunState>>,
-    },
-    /// Another run of this process is working on the session, in the same store: its effects will have outcomes.
-    /// Nothing has run here; wait for that run's result, and get the state then ([`RunState::save`]).
-    #[error("the session {session_id:?} is at work in this process: wait for what comes of it")]
-    AtWork {
-        /// The session.
-        session_id: String,
-        /// The state as it was given.
-        state: Box<RunState>,
-    },
-    /// The state could not be read or restored.
-    #[error("{error}")]
-    State {
-        /// Why.
-        error: RunStateError,
-        /// The state, if one was given.
-        state: Option<Box<RunState>>,
-    },
-    /// The agents are not valid together.
-    #[error("{error}")]
-    Agent {
-        /// Why.
-        error: AgentError,
-        /// The state, if one was given.
-        state: Option<Box<RunState>>,
-    },
-    /// The runtime refused: the session has another owner, the input is too long, the store failed.
-    #[error("{refusal}")]
-    Refused {
-        /// Why.
-        refusal: Refusal,
-        /// The state, if one was given, with the decisions on it.
-        state: Option<Box<RunState>>,
-    },
+    NoPrice { model: String, priced: Vec<String> },
+    #[error("the run {0:?} has gone on from this state already, in this store")]
+    Claimed(String),
+    #[error("the run cannot begin: {0}")]
+    Settings(String),
+    #[error("the session {0:?} is at work in this process: wait for what comes of it")]
+    AtWork(String),
+    #[error("{0}")]
+    State(RunStateError),
+    #[error("{0}")]
+    Agent(AgentError),
+    #[error("{0}")]
+    Refused(Refusal),
 }
 
 impl From<DecisionError> for RunError {
     fn from(error: DecisionError) -> RunError {
-        RunError::Decision { error, state: None }
+        RunError::new(Cause::Decision(error), None)
     }
 }
 
 impl From<RunStateError> for RunError {
     fn from(error: RunStateError) -> RunError {
-        RunError::State { error, state: None }
+        RunError::new(Cause::State(error), None)
     }
 }
 
 impl From<AgentError> for RunError {
     fn from(error: AgentError) -> RunError {
-        RunError::Agent { error, state: None }
+        RunError::new(Cause::Agent(error), None)
     }
 }
 
 impl From<Refusal> for RunError {
     fn from(refusal: Refusal) -> RunError {
-        RunError::Refused { refusal, state: None }
+        RunError::new(Cause::Refused(refusal), None)
     }
 }
+
+impl fmt::Debug for RunError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RunError").field("cause", &self.0.cause).field("state", &self.0.state).finish()
+    }
+}
+
+impl fmt::Display for RunError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.cause.fmt(f)
+    }
+}
+
+impl std::error::Error for RunError {}
 
 /// A guardrail's finding or error, as text.
 fn stopped_by(GuardrailResult { guardrail, info, error, .. }: &GuardrailResult) -> String {
@@ -208,65 +162,104 @@ fn stopped_by(GuardrailResult { guardrail, info, error, .. }: &GuardrailResult) 
 }
 
 impl RunError {
+    pub(super) fn new(cause: Cause, state: Option<RunState>) -> RunError {
+        RunError(Box::new(Ended { cause, state }))
+    }
+
+    /// What kind of error it is.
+    #[must_use]
+    pub fn kind(&self) -> RunErrorKind {
+        match self.0.cause {
+            Cause::MaxTurns(_) => RunErrorKind::MaxTurns,
+            Cause::Model(_) => RunErrorKind::Model,
+            Cause::Guardrail(_) => RunErrorKind::Guardrail,
+            Cause::Budget { .. } => RunErrorKind::Budget,
+            Cause::NoAgent { .. } => RunErrorKind::NoAgent,
+            Cause::InvalidOutput(_) => RunErrorKind::InvalidOutput,
+            Cause::Failed { .. } => RunErrorKind::Failed,
+            Cause::Cancelled => RunErrorKind::Cancelled,
+            Cause::TooLate { .. } => RunErrorKind::TooLate,
+            Cause::Decision(_) => RunErrorKind::Decision,
+            Cause::NoPrice { .. } => RunErrorKind::NoPrice,
+            Cause::Claimed(_) => RunErrorKind::Claimed,
+            Cause::Settings(_) => RunErrorKind::Settings,
+            Cause::AtWork(_) => RunErrorKind::AtWork,
+            Cause::State(_) => RunErrorKind::State,
+            Cause::Agent(_) => RunErrorKind::Agent,
+            Cause::Refused(_) => RunErrorKind::Refused,
+        }
+    }
+
     /// The run's state, if it can continue; else the given state, if there was one.
     #[must_use]
     pub fn state(&self) -> Option<&RunState> {
-        match self {
-            RunError::MaxTurns { state, .. }
-            | RunError::Model { state, .. }
-            | RunError::Guardrail { state, .. }
-            | RunError::Budget { state, .. }
-            | RunError::NoAgent { state, .. }
-            | RunError::InvalidOutput { state, .. }
-            | RunError::Failed { state, .. }
-            | RunError::TooLate { state, .. }
-            | RunError::Claimed { state, .. }
-            | RunError::AtWork { state, .. }
-            | RunError::Cancelled { state } => Some(state),
-            RunError::Decision { state, .. }
-            | RunError::NoPrice { state, .. }
-            | RunError::Settings { state, .. }
-            | RunError::State { state, .. }
-            | RunError::Agent { state, .. }
-            | RunError::Refused { state, .. } => state.as_deref(),
-        }
+        self.0.state.as_ref()
     }
 
     /// The same, by value, to resume from.
     #[must_use]
     pub fn into_state(self) -> Option<RunState> {
-        match self {
-            RunError::MaxTurns { state, .. }
-            | RunError::Model { state, .. }
-            | RunError::Guardrail { state, .. }
-            | RunError::Budget { state, .. }
-            | RunError::NoAgent { state, .. }
-            | RunError::InvalidOutput { state, .. }
-            | RunError::Failed { state, .. }
-            | RunError::TooLate { state, .. }
-            | RunError::Claimed { state, .. }
-            | RunError::AtWork { state, .. }
-            | RunError::Cancelled { state } => Some(*state),
-            RunError::Decision { state, .. }
-            | RunError::NoPrice { state, .. }
-            | RunError::Settings { state, .. }
-            | RunError::State { state, .. }
-            | RunError::Agent { state, .. }
-            | RunError::Refused { state, .. } => state.map(|state| *state),
+        self.0.state
+    }
+
+    /// The guardrail that stopped the run, with its finding or error.
+    #[must_use]
+    pub fn guardrail(&self) -> Option<&GuardrailResult> {
+        match &self.0.cause {
+            Cause::Guardrail(result) => Some(result),
+            _ => None,
+        }
+    }
+
+    /// What is wrong with an answer that does not fit the output type, each with its path; empty for other errors.
+    #[must_use]
+    pub fn output_errors(&self) -> &[String] {
+        match &self.0.cause {
+            Cause::InvalidOutput(errors) => errors,
+            _ => &[],
+        }
+    }
+
+    /// Why a decision does not fit.
+    #[must_use]
+    pub fn decision(&self) -> Option<&DecisionError> {
+        match &self.0.cause {
+            Cause::Decision(error) => Some(error),
+            _ => None,
+        }
+    }
+
+    /// Why the state could not be read or restored.
+    #[must_use]
+    pub fn state_error(&self) -> Option<&RunStateError> {
+        match &self.0.cause {
+            Cause::State(error) => Some(error),
+            _ => None,
+        }
+    }
+
+    /// Why the runtime refused.
+    #[must_use]
+    pub fn refusal(&self) -> Option<&Refusal> {
+        match &self.0.cause {
+            Cause::Refused(refusal) => Some(refusal),
+            _ => None,
+        }
+    }
+
+    /// The stable code of a failure without a kind of its own. That of a refusal is in [`RunError::refusal`].
+    #[must_use]
+    pub fn code(&self) -> Option<&str> {
+        match &self.0.cause {
+            Cause::Failed { code, .. } => Some(code),
+            _ => None,
         }
     }
 
     /// The error with the given state, if it has none.
     pub(super) fn with(mut self, given: Option<RunState>) -> RunError {
-        if let RunError::Decision { state, .. }
-        | RunError::NoPrice { state, .. }
-        | RunError::Settings { state, .. }
-        | RunError::State { state, .. }
-        | RunError::Agent { state, .. }
-        | RunError::Refused { state, .. } = &mut self
-            && state.is_none()
-        {
-            *state = given.map(Box::new);
+        if self.0.state.is_none() {
+            self.0.state = given;
         }
         self
     }

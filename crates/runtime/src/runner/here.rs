@@ -7,7 +7,7 @@ use countersign_core::{
     journal::record::Kind,
 };
 
-use super::{RunError, said::answers};
+use super::{RunError, error::Cause, said::answers};
 use crate::{
     graph::{Graph, GraphState, Outcome},
     interruption::Interruption,
@@ -109,7 +109,7 @@ impl<S: GraphState> Graph<S> {
     /// The same with a store, which records the run as it proceeds.
     ///
     /// # Errors
-    /// As [`Graph::run`]; [`RunError::Claimed`] if the run has advanced in the store since.
+    /// As [`Graph::run`]; [`RunErrorKind::Claimed`](super::RunErrorKind::Claimed) if the run has advanced in the store since.
     pub async fn run_in(
         &self,
         store: Arc<dyn Store>,
@@ -138,7 +138,7 @@ impl<S: GraphState> Graph<S> {
 /// Prepares a paused run to resume, with the answers and decisions recorded on it.
 async fn goes_on(runtime: &Runtime, by: &Principal, store: &dyn Store, mut state: RunState) -> Result<(), RunError> {
     let id = state.state().session_id.clone();
-    let claimed = |state: RunState| RunError::Claimed { session_id: id.to_string(), state: Box::new(state) };
+    let claimed = |state: RunState| RunError::new(Cause::Claimed(id.to_string()), Some(state));
     match store.head(&id).await.map_err(crate::run_state::RunStateError::from)? {
         None => state.begins_in(store).await?,
         Some(head) => {
@@ -157,7 +157,7 @@ async fn goes_on(runtime: &Runtime, by: &Principal, store: &dyn Store, mut state
     let stands = Stands { pos: state.stored_pos(), unstored: state.unstored().to_vec(), at: now() };
     match runtime.settle(by, &id, stands, replies, state.inputs.clone(), std::future::pending()).await {
         Ok(()) => Ok(()),
-        Err(Unsettled::Refused(refusal)) => Err(RunError::Refused { refusal, state: Some(Box::new(state)) }),
+        Err(Unsettled::Refused(refusal)) => Err(RunError::from(refusal).with(Some(state))),
         Err(Unsettled::Moved | Unsettled::Cancelled) => Err(claimed(state)),
     }
 }

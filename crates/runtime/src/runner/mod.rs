@@ -22,7 +22,7 @@ use countersign_core::content::Content;
 
 use self::{config::RunConfig, start::Session};
 pub use self::{
-    error::RunError,
+    error::{RunError, RunErrorKind},
     event::{RunEvent, RunFrame},
     here::{GraphInput, GraphResult},
     nested::NestedEvent,

@@ -25,7 +25,7 @@ use countersign_core::{
 use super::{
     RunInput,
     config::{CancelHandle, RunConfig},
-    error::RunError,
+    error::{Cause, RunError},
     nested::Nested,
     result::RunResult,
     said::{answers, retract_late, too_late},
@@ -119,7 +119,7 @@ impl Session {
             RunInput::State(state) => (None, Some(*state)),
         };
         if let Some(what) = config.mistake() {
-            return Err(RunError::Settings { what, state: None }.with(before));
+            return Err(RunError::new(Cause::Settings(what), before));
         }
         let context = match &before {
             Some(state) => Some(state.context()),
@@ -216,8 +216,10 @@ impl Session {
         loop {
             match self.say(&content, context.as_ref(), durable, follow).await {
                 // Another run of the session was first. Its current state determines the error.
-                Err(RunError::Refused { refusal, .. })
-                    if durable && refusal.code == Code::StoreUnavailable && self.has_moved().await => {}
+                Err(error)
+                    if durable
+                        && error.refusal().is_some_and(|refusal| refusal.code == Code::StoreUnavailable)
+                        && self.has_moved().await => {}
                 said => {
                     said?;
                     break;
@@ -299,7 +301,7 @@ impl Session {
             None => Ok(()),
             Some(model) => {
                 let priced = limits.prices.keys().map(ToString::to_string).collect();
-                Err(RunError::NoPrice { model: model.to_string(), priced, state: None })
+                Err(RunError::new(Cause::NoPrice { model: model.to_string(), priced }, None))
             }
         }
     }
@@ -321,16 +323,12 @@ impl Session {
                 self.before = Some(state);
                 Ok(())
             }
-            Err(Stopped::Claimed) => {
-                Err(RunError::Claimed { session_id: self.session_id.to_string(), state: Box::new(state) })
-            }
-            Err(Stopped::AtWork) => {
-                Err(RunError::AtWork { session_id: self.session_id.to_string(), state: Box::new(state) })
-            }
-            Err(Stopped::MaxTurns(limit)) => Err(RunError::MaxTurns { limit, state: Box::new(state) }),
+            Err(Stopped::Claimed) => Err(RunError::new(Cause::Claimed(self.session_id.to_string()), Some(state))),
+            Err(Stopped::AtWork) => Err(RunError::new(Cause::AtWork(self.session_id.to_string()), Some(state))),
+            Err(Stopped::MaxTurns(limit)) => Err(RunError::new(Cause::MaxTurns(limit), Some(state))),
             Err(Stopped::TooLate { call_id, expired_at, late }) => {
                 retract_late(&mut state, &late);
-                Err(RunError::TooLate { call_id, expired_at, state: Box::new(state) })
+                Err(RunError::new(Cause::TooLate { call_id, expired_at }, Some(state)))
             }
             Err(Stopped::Other(error)) => Err(error.with(Some(state))),
         }
@@ -611,28 +609,29 @@ impl Session {
     /// Why the turn failed, or that it was cancelled.
     fn failed(&self, entries: Vec<Arc<Entry>>, state: &session::Session) -> RunError {
         let (failure, limit) = (state.failure.clone(), state.turn_calls);
-        let mut state = Box::new(self.saved(RunState::of_session(entries, state.clone())));
-        let Some(failure) = failure else { return RunError::Cancelled { state } };
+        let mut state = self.saved(RunState::of_session(entries, state.clone()));
+        let Some(failure) = failure else { return RunError::new(Cause::Cancelled, Some(state)) };
         state.staged = self.kept_for(&state);
         let stopped = self.watch.seen().stopped.take();
         let message = failure.message.clone();
-        match (&failure.why, stopped.map(|stop| stop.why)) {
-            (failure::Why::MaxTurns, _) => RunError::MaxTurns { limit, state },
-            (_, Some(Why::Guardrail(result))) => RunError::Guardrail { result, state },
-            (_, Some(Why::Budget { what, spent, limit })) => RunError::Budget { what, spent, limit, state },
+        let cause = match (&failure.why, stopped.map(|stop| stop.why)) {
+            (failure::Why::MaxTurns, _) => Cause::MaxTurns(limit),
+            (_, Some(Why::Guardrail(result))) => Cause::Guardrail(result),
+            (_, Some(Why::Budget { what, spent, limit })) => Cause::Budget { what, spent, limit },
             (_, Some(Why::NoAgent(agent))) => {
                 let known = self.runtime.inner.agents.names.iter().map(ToString::to_string).collect();
-                RunError::NoAgent { agent: agent.to_string(), known, state }
+                Cause::NoAgent { agent: agent.to_string(), known }
             }
-            (_, Some(Why::Output(errors))) => RunError::InvalidOutput { errors, state },
-            (failure::Why::Error(code), _) if code == "model_error" => RunError::Model { message, state },
-            (failure::Why::Error(code), _) => RunError::Failed { code: code.clone(), message, state },
-        }
+            (_, Some(Why::Output(errors))) => Cause::InvalidOutput(errors),
+            (failure::Why::Error(code), _) if code == "model_error" => Cause::Model(message),
+            (failure::Why::Error(code), _) => Cause::Failed { code: code.clone(), message },
+        };
+        RunError::new(cause, Some(state))
     }
 }
 
 /// A refusal of a message in the library's terms: how it would be sent over the wire does not help here.
-fn in_the_library(refusal: Refusal) -> Refusal {
+fn in_the_library(mut refusal: Refusal) -> Refusal {
     let message = match refusal.code {
         Code::ApprovalPending => {
             "the session waits for a decision: take its state with RunState::save, decide on it, and run that; \
@@ -644,7 +643,8 @@ fn in_the_library(refusal: Refusal) -> Refusal {
         }
         _ => return refusal,
     };
-    Refusal { message: message.to_owned(), ..refusal }
+    refusal.message = message.to_owned();
+    refusal
 }
 
 /// The decision on a call that follows from one for the rest of the run on another pending call (spec S7).

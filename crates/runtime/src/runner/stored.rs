@@ -183,7 +183,7 @@ impl StoredSession {
         };
         for decide in decides {
             if let Err(error) = decide(&mut state) {
-                return Err(RunError::Decision { error, state: Some(Box::new(state)) });
+                return Err(RunError::from(error).with(Some(state)));
             }
         }
         Ok((runner, state.into()))

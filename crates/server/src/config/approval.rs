@@ -3,7 +3,7 @@
 use countersign_core::{
     call::{
         ask_check::{AskField, LEVELS, QUORUM, role_error, wrong_role},
-        gate::{Ask, DecisionType},
+        gate::{Ask, DecisionType, Risk},
         reviewer::Reviewer,
         timeout::Timeout,
     },
@@ -131,6 +131,11 @@ pub(super) fn ask(section: &Section<'_>) -> Option<Ask> {
         "reassign",
         "Roles to which whoever may decide it can hand it.",
         roles().or_as("`[]`: only to one person of the same role", Vec::new),
+    )?;
+    ask.risk = section.field(
+        "risk",
+        "How much is at stake. Reviewers see it and can filter requests by it; nothing else follows from it.",
+        choice("risk", Risk::NAMED.to_vec()).optional("none"),
     )?;
     ask.timeout = timeout.map_or(ask.timeout, Timeout::of);
     ask.allowed = allowed.as_ref().map_or(ask.allowed, values);

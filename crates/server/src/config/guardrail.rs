@@ -177,10 +177,7 @@ impl CommandGuardrail {
 mod tests {
     use countersign_engine::tool::function;
     use countersign_models::scripted::Scripted;
-    use countersign_runtime::{
-        agent::guardrail::GuardrailKind,
-        runner::{RunError, run},
-    };
+    use countersign_runtime::{agent::guardrail::GuardrailKind, runner::run};
 
     use super::*;
 
@@ -250,7 +247,7 @@ mod tests {
                     GuardrailKind::ToolOutput => agent(guardrail.on_tool_output(tool)),
                 };
                 let stopped = run(&agent, "go").await.expect_err(program);
-                let RunError::Guardrail { result, .. } = &stopped else { panic!("{program}: {stopped}") };
+                let result = stopped.guardrail().expect(program);
                 assert_eq!((result.kind, result.tripped), (kind, true), "{program}");
                 assert!(result.error.as_ref().is_some_and(|said| said.contains(error)), "{program}: {result:?}");
                 if error == "within 1 seconds" {

@@ -21,8 +21,8 @@ const TEXT_BYTES: usize = 1024;
 pub const HINTS: [&str; 4] = ["read_only", "destructive", "open_world", "idempotent"];
 
 /// The keys that say how approval is requested.
-const HOW: [&str; 8] =
-    ["levels", "quorum", "not_self", "allowed_decisions", "timeout", "on_timeout", "reminders", "reassign"];
+const HOW: [&str; 9] =
+    ["levels", "quorum", "not_self", "allowed_decisions", "timeout", "on_timeout", "reminders", "reassign", "risk"];
 
 table! {
     /// A declared policy rule.

@@ -13,11 +13,14 @@ use zeroize::Zeroizing;
 
 use super::{
     reader::{Entry, Section},
-    table::{tables, text, variable},
+    table::{tables, text, variable, whole},
 };
 
 /// The default file of the store.
 const FILE: &str = "countersign.db";
+
+/// How long the leases of a node outlive it, unless the file says otherwise.
+const LEASE_SECONDS: u32 = 10;
 
 /// Where sessions are kept (spec C).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,6 +36,8 @@ pub enum ConfigStore {
         url: PostgresUrl,
         /// The environment variable that holds its password, which was set when the file was loaded.
         password_env: Option<String>,
+        /// How long the leases of this node outlive it, in seconds.
+        lease_seconds: u32,
     },
 }
 
@@ -62,6 +67,10 @@ pub(super) fn read(section: &Section<'_>) -> Option<(ConfigStore, Vec<ConfigKey>
     let password = section.field("password_env", doc, variable().optional("that of `url`, if it has one"));
     let password = password?.map(|(variable, _)| variable).filter(|_| !refused.get());
     let url = with_password(section, url?, password)?;
+    let doc = "How long the leases of a node outlive it: when it dies, or is cut off from the database for so long, others \
+               take its sessions over ([more](#several-nodes)).";
+    let lease = section.field("lease_seconds", doc, whole(2..=3600, "seconds").or(LEASE_SECONDS))?;
+    let url = with_lease(section, url, lease);
     let known = RefCell::default();
     let doc = "The store is encrypted with the first of [these keys](#encryption-at-rest), and read with all.";
     let keys = section.field("keys", doc, tables(|section| key(section, &known)).or_as("not encrypted", Vec::new))?;
@@ -88,12 +97,29 @@ fn with_password(section: &Section<'_>, store: ConfigStore, variable: Option<Str
             section.bad("password_env", "names a second password: \"url\" has one");
         }
         #[cfg(feature = "postgres")]
-        (ConfigStore::Postgres { url, .. }, password_env) => {
-            return Some(ConfigStore::Postgres { url, password_env });
+        (ConfigStore::Postgres { url, lease_seconds, .. }, password_env) => {
+            return Some(ConfigStore::Postgres { url, password_env, lease_seconds });
         }
         _ => section.bad("password_env", "is for a PostgreSQL database, and \"url\" names none"),
     }
     None
+}
+
+/// The store with the lease of its nodes.
+#[cfg_attr(not(feature = "postgres"), expect(unused_variables, reason = "no other store has leases"))]
+fn with_lease(section: &Section<'_>, store: ConfigStore, lease: u32) -> ConfigStore {
+    match store {
+        #[cfg(feature = "postgres")]
+        ConfigStore::Postgres { url, password_env, .. } => {
+            ConfigStore::Postgres { url, password_env, lease_seconds: lease }
+        }
+        store => {
+            if section.has("lease_seconds").is_some() {
+                section.bad("lease_seconds", "is for a PostgreSQL database; any other store belongs to one process");
+            }
+            store
+        }
+    }
 }
 
 fn at_url(entry: &Entry<'_>, url: &str) -> Option<ConfigStore> {
@@ -129,7 +155,7 @@ fn at_url(entry: &Entry<'_>, url: &str) -> Option<ConfigStore> {
 #[cfg(feature = "postgres")]
 fn postgres(entry: &Entry<'_>, url: &str) -> Option<ConfigStore> {
     match url.parse() {
-        Ok(url) => Some(ConfigStore::Postgres { url, password_env: None }),
+        Ok(url) => Some(ConfigStore::Postgres { url, password_env: None, lease_seconds: LEASE_SECONDS }),
         Err(bad) => {
             entry.bad(format!("{bad}"));
             None

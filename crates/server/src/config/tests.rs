@@ -96,11 +96,21 @@ fn c_a_store_may_be_a_postgresql_database_and_its_password_is_never_shown() {
     let shown = format!("{config:?}");
     assert!(shown.contains("postgres://db.example/store") && !shown.contains("hunter2"), "{shown}");
     let config = parse(&of("url = \"postgres://ann@db/store\"\npassword_env = \"STORE_KEY\"")).expect("config");
-    let ConfigStore::Postgres { url, password_env } = &config.store else { panic!("{:?}", config.store) };
+    let ConfigStore::Postgres { url, password_env, lease_seconds: 10 } = &config.store else {
+        panic!("{:?}", config.store)
+    };
     assert_eq!((url.to_string().as_str(), password_env.as_deref()), ("postgres://db/store", Some("STORE_KEY")));
     for (wrong, told) in [
         ("url = \"postgres://ann:hunter2@db:port/store\"", r#"7: "url" in [store] is no URL of a PostgreSQL database"#),
         ("url = \"postgres:db\"", r#"7: "url" in [store] is no URL of a PostgreSQL database"#),
+        (
+            "lease_seconds = 20",
+            r#"7: "lease_seconds" in [store] is for a PostgreSQL database; any other store belongs to one process"#,
+        ),
+        (
+            "url = \"postgres://db/store\"\nlease_seconds = 1",
+            r#"8: "lease_seconds" in [store] is 1; it must be 2 to 3600"#,
+        ),
         (
             "url = \"postgres://ann:hunter2@db/store\"\npassword_env = \"STORE_KEY\"",
             r#"8: "password_env" in [store] names a second password"#,

@@ -2,7 +2,7 @@
 
 use std::{fmt, str::FromStr, time::Duration};
 
-use tokio_postgres::config::{Config, Host, SslMode};
+use tokio_postgres::config::{Config, Host, SslMode, TargetSessionAttrs};
 
 /// How long connecting to one address may take, unless the URL says otherwise.
 const CONNECT: Duration = Duration::from_secs(10);
@@ -29,6 +29,11 @@ impl FromStr for PostgresUrl {
         if !PostgresUrl::is_scheme(url) {
             return Err(BadPostgresUrl);
         }
+        // The driver has no word for it, and `require` checks the same here: the certificate and the host.
+        let url = match url.split_once('?') {
+            Some((place, options)) => format!("{place}?{}", options.replace("sslmode=verify-full", "sslmode=require")),
+            None => url.to_owned(),
+        };
         let mut config: Config = url.parse().map_err(|_| BadPostgresUrl)?;
         // Without a host there is no name to check a certificate for, and what comes after a raw `@` of a password would
         // be taken for the host and shown.
@@ -36,6 +41,8 @@ impl FromStr for PostgresUrl {
         if config.get_hosts().is_empty() || config.get_hosts().iter().any(is_odd) {
             return Err(BadPostgresUrl);
         }
+        // The lock and the rest may be on no two servers, and on none that only reads.
+        config.target_session_attrs(TargetSessionAttrs::ReadWrite);
         if config.get_connect_timeout().is_none() {
             config.connect_timeout(CONNECT);
         }
@@ -123,6 +130,7 @@ mod tests {
             ("postgresql://ann:secret@a:6000,b/store?sslmode=require", "postgres://a:6000,b/store"),
             ("postgres://ann:secret@%2Frun%2Fpg/store", "postgres:///run/pg/store"),
             ("postgres://ann@db/?password=secret", "postgres://db/ann"),
+            ("postgres://ann:secret@db/store?sslmode=verify-full", "postgres://db/store"),
         ] {
             let url: PostgresUrl = url.parse().expect(url);
             assert_eq!(url.to_string(), shown);

@@ -14,9 +14,11 @@ use super::{
         Append, InterruptionRow, StoreError, Summary,
         index::{self, Change, Claim, Claimant},
         no_past,
+        nodes::Epoch,
         sql::{json, resolution_name},
     },
     flight::{Flight, Value},
+    nodes::{epoch_of, is_free},
     rows::{count, pos_of, tenant},
     rules,
     transaction::{self, Transaction, Undone},
@@ -38,16 +40,32 @@ pub(super) struct Write {
     reviewed: bool,
     /// The session whose past it continues, if it is a fork.
     from: Option<Arc<str>>,
+    lease: Option<Epoch>,
+    is_at_work: bool,
+    /// The node that stores it.
+    node: i64,
 }
 
 const MAKE: &str = "INSERT INTO sessions
- (id, pos, agent, subject, tenant, title, status, created_at, updated_at, pending)
- VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT (id) DO NOTHING RETURNING row";
+ (id, pos, agent, subject, tenant, title, status, created_at, updated_at, pending, node, epoch)
+ VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, CASE WHEN $12::boolean THEN $11::bigint END, $12::boolean::int)
+ ON CONFLICT (id) DO NOTHING RETURNING row, CASE WHEN $12::boolean THEN epoch END";
 /// Of all appends at one position, the one whose update finds the session there wins; the others wait for it, and find
-/// nothing.
-const MOVE: &str = "UPDATE sessions
- SET pos = $3, agent = $4, title = $5, status = $6, updated_at = $7, pending = $8
- WHERE id = $1 AND pos = $2 RETURNING row";
+/// nothing. Whoever stores that there is work takes the lease, if no other node has it. What came of the last effect gives
+/// it back; an input does not, since effects that it stops may still be ending.
+const MOVE: &str = concat!(
+    "UPDATE sessions s
+ SET pos = $3, agent = $4, title = $5, status = $6, updated_at = $7, pending = $8,
+   node = CASE WHEN ",
+    is_free!("$9"),
+    " THEN CASE WHEN $10::boolean THEN $9::bigint END WHEN $10::boolean OR $11::bigint IS NULL THEN s.node END,
+   epoch = s.epoch + (CASE WHEN ",
+    is_free!("$9"),
+    " THEN $10::boolean ELSE false END)::int
+ WHERE s.id = $1 AND s.pos = $2 AND ($11::bigint IS NULL OR (s.node = $9 AND s.epoch = $11))
+ RETURNING s.row, CASE WHEN s.node = $9 THEN s.epoch END"
+);
+const IS_FENCED: &str = "SELECT FROM sessions WHERE id = $1 AND (node IS DISTINCT FROM $2::bigint OR epoch <> $3)";
 pub(super) const CLAIMED: &str = "SELECT q.id, q.queued FROM requests q JOIN sessions s ON s.row = q.session
  WHERE s.id = $1 AND q.id = ANY($2)";
 pub(super) const IS_DELETED: &str = "SELECT FROM deleted WHERE id = $1";
@@ -62,9 +80,9 @@ const PIECE: u64 = 512;
 
 impl Write {
     /// Serialises an append.
-    pub(super) fn of(append: &Append, from: Option<Arc<str>>) -> Result<Write, StoreError> {
+    pub(super) fn of(append: &Append, from: Option<Arc<str>>, node: i64) -> Result<Write, StoreError> {
         index::check(append)?;
-        let Append { session_id, expected, entries, after, snapshot, durability: _ } = append;
+        let Append { session_id, expected, entries, after, snapshot, durability: _, lease } = append;
         let bytes = |text: String| text.into_bytes();
         Ok(Write {
             session_id: session_id.clone(),
@@ -77,16 +95,14 @@ impl Write {
             told: audit::events(after, entries).iter().map(audit::Event::body).collect(),
             reviewed: !after.reviewers.is_empty(),
             from,
+            lease: *lease,
+            is_at_work: after.is_at_work(),
+            node,
         })
     }
 
-    /// Whether it makes a rule that applies to more than its session.
-    pub(super) fn makes_standing_rule(&self) -> bool {
-        self.changes.iter().any(|change| matches!(change, Change::RuleMade(row) if row.rule.everywhere))
-    }
-
-    async fn steps(&self, on: &Transaction) -> Result<Flight, Undone> {
-        let session = self.take_place(on).await?;
+    async fn steps(&self, on: &Transaction) -> Result<(Flight, Option<Epoch>), Undone> {
+        let (session, lease) = self.take_place(on).await?;
         if let Some(from) = &self.from {
             self.copy(on, session, from).await?;
         }
@@ -94,11 +110,11 @@ impl Write {
         self.write(&mut flight, session);
         let changes_rules = self.changes.iter().any(rules::is_of_rule);
         if self.told.is_empty() && !changes_rules {
-            return Ok(flight);
+            return Ok((flight, lease));
         }
         // The log has one end, which whoever adds to it locks until the commit: the numbers have no gap, and nothing happens
         // without its record (spec R8). So the end is locked last, and appends that tell something are committed one after
-        // another. With several nodes a leased sealer can chain the records of sessions instead, after their commits.
+        // another.
         // Whoever changes rules holds it too, since a rule may replace those of other sessions.
         flight.add("SELECT n, hash FROM audit_head FOR UPDATE", Vec::new());
         let end = on.send(flight).await?.pop().and_then(|mut rows| rows.pop());
@@ -106,11 +122,12 @@ impl Write {
         for change in &self.changes {
             rules::apply(on, session, &self.session_id, change).await?;
         }
-        self.tell(&end)
+        Ok((self.tell(&end)?, lease))
     }
 
-    /// The session's number, if it is at the expected position and the request ids are new: its row is locked from then on.
-    async fn take_place(&self, on: &Transaction) -> Result<i64, Undone> {
+    /// The session's number and the lease on it, if it is at the expected position and the request ids are new: its row is
+    /// locked from then on.
+    async fn take_place(&self, on: &Transaction) -> Result<(i64, Option<Epoch>), Undone> {
         let Summary { agent, subject, tenant: of, title, status, created_at, updated_at, pending, .. } = &self.summary;
         let id = || Value::from(&*self.session_id);
         let title = Value::from(title.as_deref());
@@ -129,12 +146,16 @@ impl Write {
                 (*created_at).into(),
                 (*updated_at).into(),
                 pending,
+                self.node.into(),
+                self.is_at_work.into(),
             ];
             // Whether it was deleted is asked afterwards: a deletion may be committed while the insertion waits for it.
             Flight::default().with(MAKE, values).with(IS_DELETED, vec![id()])
         } else {
             let (expected, last) = (pos_of(self.expected), self.last());
-            let values = vec![id(), expected.into(), last.into(), agent, title, status, (*updated_at).into(), pending];
+            let mut values =
+                vec![id(), expected.into(), last.into(), agent, title, status, (*updated_at).into(), pending];
+            values.extend([self.node.into(), self.is_at_work.into(), Value::Int(self.lease.map(epoch_of))]);
             let flight = Flight::default().with(MOVE, values);
             if self.claims.is_empty() { flight } else { flight.with(CLAIMED, vec![id(), self.claimed()]) }
         };
@@ -144,13 +165,25 @@ impl Write {
         if is_new && !second.is_empty() {
             return Err(StoreError::Deleted(self.session_id.clone()).into());
         }
-        let Some(session) = session else {
-            let is_deleted = !is_new && !on.ask(IS_DELETED, vec![id()]).await?.is_empty();
-            let e = if is_deleted { StoreError::Deleted(self.session_id.clone()) } else { StoreError::Conflict };
-            return Err(e.into());
-        };
+        let Some(session) = session else { return Err(self.why_not(on, is_new).await?.into()) };
         self.admit(if is_new { &[] } else { &second })?;
-        Ok(session.try_get(0)?)
+        let lease = session.try_get::<_, Option<i64>>(1)?.map(|epoch| count(epoch).map(Epoch)).transpose()?;
+        Ok((session.try_get(0)?, lease))
+    }
+
+    /// Why the session was not where it should be.
+    async fn why_not(&self, on: &Transaction, is_new: bool) -> Result<StoreError, Undone> {
+        let id = || Value::from(&*self.session_id);
+        if !is_new && !on.ask(IS_DELETED, vec![id()]).await?.is_empty() {
+            return Ok(StoreError::Deleted(self.session_id.clone()));
+        }
+        if let Some(lease) = self.lease {
+            let fenced = on.ask(IS_FENCED, vec![id(), self.node.into(), epoch_of(lease).into()]).await?;
+            if !fenced.is_empty() {
+                return Ok(StoreError::Fenced);
+            }
+        }
+        Ok(StoreError::Conflict)
     }
 
     fn claimed(&self) -> Value {
@@ -233,7 +266,7 @@ impl Write {
                 }
             }
             Change::Reminded { n, next } => {
-                let sql = "UPDATE interruptions SET remind_at = $3 WHERE session = $1 AND n = $2";
+                let sql = "UPDATE interruptions SET remind_at = $3, seen_to = NULL WHERE session = $1 AND n = $2";
                 flight.add(sql, vec![session.into(), (*n).into(), (*next).into()]);
             }
             Change::Reassigned { n, role } => {
@@ -306,10 +339,10 @@ fn asked(session: i64, row: &InterruptionRow) -> Vec<Value> {
 }
 
 impl transaction::Change for Write {
-    type Done = ();
+    type Done = Option<Epoch>;
 
-    fn apply<'a>(&'a self, on: &'a Transaction) -> BoxFuture<'a, Result<(Flight, ()), Undone>> {
-        async { self.steps(on).await.map(|last| (last, ())) }.boxed()
+    fn apply<'a>(&'a self, on: &'a Transaction) -> BoxFuture<'a, Result<(Flight, Option<Epoch>), Undone>> {
+        self.steps(on).boxed()
     }
 }
 

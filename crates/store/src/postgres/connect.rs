@@ -1,51 +1,78 @@
 //! Connections: how each is set up, the bounded pool of them, and what their errors mean.
 
-use std::time::Duration;
+use std::{future::poll_fn, ops::Deref, time::Duration};
 
 use deadpool_postgres::{
     Hook, HookError, Manager, ManagerConfig, Object, Pool, PoolError, QueueMode, RecyclingMethod, Runtime, TimeoutType,
 };
-use tokio_postgres::{Client, Error, NoTls, error::Severity, error::SqlState};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    sync::mpsc,
+};
+use tokio_postgres::{
+    AsyncMessage, Client, Connection, Error, NoTls,
+    error::{Severity, SqlState},
+};
 
 use super::{super::StoreError, PostgresUrl, tls::Tls};
 
-/// A statement takes a bounded time, and so does a transaction in which nothing happens: they bound what a stuck process
-/// holds. A connection that is not used stays; one whose other end has gone is noticed by the server too. A commit is on the
+/// A statement takes a bounded time, also when it waits for locks, and so does a transaction in which nothing happens: they
+/// bound what a process that was stopped in the middle of one holds up. A connection that is not used stays; one whose other end has gone is noticed by the server too. A commit is on the
 /// disk when it is acknowledged, whatever the database's default is.
-const SETTINGS: &str = "SET statement_timeout = '60s'; SET idle_in_transaction_session_timeout = '60s';
+const SETTINGS: &str = "SET statement_timeout = '60s'; SET lock_timeout = '20s';
+ SET idle_in_transaction_session_timeout = '5s';
  SELECT set_config(name, '0', false) FROM pg_settings WHERE name = 'idle_session_timeout';
  SET tcp_keepalives_idle = 15; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 3;
  SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'";
 /// How long a caller waits for a connection of the pool.
 const WAIT: Duration = Duration::from_secs(30);
+/// How long making a connection may take: something between may accept it and say nothing.
+const MAKE: Duration = Duration::from_secs(30);
 
 /// Sets a new connection up.
 async fn set_up(client: &Client) -> Result<(), Error> {
     client.batch_execute(SETTINGS).await
 }
 
-/// A connection of its own. `lost` is told why it has ended, unless its client was dropped.
-pub(super) async fn connect(
-    url: &PostgresUrl,
-    lost: impl FnOnce(String) + Send + 'static,
-) -> Result<Client, StoreError> {
+/// What the database notifies a connection of. It ends when the connection does.
+pub(super) type Heard = mpsc::Receiver<String>;
+
+/// Notifications that wait to be heard; more are dropped.
+const HEARD: usize = 1024;
+
+/// A connection of its own.
+pub(super) async fn connect(url: &PostgresUrl) -> Result<(Client, Heard), StoreError> {
+    let made = tokio::time::timeout(MAKE, make(url)).await;
+    made.unwrap_or_else(|_| {
+        Err(StoreError::Failed(format!("cannot connect to {url}: no answer within {} s", MAKE.as_secs())))
+    })
+}
+
+async fn make(url: &PostgresUrl) -> Result<(Client, Heard), StoreError> {
     let unreachable = |e: &Error| StoreError::Failed(format!("cannot connect to {url}: {}", told(e)));
+    let (hears, heard) = mpsc::channel(HEARD);
     let client = if url.wants_tls() {
         let (client, connection) = url.config().connect(tls(url)?).await.map_err(|e| unreachable(&e))?;
-        tokio::spawn(watch(connection, lost));
+        tokio::spawn(attend(connection, hears));
         client
     } else {
         let (client, connection) = url.config().connect(NoTls).await.map_err(|e| unreachable(&e))?;
-        tokio::spawn(watch(connection, lost));
+        tokio::spawn(attend(connection, hears));
         client
     };
     set_up(&client).await.map_err(|e| unreachable(&e))?;
-    Ok(client)
+    Ok((client, heard))
 }
 
-async fn watch(connection: impl Future<Output = Result<(), Error>>, lost: impl FnOnce(String)) {
-    if let Err(e) = connection.await {
-        lost(told(&e));
+async fn attend<S, T>(mut connection: Connection<S, T>, hears: mpsc::Sender<String>)
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+    T: AsyncRead + AsyncWrite + Unpin,
+{
+    while let Some(Ok(message)) = poll_fn(|cx| connection.poll_message(cx)).await {
+        if let AsyncMessage::Notification(said) = message {
+            let _ = hears.try_send(said.payload().to_owned());
+        }
     }
 }
 
@@ -53,7 +80,7 @@ fn tls(url: &PostgresUrl) -> Result<Tls, StoreError> {
     Tls::new().map_err(|e| StoreError::Failed(format!("cannot connect to {url}: no certificates can be checked: {e}")))
 }
 
-/// A pool of at most so many connections, which are made when they are needed.
+/// A pool of at most so many connections, two at least, which are made when they are needed.
 pub(super) fn pool(url: &PostgresUrl, connections: usize) -> Result<Pool, StoreError> {
     // A connection that was not left clean never comes back to the pool: see `Held`.
     let manager = ManagerConfig { recycling_method: RecyclingMethod::Fast };
@@ -68,6 +95,7 @@ pub(super) fn pool(url: &PostgresUrl, connections: usize) -> Result<Pool, StoreE
         .max_size(connections.max(2))
         .runtime(Runtime::Tokio1)
         .wait_timeout(Some(WAIT))
+        .create_timeout(Some(MAKE))
         // The one that was used last has its statements prepared and its server's memory warm.
         .queue_mode(QueueMode::Lifo)
         .post_create(set_up)
@@ -85,6 +113,9 @@ impl Held {
                 PoolError::Timeout(TimeoutType::Wait) => {
                     format!("no connection to the database was free for {} s", WAIT.as_secs())
                 }
+                PoolError::Timeout(TimeoutType::Create) => {
+                    format!("no connection to the database was made within {} s", MAKE.as_secs())
+                }
                 PoolError::Backend(e) | PoolError::PostCreateHook(HookError::Backend(e)) => told(&e),
                 e => e.to_string(),
             })
@@ -92,15 +123,19 @@ impl Held {
         pool.get().await.map(|object| Held(Some(object))).map_err(failed)
     }
 
-    /// # Errors
-    /// None: it is there until it is given back.
-    pub(super) fn client(&self) -> Result<&Object, StoreError> {
-        self.0.as_ref().ok_or_else(|| StoreError::Failed("the connection was given back".to_owned()))
-    }
-
     /// Gives it back for others, outside of any transaction and with nothing under way.
     pub(super) fn give_back(mut self) {
         drop(self.0.take());
+    }
+}
+
+impl Deref for Held {
+    type Target = Object;
+    fn deref(&self) -> &Object {
+        match &self.0 {
+            Some(object) => object,
+            None => unreachable!("only giving it back takes it"),
+        }
     }
 }
 

@@ -105,7 +105,13 @@ impl Flight {
         self
     }
 
-    /// Sends all, and gives the answers in order. Outside of these `Err` nothing was sent.
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Sends all, and gives the answers in order. Outside of these `Err` nothing was sent. A statement that cannot be
+    /// written, since a value is too large for the protocol, is the last that has an answer: nothing behind it is sent.
     pub(super) async fn send(self, client: &Object) -> Result<Vec<Result<Vec<Row>, Error>>, Error> {
         let mut prepared = Vec::with_capacity(self.0.len());
         for (sql, values) in self.0 {
@@ -116,8 +122,14 @@ impl Flight {
             .map(|(statement, values)| Box::pin(maybe_done(answer(client, statement, values))))
             .collect();
         // Polled once, each is sent: in this order, whatever the answers' is.
-        for statement in &mut sent {
-            let _ = poll!(statement.as_mut());
+        for i in 0..sent.len() {
+            let _ = poll!(sent[i].as_mut());
+            let unwritten =
+                |answer: &mut Result<Vec<Row>, Error>| answer.as_ref().is_err_and(|e| e.as_db_error().is_none());
+            if sent[i].as_mut().output_mut().is_some_and(unwritten) {
+                sent.truncate(i + 1);
+                break;
+            }
         }
         let mut answers = Vec::with_capacity(sent.len());
         for statement in &mut sent {

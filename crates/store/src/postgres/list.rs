@@ -12,42 +12,20 @@ use super::{
     super::{
         InterruptionFilter, InterruptionRow, Page, Paged, SessionFilter, StoreError, Summary, Visible,
         page::{self, Key},
-        sql::resolution,
+        sql::{self, resolution},
     },
     connect::error,
     flight::{Value, ask, ask_once},
     rows::{count, get, get_maybe, get_text, small, tenant, tenant_of, text},
 };
 
-/// A query under construction: its conditions, in each of which `?` is a value, and the values in order.
-#[derive(Clone)]
-pub(super) struct Query {
-    from: String,
-    conditions: Vec<&'static str>,
-    values: Vec<Value>,
-}
+pub(super) type Query = sql::Query<Value>;
 
 impl Query {
-    pub(super) fn new(from: impl Into<String>) -> Query {
-        Query { from: from.into(), conditions: Vec::new(), values: Vec::new() }
-    }
-
-    pub(super) fn and<const N: usize>(&mut self, condition: &'static str, values: [Value; N]) {
-        self.conditions.push(condition);
-        self.values.extend(values);
-    }
-
-    pub(super) fn with<const N: usize>(mut self, condition: &'static str, values: [Value; N]) -> Query {
-        self.and(condition, values);
-        self
-    }
-
-    /// The whole statement.
-    fn sql(&self, order: &str) -> String {
-        let begin = if self.conditions.is_empty() { "" } else { " WHERE " };
-        let open = format!("{}{begin}{} ORDER BY {order} LIMIT ?", self.from, self.conditions.join(" AND "));
-        let mut sql = String::with_capacity(open.len() + 16);
-        for (i, part) in open.split('?').enumerate() {
+    /// The whole statement, as PostgreSQL numbers values.
+    fn numbered(&self, order: &str) -> String {
+        let mut sql = String::new();
+        for (i, part) in self.sql(order).split('?').enumerate() {
             if i > 0 {
                 sql += &format!("${i}");
             }
@@ -58,9 +36,8 @@ impl Query {
 
     /// The rows of a page, and one more.
     pub(super) async fn rows(mut self, on: &Object, order: &str, page: &Page) -> Result<Vec<Row>, StoreError> {
-        let limit = i64::try_from(page::limit(page)).unwrap_or(i64::MAX).saturating_add(1);
-        let sql = self.sql(order);
-        self.values.push(limit.into());
+        let sql = self.numbered(order);
+        self.values.push(sql::limit(page).into());
         ask_once(on, &sql, &self.values).await.map_err(|e| error(&e))
     }
 }
@@ -92,6 +69,14 @@ pub(super) async fn number(on: &Object, session_id: &str) -> Result<Option<i64>,
     rows.map_err(|e| error(&e))?.first().map(|row| get(row, 0)).transpose()
 }
 
+/// The number of the session that a filter names, if it names one; `None` if there is no such session.
+pub(super) async fn wanted(on: &Object, session_id: Option<&str>) -> Result<Option<Option<i64>>, StoreError> {
+    match session_id {
+        None => Ok(Some(None)),
+        Some(id) => Ok(number(on, id).await?.map(Some)),
+    }
+}
+
 /// See [`super::super::Store::interruptions`].
 pub(super) async fn interruptions(
     on: &Object,
@@ -99,12 +84,8 @@ pub(super) async fn interruptions(
     page: &Page,
 ) -> Result<Paged<InterruptionRow>, StoreError> {
     let start = page::start::<InterruptionRow>(page)?;
-    let session = match &filter.session_id {
-        None => None,
-        Some(id) => match number(on, id).await? {
-            None => return Ok(Paged { rows: Vec::new(), next: None }),
-            session => session,
-        },
+    let Some(session) = wanted(on, filter.session_id.as_deref()).await? else {
+        return Ok(Paged { rows: Vec::new(), next: None });
     };
     let mut found = Vec::new();
     for query in inbox(filter, session, start.as_ref()) {

@@ -1,15 +1,17 @@
-//! A store in one PostgreSQL database, or one schema of it, for one server process.
+//! A store in one PostgreSQL database, or one schema of it, for as many processes as share it.
 //!
 //! An append is one transaction. Of all appends at one position the database lets one update the session's row
 //! ([`append`]); statements that do not need each other's answers are sent together ([`flight`]). Every commit is
-//! synchronous: an append that was acknowledged is on the database's disk.
+//! synchronous: an append that was acknowledged is on the database's disk. Each process is a node ([`member`]), and the row
+//! of a session says which of them carries out its effects ([`nodes`]).
 
 mod address;
 mod append;
 mod connect;
 mod flight;
 mod list;
-mod owner;
+mod member;
+mod nodes;
 mod past;
 mod rows;
 mod rules;
@@ -17,13 +19,7 @@ mod schema;
 mod tls;
 mod transaction;
 
-use std::{
-    fmt,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-};
+use std::{fmt, sync::Arc, time::Duration};
 
 use countersign_core::{
     audit::AuditRecord,
@@ -31,7 +27,7 @@ use countersign_core::{
 };
 use deadpool_postgres::Pool;
 use futures::future::{self, BoxFuture, FutureExt as _};
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::{Semaphore, SemaphorePermit, broadcast};
 
 pub use self::{
     address::{BadPostgresUrl, PostgresUrl},
@@ -39,13 +35,14 @@ pub use self::{
 };
 use self::{
     append::{Delete, Write},
-    connect::{Held, error, pool},
-    owner::{Closed, Ownership},
-    transaction::transact,
+    connect::{Held, connect, pool},
+    member::Member,
+    transaction::{Change, transact},
 };
 use super::{
     Append, Due, Head, InterruptionFilter, InterruptionRow, Page, Paged, RuleFilter, RuleOwner, RuleRow, SessionFilter,
     Store, StoreError, Summary, Waypoint,
+    nodes::{Epoch, Hint, Leased, Nodes, Position},
 };
 
 /// A larger append, such as a restored state, is serialised off the shared threads.
@@ -55,13 +52,16 @@ const MANY: usize = 64;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct PostgresOptions {
-    /// The most connections, beside the one that holds the store's lock. Lists use at most half of them.
+    /// The most connections, two at least, beside the node's own. Lists use at most half of them.
     pub connections: usize,
+    /// How long the leases of a node outlive it: when it has died, or was stopped or cut off for so long, other nodes take its
+    /// sessions over.
+    pub lease: Duration,
 }
 
 impl Default for PostgresOptions {
     fn default() -> PostgresOptions {
-        PostgresOptions { connections: 16 }
+        PostgresOptions { connections: 16, lease: Duration::from_secs(10) }
     }
 }
 
@@ -70,10 +70,7 @@ pub struct PostgresStore {
     url: PostgresUrl,
     pool: Pool,
     lists: Semaphore,
-    closed: Closed,
-    /// Whether any rule may apply to more than its session: if not, lookups are skipped.
-    standing_rules: AtomicBool,
-    _ownership: Ownership,
+    member: Member,
 }
 
 impl fmt::Debug for PostgresStore {
@@ -84,28 +81,23 @@ impl fmt::Debug for PostgresStore {
 
 impl PostgresStore {
     /// Opens the store in a database, in the schema that is the first of its `search_path`, and makes it if there is none.
+    /// Others may have it open too.
     ///
     /// # Errors
-    /// [`StoreError::InUse`] if another process has it open; [`StoreError::Corrupt`] if the tables there are not ours or of
-    /// another version; [`StoreError::Failed`].
+    /// [`StoreError::Corrupt`] if the tables there are not ours or of another version; [`StoreError::Failed`].
     pub async fn open(url: &PostgresUrl, options: &PostgresOptions) -> Result<PostgresStore, StoreError> {
-        let closed = Closed::default();
-        let ownership = Ownership::take(url, &closed).await?;
-        schema::make(ownership.client(), url).await?;
-        let rules = ownership.client().query(rules::ANY, &[]).await.map_err(|e| error(&e))?;
+        let connected = connect(url).await?;
+        schema::make(&connected.0, url).await?;
         Ok(PostgresStore {
             url: url.clone(),
             pool: pool(url, options.connections)?,
             lists: Semaphore::new((options.connections / 2).max(1)),
-            closed,
-            standing_rules: AtomicBool::new(!rules.is_empty()),
-            _ownership: ownership,
+            member: Member::join(url, connected, options.lease).await?,
         })
     }
 
     /// A connection to read from.
     async fn held(&self) -> Result<Held, StoreError> {
-        self.closed.check()?;
         Held::of(&self.pool).await
     }
 
@@ -115,50 +107,56 @@ impl PostgresStore {
         Ok((self.held().await?, place))
     }
 
-    /// What was read, with its connection given back.
-    fn read<T>(&self, held: Held, read: Result<T, StoreError>) -> Result<T, StoreError> {
+    /// What was done on a connection, which is given back.
+    fn finish<T>(held: Held, done: Result<T, StoreError>) -> Result<T, StoreError> {
         held.give_back();
-        self.closed.check()?;
-        read
+        done
     }
 
-    async fn write_of(append: Append, from: Option<Arc<str>>) -> Result<Write, StoreError> {
+    async fn write_of(&self, append: Append, from: Option<Arc<str>>) -> Result<Write, StoreError> {
+        let node = self.member.id;
         if append.entries.len() <= MANY {
-            return Write::of(&append, from);
+            return Write::of(&append, from, node);
         }
-        let write = tokio::task::spawn_blocking(move || Write::of(&append, from)).await;
+        let write = tokio::task::spawn_blocking(move || Write::of(&append, from, node)).await;
         write.map_err(|e| StoreError::Failed(format!("an append was not serialised: {e}")))?
     }
 
-    /// Writes in a task of its own, which goes on if the caller stops waiting.
-    async fn store(&self, write: Write) -> Result<(), StoreError> {
-        if write.makes_standing_rule() {
-            self.standing_rules.store(true, Ordering::SeqCst);
-        }
-        self.closed.check()?;
+    /// Changes something in a task of its own, which goes on if the caller stops waiting.
+    async fn change<C: Change<Done: 'static> + Send + 'static>(&self, change: C) -> Result<C::Done, StoreError> {
         let pool = self.pool.clone();
-        let stored = tokio::spawn(async move { transact(&pool, &write).await }).await;
-        stored.unwrap_or(Err(StoreError::Unknown))
+        let changed = tokio::spawn(async move { transact(&pool, &change).await }).await;
+        changed.unwrap_or(Err(StoreError::Unknown))
     }
 }
 
 impl Store for PostgresStore {
-    fn append(&self, append: Append) -> BoxFuture<'_, Result<(), StoreError>> {
-        async move { self.store(PostgresStore::write_of(append, None).await?).await }.boxed()
+    fn append(&self, append: Append) -> BoxFuture<'_, Result<Option<Epoch>, StoreError>> {
+        let session_id = append.session_id.clone();
+        async move {
+            let write = self.write_of(append, None).await?;
+            let lease = self.change(write).await?;
+            self.member.tell(&session_id);
+            Ok(lease)
+        }
+        .boxed()
+    }
+
+    fn nodes(&self) -> Option<&dyn Nodes> {
+        Some(self)
     }
 
     fn sync(&self) -> BoxFuture<'_, Result<(), StoreError>> {
         // Every commit is.
-        future::ready(self.closed.check()).boxed()
+        future::ready(Ok(())).boxed()
     }
 
-    /// The past is copied within the database and the transaction of the append. If the caller stops waiting, it is rolled
-    /// back.
-    fn fork(&self, from: &str, append: Append) -> BoxFuture<'_, Result<(), StoreError>> {
+    /// The past is copied within the database and the transaction of the append. If the caller stops waiting before its
+    /// commit is sent, it is rolled back.
+    fn fork(&self, from: &str, append: Append) -> BoxFuture<'_, Result<Option<Epoch>, StoreError>> {
         let from: Arc<str> = from.into();
         async move {
-            let write = PostgresStore::write_of(append, Some(from)).await?;
-            self.closed.check()?;
+            let write = self.write_of(append, Some(from)).await?;
             transact(&self.pool, &write).await
         }
         .boxed()
@@ -173,8 +171,8 @@ impl Store for PostgresStore {
         let id = session_id.to_owned();
         async move {
             let held = self.held().await?;
-            let read = rows::waypoint(held.client()?, &id, until, version).await;
-            self.read(held, read)
+            let read = rows::waypoint(&held, &id, until, version).await;
+            PostgresStore::finish(held, read)
         }
         .boxed()
     }
@@ -183,8 +181,8 @@ impl Store for PostgresStore {
         let id = session_id.to_owned();
         async move {
             let held = self.held().await?;
-            let kept = rows::keep_waypoint(held.client()?, &id, &waypoint).await;
-            self.read(held, kept)
+            let kept = rows::keep_waypoint(&held, &id, &waypoint).await;
+            PostgresStore::finish(held, kept)
         }
         .boxed()
     }
@@ -193,8 +191,8 @@ impl Store for PostgresStore {
         let id = session_id.to_owned();
         async move {
             let held = self.held().await?;
-            let read = rows::head(held.client()?, &id).await;
-            self.read(held, read)
+            let read = rows::head(&held, &id).await;
+            PostgresStore::finish(held, read)
         }
         .boxed()
     }
@@ -203,8 +201,8 @@ impl Store for PostgresStore {
         let id = session_id.to_owned();
         async move {
             let held = self.held().await?;
-            let read = rows::entries(held.client()?, &id, after, limit, None).await;
-            self.read(held, read)
+            let read = rows::entries(&held, &id, after, limit, None).await;
+            PostgresStore::finish(held, read)
         }
         .boxed()
     }
@@ -219,8 +217,8 @@ impl Store for PostgresStore {
         let id = session_id.to_owned();
         async move {
             let held = self.held().await?;
-            let read = rows::entries(held.client()?, &id, after, limit, Some(bytes)).await;
-            self.read(held, read)
+            let read = rows::entries(&held, &id, after, limit, Some(bytes)).await;
+            PostgresStore::finish(held, read)
         }
         .boxed()
     }
@@ -229,8 +227,8 @@ impl Store for PostgresStore {
         let (session_id, request_id) = (session_id.to_owned(), request_id.to_owned());
         async move {
             let held = self.held().await?;
-            let read = rows::has_request(held.client()?, &session_id, &request_id).await;
-            self.read(held, read)
+            let read = rows::has_request(&held, &session_id, &request_id).await;
+            PostgresStore::finish(held, read)
         }
         .boxed()
     }
@@ -239,8 +237,8 @@ impl Store for PostgresStore {
         let id = session_id.to_owned();
         async move {
             let held = self.held().await?;
-            let read = list::interruption(held.client()?, &id, n).await;
-            self.read(held, read)
+            let read = list::interruption(&held, &id, n).await;
+            PostgresStore::finish(held, read)
         }
         .boxed()
     }
@@ -252,8 +250,8 @@ impl Store for PostgresStore {
     ) -> BoxFuture<'_, Result<Paged<InterruptionRow>, StoreError>> {
         async move {
             let (held, _place) = self.held_for_list().await?;
-            let read = list::interruptions(held.client()?, &filter, &page).await;
-            self.read(held, read)
+            let read = list::interruptions(&held, &filter, &page).await;
+            PostgresStore::finish(held, read)
         }
         .boxed()
     }
@@ -261,8 +259,8 @@ impl Store for PostgresStore {
     fn sessions(&self, filter: SessionFilter, page: Page) -> BoxFuture<'_, Result<Paged<Summary>, StoreError>> {
         async move {
             let (held, _place) = self.held_for_list().await?;
-            let read = list::sessions(held.client()?, &filter, &page).await;
-            self.read(held, read)
+            let read = list::sessions(&held, &filter, &page).await;
+            PostgresStore::finish(held, read)
         }
         .boxed()
     }
@@ -270,8 +268,8 @@ impl Store for PostgresStore {
     fn due(&self, now: Millis, limit: usize) -> BoxFuture<'_, Result<Vec<Due>, StoreError>> {
         async move {
             let held = self.held().await?;
-            let read = rows::due(held.client()?, now, limit).await;
-            self.read(held, read)
+            let read = rows::due(&held, now, limit).await;
+            PostgresStore::finish(held, read)
         }
         .boxed()
     }
@@ -279,8 +277,8 @@ impl Store for PostgresStore {
     fn running(&self) -> BoxFuture<'_, Result<Vec<Arc<str>>, StoreError>> {
         async move {
             let (held, _place) = self.held_for_list().await?;
-            let read = rows::running(held.client()?).await;
-            self.read(held, read)
+            let read = rows::running(&held).await;
+            PostgresStore::finish(held, read)
         }
         .boxed()
     }
@@ -288,8 +286,8 @@ impl Store for PostgresStore {
     fn audit(&self, after: u64, limit: usize) -> BoxFuture<'_, Result<Vec<AuditRecord>, StoreError>> {
         async move {
             let (held, _place) = self.held_for_list().await?;
-            let read = rows::audit(held.client()?, None, after, limit).await;
-            self.read(held, read)
+            let read = rows::audit(&held, None, after, limit).await;
+            PostgresStore::finish(held, read)
         }
         .boxed()
     }
@@ -303,21 +301,18 @@ impl Store for PostgresStore {
         let tenant = tenant.map(str::to_owned);
         async move {
             let (held, _place) = self.held_for_list().await?;
-            let read = rows::audit(held.client()?, Some(tenant.as_deref()), after, limit).await;
-            self.read(held, read)
+            let read = rows::audit(&held, Some(tenant.as_deref()), after, limit).await;
+            PostgresStore::finish(held, read)
         }
         .boxed()
     }
 
     fn standing(&self, of: RuleOwner, agent: &str, tool: &str) -> BoxFuture<'_, Result<Vec<RuleRow>, StoreError>> {
-        if !self.standing_rules.load(Ordering::SeqCst) {
-            return future::ready(self.closed.check().map(|()| Vec::new())).boxed();
-        }
         let (agent, tool) = (agent.to_owned(), tool.to_owned());
         async move {
             let held = self.held().await?;
-            let read = rules::standing(held.client()?, &of, &agent, &tool).await;
-            self.read(held, read)
+            let read = rules::standing(&held, &of, &agent, &tool).await;
+            PostgresStore::finish(held, read)
         }
         .boxed()
     }
@@ -325,19 +320,18 @@ impl Store for PostgresStore {
     fn rules(&self, filter: RuleFilter, page: Page) -> BoxFuture<'_, Result<Paged<RuleRow>, StoreError>> {
         async move {
             let (held, _place) = self.held_for_list().await?;
-            let read = rules::list(held.client()?, &filter, &page).await;
-            self.read(held, read)
+            let read = rules::list(&held, &filter, &page).await;
+            PostgresStore::finish(held, read)
         }
         .boxed()
     }
 
     fn delete(&self, session_id: &str) -> BoxFuture<'_, Result<bool, StoreError>> {
-        let id: Arc<str> = session_id.into();
+        let session_id: Arc<str> = session_id.into();
         async move {
-            self.closed.check()?;
-            let pool = self.pool.clone();
-            let deleted = tokio::spawn(async move { transact(&pool, &Delete(id)).await }).await;
-            deleted.unwrap_or(Err(StoreError::Unknown))
+            let deleted = self.change(Delete(session_id.clone())).await?;
+            self.member.tell(&session_id);
+            Ok(deleted)
         }
         .boxed()
     }
@@ -345,9 +339,83 @@ impl Store for PostgresStore {
     fn check(&self) -> BoxFuture<'_, Result<(), StoreError>> {
         async move {
             let held = self.held().await?;
-            let written = rows::probe(held.client()?).await;
-            self.read(held, written)
+            let written = rows::probe(&held).await;
+            PostgresStore::finish(held, written)
         }
         .boxed()
+    }
+}
+
+impl Nodes for PostgresStore {
+    fn claim(&self, session_id: &str) -> BoxFuture<'_, Result<Option<Epoch>, StoreError>> {
+        let id = session_id.to_owned();
+        async move {
+            let held = self.held().await?;
+            let claimed = nodes::claim(&held, self.member.id, &id).await;
+            PostgresStore::finish(held, claimed)
+        }
+        .boxed()
+    }
+
+    fn release(&self, session_id: &str, epoch: Epoch, pos: u64) -> BoxFuture<'_, Result<bool, StoreError>> {
+        let id = session_id.to_owned();
+        async move {
+            let held = self.held().await?;
+            let released = nodes::release(&held, self.member.id, &id, (epoch, pos)).await;
+            PostgresStore::finish(held, released)
+        }
+        .boxed()
+    }
+
+    fn take_over(&self, limit: usize) -> BoxFuture<'_, Result<Vec<Leased>, StoreError>> {
+        async move {
+            let held = self.held().await?;
+            let taken = nodes::take_over(&held, self.member.id, limit).await;
+            PostgresStore::finish(held, taken)
+        }
+        .boxed()
+    }
+
+    fn own(&self, after: &str, all: bool, limit: usize) -> BoxFuture<'_, Result<Vec<Arc<str>>, StoreError>> {
+        let after = after.to_owned();
+        async move {
+            let held = self.held().await?;
+            let own = nodes::own(&held, self.member.id, &after, all, limit).await;
+            PostgresStore::finish(held, own)
+        }
+        .boxed()
+    }
+
+    fn take_due(&self, now: Millis, limit: usize) -> BoxFuture<'_, Result<Vec<Due>, StoreError>> {
+        if self.member.is_alone() {
+            return self.due(now, limit);
+        }
+        async move {
+            let held = self.held().await?;
+            let taken = rows::take_due(&held, now, limit).await;
+            PostgresStore::finish(held, taken)
+        }
+        .boxed()
+    }
+
+    fn positions(&self, session_ids: Vec<Arc<str>>) -> BoxFuture<'_, Result<Vec<Position>, StoreError>> {
+        async move {
+            let held = self.held().await?;
+            let read = nodes::positions(&held, &session_ids).await;
+            PostgresStore::finish(held, read)
+        }
+        .boxed()
+    }
+
+    fn term(&self) -> Option<u64> {
+        self.member.term()
+    }
+
+    fn hints(&self) -> broadcast::Receiver<Hint> {
+        self.member.hints()
+    }
+
+    fn leave(&self) -> BoxFuture<'_, ()> {
+        self.member.leave().boxed()
     }
 }

@@ -12,7 +12,7 @@ use super::{
     rows, rules, schema,
 };
 
-/// The journals and the audit log of a store that another process may be writing.
+/// The journals and the audit log of a store that others may be writing.
 pub struct Past {
     pool: Pool,
 }
@@ -21,10 +21,10 @@ impl Past {
     /// Opens the store for reading.
     ///
     /// # Errors
-    /// As [`super::PostgresStore::open`], except [`StoreError::InUse`]; a database without a store is
+    /// As [`super::PostgresStore::open`]; a database without a store is
     /// [`StoreError::Failed`].
     pub async fn open(url: &PostgresUrl) -> Result<Past, StoreError> {
-        let client = connect(url, |_| {}).await?;
+        let (client, _) = connect(url).await?;
         if !schema::recognise(&client, url).await? {
             return Err(StoreError::Failed(format!("there is no store in {url} yet")));
         }
@@ -37,7 +37,7 @@ impl Past {
     /// [`StoreError::Corrupt`], [`StoreError::Failed`].
     pub async fn sessions(&self, after: &str, limit: usize) -> Result<Vec<Arc<str>>, StoreError> {
         let held = Held::of(&self.pool).await?;
-        let read = rows::sessions(held.client()?, after, limit).await;
+        let read = rows::sessions(&held, after, limit).await;
         held.give_back();
         read
     }
@@ -48,7 +48,7 @@ impl Past {
     /// [`StoreError::Corrupt`], [`StoreError::Failed`].
     pub async fn entries(&self, session: &str, after: u64, limit: usize) -> Result<Vec<Arc<Entry>>, StoreError> {
         let held = Held::of(&self.pool).await?;
-        let read = rows::entries(held.client()?, session, after, limit, None).await;
+        let read = rows::entries(&held, session, after, limit, None).await;
         held.give_back();
         read
     }
@@ -59,7 +59,7 @@ impl Past {
     /// [`StoreError::Corrupt`], [`StoreError::Failed`].
     pub async fn rule(&self, session: &str, id: RuleId) -> Result<Option<RuleRow>, StoreError> {
         let held = Held::of(&self.pool).await?;
-        let read = rules::rule(held.client()?, session, id).await;
+        let read = rules::rule(&held, session, id).await;
         held.give_back();
         read
     }
@@ -70,7 +70,7 @@ impl Past {
     /// [`StoreError::Corrupt`], [`StoreError::Failed`].
     pub async fn audit(&self, after: u64, limit: usize) -> Result<Vec<AuditRecord>, StoreError> {
         let held = Held::of(&self.pool).await?;
-        let read = rows::audit(held.client()?, None, after, limit).await;
+        let read = rows::audit(&held, None, after, limit).await;
         held.give_back();
         read
     }

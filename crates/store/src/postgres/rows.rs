@@ -165,12 +165,44 @@ pub(super) const DUE: [&str; 2] = [
      ORDER BY remind_at, id, n LIMIT $2",
 ];
 
+macro_rules! take_due {
+    ($when:literal) => {
+        concat!(
+            "UPDATE interruptions i SET seen_to = clock_timestamp() + interval '1 second' FROM (
+               SELECT session, n FROM interruptions WHERE resolution IS NULL AND ",
+            $when,
+            " <= $1 AND (seen_to IS NULL OR seen_to < clock_timestamp())
+               ORDER BY ",
+            $when,
+            ", id, n LIMIT $2 FOR UPDATE SKIP LOCKED
+             ) d WHERE i.session = d.session AND i.n = d.n RETURNING i.",
+            $when,
+            ", i.id, i.n"
+        )
+    };
+}
+
 /// See [`super::super::Store::due`].
 pub(super) async fn due(on: &Object, now: Millis, limit: usize) -> Result<Vec<Due>, StoreError> {
     let mut due: Vec<(Millis, Due)> = Vec::new();
     for sql in DUE {
         let values = vec![now.into(), i64::try_from(limit).unwrap_or(i64::MAX).into()];
         for row in all(on, sql, values).await? {
+            due.push((get(&row, 0)?, (get_text(&row, 1)?, small(get(&row, 2)?)?)));
+        }
+    }
+    Ok(sql::earliest(due, limit))
+}
+
+/// Those of [`DUE`] that no other node sees to now. One that fails is seen to again after a second.
+const TAKE_DUE: [&str; 2] = [take_due!("expires_at"), take_due!("remind_at")];
+
+/// See [`super::super::nodes::Nodes::take_due`].
+pub(super) async fn take_due(on: &Object, now: Millis, limit: usize) -> Result<Vec<Due>, StoreError> {
+    let mut due: Vec<(Millis, Due)> = Vec::new();
+    for sql in TAKE_DUE {
+        let left = i64::try_from(limit - due.len().min(limit)).unwrap_or(i64::MAX);
+        for row in all(on, sql, vec![now.into(), left.into()]).await? {
             due.push((get(&row, 0)?, (get_text(&row, 1)?, small(get(&row, 2)?)?)));
         }
     }

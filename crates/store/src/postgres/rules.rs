@@ -16,7 +16,7 @@ use super::{
     },
     connect::error,
     flight::{Value, ask},
-    list::{Query, number, roles},
+    list::{Query, number, roles, wanted},
     rows::{get, get_text, small, tenant},
     transaction::{Transaction, Undone},
 };
@@ -135,9 +135,6 @@ async fn end(on: &Transaction, session: i64, row: RuleRow, at: Millis, by: Optio
     on.ask(sql, vec![session.into(), id.n.into(), id.action.into(), at.into(), body.into()]).await.map(drop)
 }
 
-/// Whether any rule may apply to more than its session.
-pub(super) const ANY: &str = "SELECT FROM rules WHERE everywhere AND revoked_at IS NULL LIMIT 1";
-
 /// See [`super::super::Store::standing`].
 pub(super) async fn standing(on: &Object, of: &RuleOwner, agent: &str, tool: &str) -> Result<Vec<RuleRow>, StoreError> {
     let (sql, values) = standing_of(of.tenant.as_deref(), of.subject.as_deref(), agent, tool);
@@ -157,12 +154,8 @@ pub(super) async fn rule(on: &Object, session_id: &str, id: RuleId) -> Result<Op
 /// See [`super::super::Store::rules`].
 pub(super) async fn list(on: &Object, filter: &RuleFilter, page: &Page) -> Result<Paged<RuleRow>, StoreError> {
     let start = page::start::<RuleRow>(page)?;
-    let session = match &filter.session_id {
-        None => None,
-        Some(id) => match number(on, id).await? {
-            None => return Ok(Paged { rows: Vec::new(), next: None }),
-            session => session,
-        },
+    let Some(session) = wanted(on, filter.session_id.as_deref()).await? else {
+        return Ok(Paged { rows: Vec::new(), next: None });
     };
     let mut found = Vec::new();
     for query in queries(filter, session, start.as_ref()) {

@@ -12,7 +12,12 @@ const SERVER: i32 = 13;
 const TABLES: &str = "SELECT count(*) FILTER (WHERE c.relname = 'countersign'), count(*) FROM pg_class c
  WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind IN ('r', 'p', 'v', 'm', 'f')";
 
-/// Makes the tables if there are none. Only who owns the store does.
+/// One node at a time looks whether there are tables, and makes them. In each schema it is a lock of its own: 'CSGN', and a
+/// number of the schema.
+const LOCK: &str = "SELECT pg_advisory_lock(x'4353474e'::int, hashtext(current_schema()::text))";
+const UNLOCK: &str = "SELECT pg_advisory_unlock_all()";
+
+/// Makes the tables if there are none.
 pub(super) async fn make(client: &Client, url: &PostgresUrl) -> Result<(), StoreError> {
     let failed = |e: &Error| StoreError::Failed(format!("cannot use {url}: {}", told(e)));
     let settings = "SELECT current_setting('server_version_num')::int / 10000, current_setting('fsync'),
@@ -28,6 +33,19 @@ pub(super) async fn make(client: &Client, url: &PostgresUrl) -> Result<(), Store
             "{url} has fsync or full_page_writes off: a power cut may take what was acknowledged, or the whole database"
         );
     }
+    let schema: Option<String> =
+        get(&client.query_one("SELECT current_schema()::text", &[]).await.map_err(|e| failed(&e))?, 0)?;
+    if schema.is_none() {
+        return Err(StoreError::Failed(format!("{url} has none of the schemas of its search_path")));
+    }
+    client.execute(LOCK, &[]).await.map_err(|e| failed(&e))?;
+    let made = make_once(client, url).await;
+    client.execute(UNLOCK, &[]).await.map_err(|e| failed(&e))?;
+    made
+}
+
+async fn make_once(client: &Client, url: &PostgresUrl) -> Result<(), StoreError> {
+    let failed = |e: &Error| StoreError::Failed(format!("cannot use {url}: {}", told(e)));
     if recognise(client, url).await? {
         return Ok(());
     }

@@ -24,11 +24,18 @@ CREATE TABLE sessions (
     status     text NOT NULL,
     created_at bigint NOT NULL,
     updated_at bigint NOT NULL,
-    pending    bigint[] NOT NULL
+    pending    bigint[] NOT NULL,
+    -- The node that has the lease of the session's effects, and the number of that lease: how often one was taken.
+    node       bigint,
+    epoch      bigint NOT NULL
 ) WITH (fillfactor = 70);
 CREATE INDEX sessions_used ON sessions (updated_at, id);
 CREATE INDEX sessions_subject ON sessions (tenant, subject, updated_at, id) WHERE subject IS NOT NULL;
 CREATE INDEX sessions_running ON sessions (id) WHERE status = 'running';
+CREATE INDEX sessions_leased ON sessions (node) WHERE node IS NOT NULL;
+
+-- The processes that use the store, and until when the leases of each last, by this database's clock.
+CREATE TABLE nodes (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, until timestamptz NOT NULL);
 
 -- The ids of deleted sessions, which are never used again: an approval or a request that names one would count for
 -- another session.
@@ -75,6 +82,8 @@ CREATE TABLE interruptions (
     resolution   text,
     resolved_at  bigint,
     resolved_pos bigint,
+    -- Until when only the node that looked last sees to its deadline or reminder.
+    seen_to      timestamptz,
     -- Its place in lists, the highest first: see InterruptionRow::place.
     place        bigint GENERATED ALWAYS AS (CASE WHEN resolution IS NOT NULL THEN asked_at
                      WHEN expires_at IS NULL THEN (1::bigint << 61) + asked_at

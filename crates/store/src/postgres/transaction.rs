@@ -45,30 +45,33 @@ impl Transaction {
     async fn begin(pool: &Pool) -> Result<Transaction, Undone> {
         let held = Held::of(pool).await?;
         // Waited for: what was sent behind a BEGIN that fails would be committed by itself.
-        ask(held.client()?, "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE", Vec::new()).await?;
+        ask(&held, "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE", Vec::new()).await?;
         Ok(Transaction(held))
     }
 
     /// The answers to statements that are sent together.
     pub(super) async fn send(&self, flight: Flight) -> Result<Vec<Vec<Row>>, Undone> {
-        Ok(flight.send(self.0.client()?).await?.into_iter().collect::<Result<_, _>>()?)
+        Ok(flight.send(&self.0).await?.into_iter().collect::<Result<_, _>>()?)
     }
 
     /// The answer to one statement.
     pub(super) async fn ask(&self, sql: &'static str, values: Vec<Value>) -> Result<Vec<Row>, Undone> {
-        Ok(ask(self.0.client()?, sql, values).await?)
+        Ok(ask(&self.0, sql, values).await?)
     }
 
     /// Sends the last statements, and COMMIT with them: it rolls back if one of them fails.
     async fn commit(self, last: Flight) -> Result<(), Undone> {
-        let mut answers = last.with("COMMIT", Vec::new()).send(self.0.client()?).await?;
+        let all = last.with("COMMIT", Vec::new());
+        let count = all.len();
+        let mut answers = all.send(&self.0).await?;
+        let was_sent = answers.len() == count;
         // The first that has failed has made those after it fail.
         match answers.drain(..).find_map(Result::err) {
             None => {
                 self.0.give_back();
                 Ok(())
             }
-            Some(e) if is_refusal(&e) => Err(e.into()),
+            Some(e) if is_refusal(&e) || !was_sent => Err(e.into()),
             Some(e) => {
                 tracing::warn!("whether a transaction was committed is not known: {}", told(&e));
                 Err(StoreError::Unknown.into())
@@ -77,11 +80,7 @@ impl Transaction {
     }
 
     async fn roll_back(self) {
-        let rolled_back = match self.0.client() {
-            Ok(client) => ask(client, "ROLLBACK", Vec::new()).await.is_ok(),
-            Err(_) => false,
-        };
-        if rolled_back {
+        if ask(&self.0, "ROLLBACK", Vec::new()).await.is_ok() {
             self.0.give_back();
         }
     }
@@ -97,20 +96,16 @@ pub(super) trait Change: Sync {
 
 /// Runs a transaction, again if it gave way to others.
 pub(super) async fn transact<C: Change>(pool: &Pool, change: &C) -> Result<C::Done, StoreError> {
-    let mut pause = PAUSE;
-    for attempt in 1.. {
-        let undone = match once(pool, change).await {
+    let (mut tries, mut pause) = (1, PAUSE);
+    loop {
+        match once(pool, change).await {
             Ok(done) => return Ok(done),
-            Err(undone) => undone,
-        };
-        match undone {
-            Undone::Transient(e) if attempt < TRIES => tracing::info!("a transaction is tried again: {e}"),
-            Undone::Transient(e) | Undone::Failed(e) => return Err(e),
+            Err(Undone::Transient(e)) if tries < TRIES => tracing::info!("a transaction is tried again: {e}"),
+            Err(Undone::Transient(e) | Undone::Failed(e)) => return Err(e),
         }
         tokio::time::sleep(pause).await;
-        pause *= 2;
+        (tries, pause) = (tries + 1, pause * 2);
     }
-    Err(StoreError::Failed("a transaction was tried too often".to_owned()))
 }
 
 async fn once<C: Change>(pool: &Pool, change: &C) -> Result<C::Done, Undone> {
@@ -121,5 +116,37 @@ async fn once<C: Change>(pool: &Pool, change: &C) -> Result<C::Done, Undone> {
             transaction.roll_back().await;
             Err(undone)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use countersign_test_postgres::Database;
+    use futures::FutureExt as _;
+
+    use super::{super::connect::pool, *};
+
+    /// Two rows, the second of which is no number.
+    struct HalfWritten;
+
+    impl Change for HalfWritten {
+        type Done = ();
+        fn apply<'a>(&'a self, _: &'a Transaction) -> BoxFuture<'a, Result<(Flight, ()), Undone>> {
+            let one = Flight::default().with("INSERT INTO numbers VALUES (1)", Vec::new());
+            let both = one.with("INSERT INTO numbers VALUES ($1)", vec!["two".into()]);
+            async { Ok((both, ())) }.boxed()
+        }
+    }
+
+    #[tokio::test]
+    async fn r3_nothing_is_committed_behind_a_statement_that_cannot_be_written() {
+        let database = Database::new();
+        database.run("CREATE TABLE numbers (n bigint)");
+        let pool = pool(&database.url().parse().expect("a URL"), 2).expect("a pool");
+        let undone = transact(&pool, &HalfWritten).await.expect_err("it is no number");
+        assert!(matches!(undone, StoreError::Failed(_)), "nothing changed, and that is known: {undone:?}");
+        let held = Held::of(&pool).await.expect("a connection");
+        let rows = ask(&held, "SELECT n FROM numbers", Vec::new()).await.expect("rows");
+        assert_eq!(rows.len(), 0);
     }
 }

@@ -61,7 +61,7 @@ impl Write {
     /// Serialises an append.
     pub(super) fn of(append: &Append, values: &Values) -> Result<Write, StoreError> {
         index::check(append)?;
-        let Append { session_id, expected, entries, after, snapshot, durability } = append;
+        let Append { session_id, expected, entries, after, snapshot, durability, lease: _ } = append;
         let summary = Summary::of(after);
         let (session, born) = (&**session_id, summary.created_at);
         let body = |entry: &Arc<_>, pos| values.text(Place::Entry { session, born, pos }, json(entry)?);

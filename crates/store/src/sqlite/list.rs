@@ -16,45 +16,16 @@ use super::{
     super::{
         InterruptionFilter, InterruptionRow, Page, Paged, SessionFilter, StoreError, Summary, Visible,
         page::{self, Key},
-        sql::resolution,
+        sql::{self, resolution},
     },
     schema::key,
     sealing::{Values, column},
     statement::{all, find},
 };
 
-/// A query under construction: its conditions, and their values in order. A list is several of them, each of which
-/// reads the rows visible for one reason from an index, in the list's order, and no other rows.
-#[derive(Clone)]
-pub(super) struct Query {
-    /// The statement up to the conditions.
-    from: String,
-    conditions: Vec<&'static str>,
-    pub(super) values: Vec<Value>,
-}
+pub(super) type Query = sql::Query<Value>;
 
 impl Query {
-    pub(super) fn new(from: String) -> Query {
-        Query { from, conditions: Vec::new(), values: Vec::new() }
-    }
-
-    pub(super) fn and<const N: usize>(&mut self, condition: &'static str, values: [Value; N]) {
-        self.conditions.push(condition);
-        self.values.extend(values);
-    }
-
-    pub(super) fn with<const N: usize>(mut self, condition: &'static str, values: [Value; N]) -> Query {
-        self.and(condition, values);
-        self
-    }
-
-    /// The whole statement.
-    pub(super) fn sql(&self, order: &str) -> String {
-        let (begin, conditions) =
-            if self.conditions.is_empty() { ("", String::new()) } else { (" WHERE ", self.conditions.join(" AND ")) };
-        format!("{}{begin}{conditions} ORDER BY {order} LIMIT ?", self.from)
-    }
-
     /// The rows of a page, and one more.
     pub(super) fn rows<T>(
         self,
@@ -63,9 +34,8 @@ impl Query {
         page: &Page,
         row: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
     ) -> Result<Vec<T>, StoreError> {
-        let limit = i64::try_from(page::limit(page)).unwrap_or(i64::MAX).saturating_add(1);
         let sql = self.sql(order);
-        all(conn, &sql, params_from_iter(self.values.into_iter().chain([limit.into()])), row)
+        all(conn, &sql, params_from_iter(self.values.into_iter().chain([sql::limit(page).into()])), row)
     }
 }
 

@@ -34,7 +34,7 @@ use countersign_core::{
     audit::AuditRecord,
     journal::record::{Entry, Millis},
 };
-use futures::future::{self, BoxFuture, FutureExt as _};
+use futures::future::{self, BoxFuture, FutureExt as _, TryFutureExt as _};
 use rusqlite::Connection;
 
 use self::{
@@ -51,7 +51,7 @@ pub use self::{
 };
 use super::{
     Append, Due, Head, InterruptionFilter, InterruptionRow, Page, Paged, RuleFilter, RuleOwner, RuleRow, SessionFilter,
-    Store, StoreError, Summary, Waypoint, seal::Keys,
+    Store, StoreError, Summary, Waypoint, nodes::Epoch, seal::Keys,
 };
 
 /// Lists read concurrently, so that one slow list does not hold up the others.
@@ -184,7 +184,7 @@ impl Drop for SqliteStore {
 }
 
 impl Store for SqliteStore {
-    fn append(&self, append: Append) -> BoxFuture<'_, Result<(), StoreError>> {
+    fn append(&self, append: Append) -> BoxFuture<'_, Result<Option<Epoch>, StoreError>> {
         async move {
             let write = if append.entries.len() > MANY {
                 let values = self.values.clone();
@@ -195,7 +195,7 @@ impl Store for SqliteStore {
             if write.makes_standing_rule() {
                 self.standing_rules.store(true, Ordering::SeqCst);
             }
-            self.write(Op::Append(Box::new(write))).await.map(|_| ())
+            self.write(Op::Append(Box::new(write))).await.map(|_| Some(Epoch::SOLE))
         }
         .boxed()
     }
@@ -204,8 +204,8 @@ impl Store for SqliteStore {
         async move { self.lanes()?.writer.sync().await }.boxed()
     }
 
-    fn fork(&self, from: &str, append: Append) -> BoxFuture<'_, Result<(), StoreError>> {
-        self.copy(from.into(), append).boxed()
+    fn fork(&self, from: &str, append: Append) -> BoxFuture<'_, Result<Option<Epoch>, StoreError>> {
+        self.copy(from.into(), append).map_ok(|()| Some(Epoch::SOLE)).boxed()
     }
 
     fn waypoint(

@@ -87,7 +87,7 @@ async fn r2_of_many_appends_at_one_position_exactly_one_wins(store: Tested) {
         let (mut won, mut lost) = (0, 0);
         for task in tasks {
             match task.await.expect("task") {
-                Ok(()) => won += 1,
+                Ok(_) => won += 1,
                 Err(StoreError::Conflict) => lost += 1,
                 Err(e) => panic!("{e}"),
             }

@@ -276,7 +276,7 @@ async fn step_both(
         return;
     }
     match (memory.append(append.clone()).await, other.append(append.clone()).await) {
-        (Ok(()), Ok(())) => {
+        (Ok(_), Ok(_)) => {
             seen.borrow_mut().insert(op.kind());
             if !step.snapshot {
                 seen.borrow_mut().insert("a snapshot left out");

@@ -50,7 +50,7 @@ fn appends(text: &str) -> Vec<Append> {
             entries.push(Arc::new(entry));
         }
         let (session_id, durability) = (journal.session, Durability::Synced);
-        Append { session_id, expected: 0, entries, after, snapshot: true, durability }
+        Append { session_id, expected: 0, entries, after, snapshot: true, durability, lease: None }
     };
     text.lines().map(append).collect()
 }

@@ -7,6 +7,7 @@ mod differential;
 mod forks;
 mod formats;
 mod lists;
+mod nodes;
 mod postgres;
 mod proxy;
 mod rules;

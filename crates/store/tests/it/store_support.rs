@@ -67,6 +67,7 @@ impl Driven {
             after: placed.after().clone(),
             snapshot: self.snapshot,
             durability: self.durability,
+            lease: None,
         }
     }
 

@@ -10,6 +10,7 @@ use tokio::{
 
 use super::{DEADLINE, published};
 
+#[derive(Debug)]
 pub(crate) struct Response {
     pub(crate) status: u16,
     pub(crate) headers: Vec<(String, String)>,

@@ -8,6 +8,7 @@ pub(crate) mod issuer;
 pub(crate) mod policy;
 pub(crate) mod provider;
 pub(crate) mod published;
+pub(crate) mod terminal;
 pub(crate) mod ws;
 
 use std::{
@@ -16,6 +17,7 @@ use std::{
     net::SocketAddr,
     path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Stdio},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -74,6 +76,8 @@ macro_rules! on_both_stores {
 /// The setup of a test's server.
 pub(crate) struct Setup {
     store: Store,
+    /// Extra lines of the store.
+    store_lines: String,
     script: String,
     /// Extra lines of the execute_trade tool.
     trade: String,
@@ -103,6 +107,7 @@ impl Setup {
     pub(crate) fn new(store: Store, script: &Value) -> Setup {
         Setup {
             store,
+            store_lines: String::new(),
             script: script.to_string(),
             trade: "approval = { require = true, timeout = 300 }".to_owned(),
             more: String::new(),
@@ -209,6 +214,11 @@ impl Setup {
         self
     }
 
+    pub(crate) fn store(mut self, lines: &str) -> Setup {
+        lines.clone_into(&mut self.store_lines);
+        self
+    }
+
     pub(crate) fn server(mut self, lines: &str) -> Setup {
         lines.clone_into(&mut self.server);
         self
@@ -256,7 +266,7 @@ impl Setup {
             Store::Sqlite => "sqlite:test.db",
             Store::Postgres => database.expect("a database").url(),
         };
-        let Setup { trade, more, model, tools, max_turns, agent, locale, server, listen, .. } = self;
+        let Setup { store_lines, trade, more, model, tools, max_turns, agent, locale, server, listen, .. } = self;
         format!(
             r#"locale = "{locale}"
 [server]
@@ -264,6 +274,7 @@ listen = "{listen}"
 {server}
 [store]
 url = "{store}"
+{store_lines}
 [models.script]
 {model}
 [agents.trader]
@@ -293,9 +304,9 @@ parameters = {{ type = "object" }}
     }
 
     pub(crate) async fn start(self) -> Server {
-        let dir = tempfile::tempdir().unwrap();
-        let database = matches!(self.store, Store::Postgres).then(Database::new);
-        let config = self.config(database.as_ref());
+        let dir = Arc::new(tempfile::tempdir().unwrap());
+        let database = matches!(self.store, Store::Postgres).then(|| Arc::new(Database::new()));
+        let config = self.config(database.as_deref());
         let refused = refused_by_schema(&config);
         assert!(refused.is_empty(), "{config}\ndoes not fit the schema of the configuration: {refused:#?}");
         fs::write(dir.path().join("countersign.toml"), config).unwrap();
@@ -312,10 +323,10 @@ parameters = {{ type = "object" }}
 pub(crate) struct Server {
     child: Child,
     pub(crate) address: SocketAddr,
-    dir: TempDir,
+    dir: Arc<TempDir>,
     /// Its store, if that is not in the folder.
     /// Dropped after the server.
-    pub(crate) _database: Option<Database>,
+    _database: Option<Arc<Database>>,
     env: Vec<(String, String)>,
     log: Option<&'static str>,
 }
@@ -359,6 +370,13 @@ async fn spawn(dir: &Path, env: &[(String, String)], log: Option<&str>) -> (Chil
 }
 
 impl Server {
+    /// Another server with the same configuration, in the same folder.
+    pub(crate) async fn another(&self) -> Server {
+        let (child, address) = spawn(self.dir.path(), &self.env, self.log).await;
+        let (dir, _database) = (self.dir.clone(), self._database.clone());
+        Server { child, address, dir, _database, env: self.env.clone(), log: self.log }
+    }
+
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Ended, Response, Server, Setup, Store, run};
+use super::{Response, Server, Setup, Store};
 
 /// A trade of 100 that is gated by these rules, and people: alice and mia ask, bob and carol are admins, dan is in
 /// legal, lea in both legal and the board, olga reads the audit log.
@@ -54,11 +54,5 @@ impl Server {
     pub(crate) async fn told(&self) -> Vec<Value> {
         let log = self.ask_as("olga", "GET", "/v1/audit?limit=200", None).await.ok();
         log["audit"].as_array().unwrap().iter().map(|record| record["body"].clone()).collect()
-    }
-
-    /// Runs a command beside the server, with its environment.
-    pub(crate) fn command(&self, arguments: &[&str]) -> Ended {
-        let env: Vec<(&str, &str)> = self.env.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
-        run(&self.path(""), arguments, "", &env)
     }
 }

@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use countersign::BoxStream;
 use countersign::{
-    Agent, DecisionType, Price, RunConfig, RunError, RunState, Runner,
+    Agent, BoxStream, DecisionType, Price, RunConfig, RunErrorKind, RunState, Runner,
     compression::Compression,
     model::{Model, ModelError, ModelEvent, ModelRequest},
     policy::{Policy, PolicyRule, Then},
@@ -17,7 +16,7 @@ use super::{Ran, calls, gated, item, script, tool};
 
 async fn refused(agent: &Agent) -> String {
     let error = run(agent, "go").await.expect_err("refused");
-    assert!(matches!(error, RunError::Agent { .. }), "{error:?}");
+    assert_eq!(error.kind(), RunErrorKind::Agent, "{error:?}");
     error.to_string()
 }
 
@@ -75,7 +74,7 @@ async fn s22_a_bound_that_bounds_nothing_is_refused_before_anything_runs() {
         for runner in [Runner::new(config.clone()), Runner::default()] {
             // Of the runner's own, or of one run.
             let error = runner.run_with(&agent, "go", config.clone()).await.expect_err(what);
-            assert!(matches!(&error, RunError::Settings { state: None, .. }), "{error:?}");
+            assert!(error.kind() == RunErrorKind::Settings && error.state().is_none(), "{error:?}");
             assert!(error.to_string().starts_with(&format!("the run cannot begin: {what}")), "{error}");
             let error = runner.run_with(&agent, &paused.state, config.clone()).await.expect_err(what);
             assert_eq!(error.state().expect("the given one").to_json(), paused.state.to_json());
@@ -119,10 +118,10 @@ async fn s22_tokens_that_no_sum_can_hold_stop_at_the_largest_number_and_never_pa
         paused.state.approve(&item(&paused, id)).expect("approved");
         let tight = RunConfig::new().max_tokens(most);
         let error = Runner::new(tight).run(&agent, &paused.state).await.expect_err("used up");
-        assert!(matches!(error, RunError::Budget { what: "tokens", .. }), "{error}");
+        assert!(error.kind() == RunErrorKind::Budget && error.to_string().contains("tokens"), "{error}");
         let priced = RunConfig::new().max_cost(f64::MAX).price("m", Price { input: f64::MAX, output: 1.0 });
         let error = Runner::new(priced).run(&agent, &paused.state).await.expect_err("used up");
-        assert!(matches!(error, RunError::Budget { what: "money", .. }), "{error}");
+        assert!(error.kind() == RunErrorKind::Budget && error.to_string().contains("has cost"), "{error}");
         paused = run(&agent, paused.state).await.expect("goes on");
     }
     assert_eq!((paused.final_output.as_str(), paused.usage), ("done", usage));

@@ -6,7 +6,7 @@ use std::sync::{
 };
 
 use countersign::{
-    Agent, DecisionError, RunConfig, RunError, RunEvent, RunResult, RunState, RunStateError, Runner, Status,
+    Agent, DecisionError, RunConfig, RunErrorKind, RunEvent, RunResult, RunState, RunStateError, Runner, Status,
     ToolGuardrailOutput, run, run_streamed,
     store::{Store, memory::MemoryStore},
     tool::{Approval, ToolEntry},
@@ -49,7 +49,7 @@ async fn failed(agent: &Agent, paused: &RunResult) -> RunState {
     }
     let one_by_one = Runner::new(RunConfig::new().parallel_calls(1));
     let error = one_by_one.run(agent, state).await.expect_err("stopped");
-    assert!(matches!(error, RunError::Guardrail { .. }), "{error}");
+    assert_eq!(error.kind(), RunErrorKind::Guardrail, "{error}");
     error.into_state().expect("a state")
 }
 
@@ -76,7 +76,7 @@ async fn s17_r4_what_was_rejected_in_a_store_does_not_run_from_a_text_with_anoth
     assert_eq!(head.pos, length, "they are of the same length");
     for state in [error.clone(), elsewhere(&error)] {
         let refused = in_store(&store).run(&agent, state).await.expect_err("another history");
-        assert!(matches!(refused, RunError::Claimed { .. }), "{refused}");
+        assert_eq!(refused.kind(), RunErrorKind::Claimed, "{refused}");
     }
     assert_eq!(ran(&done), ["b {}"], "nothing ran");
     assert_eq!(store.head(&id).await.expect("store").expect("head").pos, length, "and nothing is stored");
@@ -207,7 +207,7 @@ async fn w2_w7_time_passes_for_what_is_pending_in_the_state_of_an_error_but_nobo
     let mut late = an_hour_later(&paused.state);
     late.approve(&paused.interruptions[0]).expect("approved");
     let error = run(&agent, late).await.expect_err("too late");
-    assert!(matches!(error, RunError::TooLate { .. }), "{error}");
+    assert_eq!(error.kind(), RunErrorKind::TooLate, "{error}");
 }
 
 #[tokio::test]
@@ -227,7 +227,7 @@ async fn s17_s19_a_state_goes_on_in_the_store_that_it_was_restored_into() {
     let over = in_store(&store).run(&agent, elsewhere(&state)).await.expect("over");
     assert_eq!((&*over.final_output, &*over.last_agent), ("I can", "Other"));
     let again = in_store(&store).run(&agent, state).await.expect_err("claimed");
-    assert!(matches!(again, RunError::Claimed { .. }), "{again}");
+    assert_eq!(again.kind(), RunErrorKind::Claimed, "{again}");
 
     let error = failed(&agent, &paused).await;
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
@@ -237,7 +237,7 @@ async fn s17_s19_a_state_goes_on_in_the_store_that_it_was_restored_into() {
     let runner = in_store(&store);
     let (one, two) = tokio::join!(runner.run(&agent, elsewhere(&error)), runner.run(&agent, &error));
     assert_eq!((one.is_ok(), two.is_ok(), ran(&done)), (true, false, vec!["b {}".to_owned(), "a {}".to_owned()]));
-    assert!(matches!(two, Err(RunError::Claimed { .. })));
+    assert_eq!(two.expect_err("claimed").kind(), RunErrorKind::Claimed);
 }
 
 #[tokio::test]

@@ -6,8 +6,8 @@ use std::sync::{
 };
 
 use countersign::{
-    Agent, GuardrailKind, GuardrailOutput, Interruption, Locale, RunConfig, RunContext, RunError, RunHooks, RunState,
-    Runner, ToolGuardrailOutput, run,
+    Agent, GuardrailKind, GuardrailOutput, Interruption, Locale, RunConfig, RunContext, RunErrorKind, RunHooks,
+    RunState, Runner, ToolGuardrailOutput, run,
     run::Runtime,
     store::{Store, memory::MemoryStore},
     tool::condition::ProposedCall,
@@ -120,13 +120,13 @@ async fn s11_a_tool_guardrail_that_trips_stops_the_run_and_nothing_runs() {
     let mut paused = run(&agent, "go").await.expect("paused");
     paused.state.approve(&paused.interruptions[0]).expect("approved");
     let error = run(&agent, paused.state).await.expect_err("stopped");
-    let RunError::Guardrail { result, .. } = &error else { panic!("{error}") };
+    let result = error.guardrail().expect("a guardrail");
     assert_eq!((result.kind, result.info.as_str()), (GuardrailKind::ToolInput, Some("stolen card")));
     assert_eq!(result.call_id.as_deref(), Some("c1"));
     assert!(ran(&done).is_empty());
     // With asking first, nobody is even asked.
     let error = asked_first().run(&agent, "go").await.expect_err("stopped");
-    assert!(matches!(error, RunError::Guardrail { .. }), "{error}");
+    assert_eq!(error.kind(), RunErrorKind::Guardrail, "{error}");
 }
 
 #[tokio::test]
@@ -169,7 +169,7 @@ async fn s11_an_input_guardrail_stops_a_run_before_the_model_is_asked() {
     );
     assert_eq!(run(&agent, "hello").await.expect("over").final_output, "hi");
     let error = run(&agent, "solve this").await.expect_err("stopped");
-    let RunError::Guardrail { result, state } = error else { panic!("{error}") };
+    let (result, state) = (error.guardrail().expect("a guardrail"), error.state().expect("its state"));
     assert_eq!(
         (result.kind, &*result.guardrail, result.info.as_str()),
         (GuardrailKind::Input, "homework", Some("Helper is no tutor"))
@@ -213,7 +213,7 @@ async fn s11_an_output_guardrail_that_trips_or_panics_stops_the_run() {
             },
         );
         let error = run(&agent, "go").await.expect_err("stopped");
-        let RunError::Guardrail { result, .. } = error else { panic!("{error}") };
+        let result = error.guardrail().expect("a guardrail");
         assert_eq!((result.kind, result.tripped), (GuardrailKind::Output, true));
     }
 }
@@ -245,7 +245,7 @@ async fn s11_a_guardrail_that_failed_is_told_from_one_that_tripped() {
     for kind in KINDS {
         for trips in [true, false] {
             let error = run(&breaks(kind, trips), "go").await.expect_err("stopped");
-            let RunError::Guardrail { result, state } = &error else { panic!("{error}") };
+            let (result, state) = (error.guardrail().expect("a guardrail"), error.state().expect("its state"));
             assert_eq!((result.kind, result.tripped), (kind, true));
             let said = (result.info.as_str(), result.error.as_deref());
             let expected = match trips {
@@ -319,7 +319,7 @@ async fn s23_an_answer_is_of_the_output_type_or_the_run_fails() {
     ] {
         let agent = Agent::new("Helper", model(&format!(r#"{{"turns":[{{"text":"{wrong}"}}]}}"#)));
         let error = run(&agent.output_type::<Weather>().expect("a type"), "go").await.expect_err("wrong");
-        let RunError::InvalidOutput { errors, .. } = &error else { panic!("{error}") };
+        let errors = error.output_errors();
         assert!(errors[0].starts_with(why), "{errors:?}");
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::{Arc, atomic::Ordering};
 
 use countersign::{
-    Agent, Principal, RunConfig, RunError, RunState, Runner,
+    Agent, Principal, RunConfig, RunError, RunErrorKind, RunState, Runner,
     store::{Store, memory::MemoryStore},
 };
 
@@ -43,7 +43,7 @@ async fn s17_decisions_are_not_lost_when_the_store_is_out_of_reach() {
         let given = state.to_json();
         store.heads.store(DOWN, Ordering::SeqCst);
         let error = runner.run(&agent, state).await.expect_err("down");
-        assert!(matches!(error, RunError::State { .. }), "{name}: {error}");
+        assert_eq!(error.kind(), RunErrorKind::State, "{name}: {error}");
         state = assert_kept(error, &given);
         store.heads.store(0, Ordering::SeqCst);
         store.appends.store(DOWN, Ordering::SeqCst);
@@ -54,7 +54,7 @@ async fn s17_decisions_are_not_lost_when_the_store_is_out_of_reach() {
                 runner.run(&agent, state).await.map(drop)
             };
             let error = run.expect_err("down");
-            assert!(matches!(error, RunError::Refused { .. }), "{name}: {error}");
+            assert_eq!(error.kind(), RunErrorKind::Refused, "{name}: {error}");
             state = assert_kept(error, &given);
         }
         store.appends.store(0, Ordering::SeqCst);
@@ -89,12 +89,12 @@ async fn s17_decisions_are_not_lost_whatever_refuses_them() {
     // Agents that do not fit together.
     let other = Agent::new("Helper", script(&[])).tool(gated("a", &done)).tool(gated("a", &done));
     let error = countersign::run(&other, state).await.expect_err("two tools of one name");
-    assert!(matches!(error, RunError::Agent { .. }), "{error}");
+    assert_eq!(error.kind(), RunErrorKind::Agent, "{error}");
     let state = assert_kept(error, &given);
     // A tool that is gone.
     let without = Agent::new("Helper", script(&[])).tool(gated("b", &done));
     let error = countersign::run(&without, state).await.expect_err("it is gone");
-    assert!(matches!(error, RunError::Decision { .. }), "{error}");
+    assert_eq!(error.kind(), RunErrorKind::Decision, "{error}");
     let state = assert_kept(error, &given);
     // Somebody who may not go on with it.
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
@@ -103,7 +103,7 @@ async fn s17_decisions_are_not_lost_whatever_refuses_them() {
     let other = Runner::new(RunConfig::new().store(store).principal(Principal::person("bob", Vec::new())));
     let kept = theirs.to_json();
     let error = other.run(&agent, theirs).await.expect_err("not theirs");
-    assert!(matches!(error, RunError::Refused { .. }), "{error}");
+    assert_eq!(error.kind(), RunErrorKind::Refused, "{error}");
     assert_kept(error, &kept);
     // Nothing of all that has changed it.
     let over = countersign::run(&agent, state).await.expect("over");

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use countersign::{
-    Agent, RunConfig, RunError, RunState, Runner, run,
+    Agent, RunConfig, RunError, RunErrorKind, RunState, Runner, run,
     run::Code,
     store::{Store, memory::MemoryStore},
     tool,
@@ -71,7 +71,7 @@ async fn s17_the_state_in_an_error_goes_on_in_its_store_whatever_has_laid_it_out
                 paused.state.approve(interruption).expect("approved");
             }
             let error = runner.run(&agent, paused.state).await.expect_err("down");
-            assert!(matches!(error, RunError::Model { .. }), "{name}: {error}");
+            assert_eq!(error.kind(), RunErrorKind::Model, "{name}: {error}");
             let text = layouts(&error.state().expect("a state").to_json()).swap_remove(n);
             let state = RunState::from_json(&text).unwrap_or_else(|error| panic!("{name} {n}: {error}: {text}"));
             let over = runner.run(&good, state).await.unwrap_or_else(|error| panic!("{name} {n}: {error}"));
@@ -144,7 +144,7 @@ async fn r9_an_input_that_is_too_long_is_refused_as_the_error_says() {
     let most = countersign_core::limits::MESSAGE_BYTES;
     let over = run(&agent(), "x".repeat(most)).await.expect("it fits");
     let too_long = |error: RunError| {
-        let RunError::Refused { refusal, .. } = &error else { panic!("{error:?}") };
+        let refusal = error.refusal().expect("refused");
         assert_eq!(refusal.code, Code::InvalidMessage);
         assert!(refusal.message.contains(&format!("at most {most}")), "{error}");
     };

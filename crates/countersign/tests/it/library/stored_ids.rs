@@ -29,11 +29,11 @@ fn decisions(session: impl Fn() -> StoredSession, id: &str) -> Vec<StoredSession
 }
 
 fn is_stale(outcome: &Result<RunResult, RunError>) -> bool {
-    matches!(outcome, Err(RunError::Decision { error: DecisionError::Stale { .. }, .. }))
+    outcome.as_ref().is_err_and(|error| matches!(error.decision(), Some(DecisionError::Stale { .. })))
 }
 
 fn is_gone(outcome: &Result<RunResult, RunError>) -> bool {
-    matches!(outcome, Err(RunError::State { error: RunStateError::NoSession(_), .. }))
+    outcome.as_ref().is_err_and(|error| matches!(error.state_error(), Some(RunStateError::NoSession(_))))
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
 //! G: turns, tokens and money.
 
 use countersign::{
-    Agent, Price, RunConfig, RunError, RunState, Runner, Usage,
+    Agent, Price, RunConfig, RunErrorKind, RunState, Runner, Usage,
     model::{Model, ModelError, ModelEvent, ModelRequest},
     run,
 };
@@ -22,12 +22,13 @@ async fn g78_deciding_costs_no_turn_and_the_next_model_call_does() {
     let mut paused = runner.run(&agent, "go").await.expect("paused");
     paused.state.approve(&paused.interruptions[0]).expect("approved");
     let error = runner.run(&agent, paused.state).await.expect_err("too many");
-    let RunError::MaxTurns { limit, state } = &error else { panic!("{error}") };
-    assert_eq!((*limit, ran(&done).len()), (1, 1), "what was approved has run");
+    assert_eq!(error.to_string(), "the turn used up its model calls: 1");
+    assert_eq!((error.kind(), ran(&done).len()), (RunErrorKind::MaxTurns, 1), "what was approved has run");
+    let state = error.into_state().expect("its state");
     // With a larger limit it goes on, and nothing is done again.
-    let error = run(&agent, &**state).await.expect_err("the limit is the state's");
-    assert!(matches!(error, RunError::MaxTurns { limit: 1, .. }), "{error}");
-    let paused = Runner::new(RunConfig::new().max_turns(3)).run(&agent, &**state).await.expect("paused");
+    let error = run(&agent, &state).await.expect_err("the limit is the state's");
+    assert_eq!(error.to_string(), "the turn used up its model calls: 1");
+    let paused = Runner::new(RunConfig::new().max_turns(3)).run(&agent, &state).await.expect("paused");
     assert_eq!((super::ids(&paused), ran(&done).len()), (vec!["c2".to_owned()], 1));
 }
 
@@ -38,7 +39,7 @@ async fn g79_the_limit_counts_over_pauses() {
     let mut paused = decide_all(&agent, paused, |state, item| state.reject(item).expect("rejected")).await;
     paused.state.reject(&paused.interruptions[0]).expect("rejected");
     let error = run(&agent, paused.state).await.expect_err("too many");
-    assert!(matches!(error, RunError::MaxTurns { limit: 2, .. }), "{error}");
+    assert_eq!(error.to_string(), "the turn used up its model calls: 2");
 }
 
 #[tokio::test]
@@ -47,7 +48,8 @@ async fn g80_a_limit_that_was_given_once_stays() {
     let paused = Runner::new(RunConfig::new().max_turns(1)).run(&agent, "go").await.expect("paused");
     let mut state = RunState::from_json(&paused.state.to_json()).expect("read");
     state.reject(&paused.interruptions[0]).expect("rejected");
-    assert!(matches!(run(&agent, state).await, Err(RunError::MaxTurns { limit: 1, .. })));
+    let error = run(&agent, state).await.expect_err("too many");
+    assert_eq!(error.to_string(), "the turn used up its model calls: 1");
 }
 
 #[tokio::test]
@@ -122,9 +124,10 @@ async fn s22_a_budget_of_tokens_stops_a_run_and_a_larger_one_lets_it_go_on() {
     let mut paused = runner.run(&agent, "go").await.expect("paused");
     paused.state.approve(&paused.interruptions[0]).expect("approved");
     let error = runner.run(&agent, paused.state).await.expect_err("spent");
-    let RunError::Budget { what: "tokens", spent, limit, state } = &error else { panic!("{error}") };
-    assert_eq!((*spent, *limit, ran(&done).len()), (15.0, 15.0, 1));
-    let next = Runner::new(RunConfig::new().max_tokens(100)).run(&agent, &**state).await.expect("paused");
+    assert_eq!(error.to_string(), "the run has used 15 tokens of at most 15");
+    assert_eq!((error.kind(), ran(&done).len()), (RunErrorKind::Budget, 1));
+    let state = error.into_state().expect("its state");
+    let next = Runner::new(RunConfig::new().max_tokens(100)).run(&agent, state).await.expect("paused");
     assert_eq!((next.model_calls, ran(&done).len()), (2, 1));
 }
 
@@ -140,7 +143,7 @@ async fn s22_a_budget_of_money_counts_by_the_price_of_each_model() {
     let mut paused = runner.run(&agent, state).await.expect("one more");
     paused.state.reject(&paused.interruptions[0]).expect("rejected");
     let error = runner.run(&agent, paused.state).await.expect_err("spent");
-    assert!(matches!(error, RunError::Budget { what: "money", spent, .. } if (spent - 40.0).abs() < 1e-9), "{error}");
+    assert_eq!(error.kind(), RunErrorKind::Budget);
     assert_eq!(error.to_string(), "the run has cost 40 of at most 30");
     let cents = Runner::new(RunConfig::new().price("dear", Price { input: 1.0, output: 4.0 }).max_cost(0.00005));
     let mut paused = cents.run(&agent, "go").await.expect("paused");
@@ -165,20 +168,20 @@ async fn s22_a_budget_of_money_counts_by_the_price_of_each_model() {
 async fn s22_a_budget_of_money_says_which_model_has_no_price() {
     let agent = costs(&Ran::default());
     let price = Price { input: 1e6, output: 2e6 };
-    for config in [RunConfig::new(), RunConfig::new().price("daer", price)] {
+    for (config, misspelled) in [(RunConfig::new(), false), (RunConfig::new().price("daer", price), true)] {
         let error = Runner::new(config.max_cost(30.0)).run(&agent, "go").await.expect_err("nothing can be counted");
         let said = error.to_string();
         assert!(said.contains("\"dear\"") && said.contains("max_cost"), "{said}");
-        let RunError::NoPrice { model, priced, state } = error else { panic!("{said}") };
-        assert_eq!((&*model, state.is_none(), said.contains("daer")), ("dear", true, priced == ["daer"]));
+        assert_eq!((error.kind(), error.state().is_none()), (RunErrorKind::NoPrice, true));
+        assert_eq!(said.contains("there are prices for [\"daer\"]"), misspelled, "{said}");
     }
     // Also where a run goes on; what was decided on it is kept.
     let mut paused = run(&agent, "go").await.expect("paused");
     paused.state.reject(&paused.interruptions[0]).expect("rejected");
     let misspelled = Runner::new(RunConfig::new().price("daer", price).max_cost(30.0));
     let error = misspelled.run(&agent, &paused.state).await.expect_err("nothing can be counted");
-    let RunError::NoPrice { state: Some(state), .. } = error else { panic!("{error}") };
-    assert_eq!(state.to_json(), paused.state.to_json());
+    assert_eq!(error.kind(), RunErrorKind::NoPrice, "{error}");
+    assert_eq!(error.state().map(RunState::to_json), Some(paused.state.to_json()));
 }
 
 /// Programs print errors, and an error has its state: what a session holds is not printed with it.
@@ -201,9 +204,8 @@ async fn s23_a_run_goes_on_after_its_model_failed() {
     let mut paused = run(&Agent::new("Helper", down.clone()).tool(gated("a", &done)), "go").await.expect("paused");
     paused.state.approve(&paused.interruptions[0]).expect("approved");
     let error = run(&Agent::new("Helper", down).tool(gated("a", &done)), paused.state).await.expect_err("down");
-    let RunError::Model { message, state } = &error else { panic!("{error}") };
-    assert_eq!(message, "down");
+    assert_eq!((error.kind(), &*error.to_string()), (RunErrorKind::Model, "the model failed: down"));
     let up = Agent::new("Helper", script(&[calls(&[("a", "c1", "{}")])])).tool(gated("a", &done));
-    let over = run(&up, &**state).await.expect("over");
+    let over = run(&up, error.into_state().expect("its state")).await.expect("over");
     assert_eq!((told(&over).last().map(String::as_str), ran(&done).len()), (Some("says: done"), 1));
 }

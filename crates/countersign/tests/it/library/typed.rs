@@ -2,7 +2,7 @@
 
 use std::sync::Mutex;
 
-use countersign::{Agent, RunError, run, run::Code, tool};
+use countersign::{Agent, run, run::Code, tool};
 use serde_json::json;
 
 use super::{calls, item, script, told};
@@ -46,7 +46,7 @@ async fn s26_arguments_that_cannot_become_the_declared_type_are_refused_before_a
         let mut state = paused.state.clone();
         state.approve_with(&one, &wrong).expect("it fits the schema");
         let error = run(&agent, state).await.expect_err("it fits no type");
-        let RunError::Refused { refusal, state: Some(state) } = &error else { panic!("{error:?}") };
+        let (refusal, state) = (error.refusal().expect("refused"), error.state().expect("the given one"));
         assert_eq!(refusal.code, Code::InvalidEdit, "{error}");
         assert!(refusal.message.contains("the arguments do not fit the tool"), "{error}");
         assert_eq!(state.interruptions().len(), 1, "it still waits");

@@ -32,7 +32,7 @@ use crate::{
         compiled::{AnyGraph, Kind},
         task::{self, AnyState, Journal, Memory, Stretch},
     },
-    store::Durability,
+    store::nodes::Epoch,
 };
 
 /// What is to begin.
@@ -105,13 +105,13 @@ impl Inner {
         hot: &'h mut Option<Hot>,
     ) -> Result<Option<&'h mut Hot>, Refusal> {
         if hot.as_ref().is_none_or(|hot| !hot.fits(run)) {
-            match self.heat(live, state, hot.take()).await? {
+            match self.heat(live, guard.working, state, hot.take()).await? {
                 Ok(new) => *hot = Some(new),
                 Err(error) => {
                     let failed = |state: &State| {
                         Ok(Draft::new(state, now()).fail(error.code, error.message, None, &self.agents))
                     };
-                    self.transact(live, guard, Durability::Buffered, failed).await?;
+                    self.record(live, guard, failed).await?;
                 }
             }
         }
@@ -119,9 +119,15 @@ impl Inner {
     }
 
     /// The states of a run, from memory or from the journal.
-    async fn heat(&self, live: &Live, state: &State, hot: Option<Hot>) -> Result<Result<Hot, NodeError>, Refusal> {
+    async fn heat(
+        &self,
+        live: &Live,
+        lease: Option<Epoch>,
+        state: &State,
+        hot: Option<Hot>,
+    ) -> Result<Result<Hot, NodeError>, Refusal> {
         let Some(run) = &state.run else { return Err(Refusal::new(Code::Internal, "no graph runs here")) };
-        let known = hot.or_else(|| self.warm.take(&live.session_id));
+        let known = hot.or_else(|| self.warm.take(&live.session_id, lease?));
         if let Some(hot) = known.filter(|hot| hot.edited == run.edited && hot.fits(run)) {
             return Ok(Ok(hot));
         }
@@ -257,7 +263,7 @@ impl Inner {
             }
             Ok(draft.settled(&self.agents))
         };
-        self.transact(live, guard, Durability::Buffered, make).await?;
+        self.record(live, guard, make).await?;
         hot.frames.extend(new);
         Ok(())
     }

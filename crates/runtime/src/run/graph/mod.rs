@@ -36,14 +36,11 @@ use super::{
 use ending::Ending;
 pub(super) use warm::Warm;
 
-use crate::{
-    graph::{
-        Gone, NodeError, NodeOptions,
-        agent_loop::AgentState,
-        compiled::{Ahead, AnyGraph, Kind},
-        task::{AnyState, AnyUpdate, Journal, Make, Memory, Parked, Stretch},
-    },
-    store::Durability,
+use crate::graph::{
+    Gone, NodeError, NodeOptions,
+    agent_loop::AgentState,
+    compiled::{Ahead, AnyGraph, Kind},
+    task::{AnyState, AnyUpdate, Journal, Make, Memory, Parked, Stretch},
 };
 
 /// States are recorded once the updates since the last time have so many bytes, or as many as the states.
@@ -195,7 +192,7 @@ impl Inner {
         loop {
             let mut guard = live.lock().await;
             let stored = async {
-                let state = self.load(live, &mut guard).await?;
+                let state = self.known(live, &mut guard).await?;
                 if !state.is_in(turn) {
                     return Ok(());
                 }
@@ -222,7 +219,7 @@ impl Inner {
                     }
                     Ok(draft.settled(&self.agents))
                 };
-                self.transact(live, &mut guard, Durability::Buffered, make).await.map(drop)
+                self.record(live, &mut guard, make).await.map(drop)
             };
             match stored.await {
                 Ok(()) => break,
@@ -263,7 +260,7 @@ impl Inner {
                 }
                 Ok(draft.settled(&self.agents))
             };
-            self.transact(live, guard, Durability::Buffered, make).await?;
+            self.record(live, guard, make).await?;
         }
     }
 
@@ -297,13 +294,6 @@ impl Inner {
                 "invalid_loop",
                 format!("an agent's loop goes to one node at a time, and this leads to {several}"),
             )),
-        }
-    }
-
-    /// The driver has nothing to do: a paused run stays in memory for a while.
-    pub(super) fn keep_warm(&self, live: &Live, hot: Option<Hot>, pos: u64) {
-        if let Some(hot) = hot {
-            self.warm.keep(&live.session_id, hot, pos);
         }
     }
 }

@@ -13,7 +13,7 @@ use std::{
 use countersign_core::limits;
 
 use super::Hot;
-use crate::graph::task::AnyState;
+use crate::{graph::task::AnyState, store::nodes::Epoch};
 
 /// Paused runs, ready to resume: the latest ones, by session.
 #[derive(Default)]
@@ -25,6 +25,8 @@ struct Kept {
     hot: Hot,
     /// The session's position when it was kept.
     pos: u64,
+    /// The lease under which it ran.
+    lease: Epoch,
 }
 
 #[derive(Default)]
@@ -36,15 +38,20 @@ struct WarmRuns {
 }
 
 impl Warm {
-    pub(super) fn take(&self, session_id: &str) -> Option<Hot> {
-        let mut runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
-        let Kept { hot, .. } = runs.by_session.remove(session_id)?;
-        runs.tasks -= hot.parked.len();
-        runs.order.retain(|(known, _)| **known != *session_id);
-        Some(hot)
+    /// The run, unless another node had a lease since it was kept: then it is not what is stored.
+    pub(super) fn take(&self, session_id: &str, now: Epoch) -> Option<Hot> {
+        self.remove(session_id).filter(|kept| now.follows(kept.lease)).map(|kept| kept.hot)
     }
 
-    pub(super) fn keep(&self, session_id: &Arc<str>, hot: Hot, pos: u64) {
+    fn remove(&self, session_id: &str) -> Option<Kept> {
+        let mut runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = runs.by_session.remove(session_id)?;
+        runs.tasks -= kept.hot.parked.len();
+        runs.order.retain(|(known, _)| **known != *session_id);
+        Some(kept)
+    }
+
+    pub(in crate::run) fn keep(&self, session_id: &Arc<str>, hot: Hot, (pos, lease): (u64, Epoch)) {
         let tasks = hot.parked.len();
         // Dropping user-written nodes may run their code: not under the lock.
         let mut dropped = Vec::new();
@@ -62,7 +69,7 @@ impl Warm {
         }
         runs.tasks += tasks;
         runs.order.push_back((session_id.clone(), Instant::now()));
-        if let Some(old) = runs.by_session.insert(session_id.clone(), Kept { hot, pos }) {
+        if let Some(old) = runs.by_session.insert(session_id.clone(), Kept { hot, pos, lease }) {
             runs.tasks -= old.hot.parked.len();
             dropped.push(old);
         }
@@ -93,7 +100,7 @@ impl Warm {
     /// Drops a session's run, or all.
     pub(in crate::run) fn forget(&self, session_id: Option<&str>) {
         match session_id {
-            Some(session_id) => drop(self.take(session_id)),
+            Some(session_id) => drop(self.remove(session_id)),
             None => {
                 let runs = std::mem::take(&mut *self.runs.lock().unwrap_or_else(PoisonError::into_inner));
                 drop(runs);

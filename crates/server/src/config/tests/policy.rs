@@ -1,6 +1,10 @@
 //! `[policy]`, and how approval is requested: valid files, and each mistake with the line an operator reads.
 
-use countersign_core::call::{args::Args, gate::Verdict, reviewer::Reviewer};
+use countersign_core::call::{
+    args::Args,
+    gate::{Risk, Verdict},
+    reviewer::Reviewer,
+};
 use countersign_engine::{
     policy::{Judge, Then},
     tool::{CallFacts, Hints},
@@ -129,7 +133,7 @@ deny = true
 
 #[test]
 fn p1_a_tool_says_how_it_is_asked_about_and_what_it_does() {
-    let approval = r#"approval = { require = true, levels = ["admin"], quorum = 2, not_self = true, timeout = 9, on_timeout = { escalate = "legal" }, reminders = [3], reassign = ["legal"] }
+    let approval = r#"approval = { require = true, levels = ["admin"], quorum = 2, not_self = true, timeout = 9, on_timeout = { escalate = "legal" }, reminders = [3], reassign = ["legal"], risk = "high" }
 hints = { destructive = false, open_world = false }
 "#;
     let config = parse(&PAYS.replace("[tools.look_up]\n", &format!("{approval}[tools.look_up]\n"))).expect("config");
@@ -141,6 +145,7 @@ hints = { destructive = false, open_world = false }
         escalate: vec!["legal".into()],
         reminders: vec![3],
         reassign: vec!["legal".into()],
+        risk: Some(Risk::High),
         ..Ask::default()
     };
     assert_eq!(config.tools[0].approval, Some(ConfigApproval { require: ConfigRequire::Always, ask }));
@@ -301,6 +306,10 @@ fn p1_each_mistake_in_a_rule_is_told_with_its_line() {
         (
             "require = true\nreassign = [\"a b\"]",
             r#"23: "reassign" in [[policy.rules]] has "a b", which is no role; a role has letters, digits and _ - . :"#,
+        ),
+        (
+            "require = true\nrisk = \"grave\"",
+            r#"23: "risk" in [[policy.rules]] is "grave"; it must be "low", "medium" or "high""#,
         ),
     ] {
         let text = format!("{PAYS}[[policy.rules]]\n{added}\n");

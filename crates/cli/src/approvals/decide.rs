@@ -1,0 +1,81 @@
+//! `countersign approvals approve` and `reject`.
+
+use clap::Args;
+use serde_json::{Value, json};
+
+use super::{Sure, on_all, pending, send, show};
+use crate::{Outcome, remote::Asked, terminal};
+
+/// Arguments of `approve`.
+#[derive(Args)]
+pub(crate) struct Approve {
+    /// The request's key
+    key: String,
+    /// Your words, for the model and the history
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
+    #[command(flatten)]
+    sure: Sure,
+    #[command(flatten)]
+    asked: Asked,
+}
+
+/// Arguments of `reject`.
+#[derive(Args)]
+pub(crate) struct Reject {
+    /// The request's key
+    key: String,
+    /// Why, for the model and the history
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
+    #[command(flatten)]
+    sure: Sure,
+    #[command(flatten)]
+    asked: Asked,
+}
+
+impl Approve {
+    /// Approves.
+    pub(crate) fn run(&self) -> Outcome {
+        let words = self.reason.as_ref().map(|text| ("user_edit_content", text));
+        decide(&self.asked, &self.key, &self.sure, &json!({ "type": "approve" }), words)
+    }
+}
+
+impl Reject {
+    /// Rejects.
+    pub(crate) fn run(&self) -> Outcome {
+        let mut decision = json!({ "type": "reject" });
+        if let Some(reason) = &self.reason {
+            decision["message"] = json!(reason);
+        }
+        decide(&self.asked, &self.key, &self.sure, &decision, None)
+    }
+}
+
+/// Sends the decision with the digest of what was shown: of what the caller names, or of what is shown here.
+fn decide(asked: &Asked, key: &str, sure: &Sure, decision: &Value, words: Option<(&str, &String)>) -> Outcome {
+    let mut body = match &sure.digest {
+        Some(digest) => json!({ "decisions": [decision], "digest": digest }),
+        None => {
+            let (_, request) = pending(&asked.server, key)?;
+            terminal::tell(show::card(&request).trim_end());
+            let kind = decision["type"].as_str().unwrap_or_default();
+            terminal::confirm(
+                &format!("{kind} this?"),
+                sure.yes,
+                "give --digest with the digest of what was shown (`countersign approvals show`), or --yes for what is pending now",
+            )?;
+            let mut body = json!({ "decisions": on_all(&request, decision) });
+            // Questions have theirs beside the key.
+            if let Some(digest) = request.get("digest") {
+                body["digest"] = digest.clone();
+            }
+            body
+        }
+    };
+    if let Some((name, text)) = words {
+        body[name] = json!(text);
+    }
+    send(asked, key, body.to_string())
+}

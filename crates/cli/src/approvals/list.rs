@@ -1,0 +1,221 @@
+//! `countersign approvals list` and `watch`.
+
+use std::{collections::HashSet, thread, time::Duration};
+
+use clap::{Args, ValueEnum};
+use reqwest::Method;
+use serde::Deserialize;
+use serde_json::{Value, value::RawValue};
+
+use super::show;
+use crate::{
+    Outcome,
+    failure::{Exit, Failure},
+    remote::{Asked, Remote},
+    say,
+    terminal::{tell, visible_json},
+    write_line,
+};
+
+/// Requests per page, when all are wanted.
+const PAGE: usize = 200;
+/// How much of what is asked stands in a list.
+const SUMMARY_CHARS: usize = 100;
+
+/// Which requests.
+#[derive(Args)]
+struct Filter {
+    /// Only those that this role decides
+    #[arg(long)]
+    role: Option<String>,
+    /// Only those of this agent
+    #[arg(long)]
+    agent: Option<String>,
+    /// Only those about this tool
+    #[arg(long)]
+    tool: Option<String>,
+    /// Only those of this session
+    #[arg(long, value_name = "ID")]
+    session: Option<String>,
+}
+
+/// Arguments of `list`.
+#[derive(Args)]
+pub(crate) struct List {
+    #[command(flatten)]
+    filter: Filter,
+    /// Pending ones, resolved ones, or both
+    #[arg(long, value_enum, default_value_t)]
+    status: Status,
+    /// Requests on a page, 1 to 200
+    #[arg(long, value_name = "NUMBER", default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=200))]
+    limit: u16,
+    /// The page that begins here, as the page before it says
+    #[arg(long)]
+    cursor: Option<String>,
+    /// All pages
+    #[arg(long, conflicts_with = "cursor")]
+    all: bool,
+    #[command(flatten)]
+    asked: Asked,
+}
+
+/// Arguments of `watch`.
+#[derive(Args)]
+pub(crate) struct Watch {
+    #[command(flatten)]
+    filter: Filter,
+    /// How often the server is asked, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=3600))]
+    every: u16,
+    #[command(flatten)]
+    asked: Asked,
+}
+
+#[derive(Clone, Copy, Default, ValueEnum)]
+enum Status {
+    #[default]
+    Pending,
+    Resolved,
+    All,
+}
+
+/// A page, with its requests as the server wrote them: their numbers keep their digits.
+#[derive(Deserialize)]
+struct Page {
+    approvals: Vec<Box<RawValue>>,
+    next_cursor: Option<String>,
+}
+
+impl Filter {
+    fn query(&self) -> Vec<(&'static str, String)> {
+        let all = [("role", &self.role), ("agent", &self.agent), ("tool", &self.tool), ("session_id", &self.session)];
+        all.into_iter().filter_map(|(name, value)| Some((name, value.clone()?))).collect()
+    }
+}
+
+impl List {
+    /// Prints the list.
+    pub(crate) fn run(&self) -> Outcome {
+        let mut query = self.filter.query();
+        match self.status {
+            Status::Pending => query.push(("status", "waiting".to_owned())),
+            Status::Resolved => query.push(("status", "resolved".to_owned())),
+            Status::All => {}
+        }
+        let page = if self.all {
+            Page { approvals: all(&self.asked.server, &query)?, next_cursor: None }
+        } else {
+            page(&self.asked.server, &query, usize::from(self.limit), self.cursor.as_deref())?
+        };
+        if self.asked.json {
+            let items: Vec<&str> = page.approvals.iter().map(|item| item.get()).collect();
+            let next = serde_json::to_string(&page.next_cursor).map_err(|error| error.to_string())?;
+            return say(&visible_json(&format!("{{\"approvals\":[{}],\"next_cursor\":{next}}}", items.join(","))));
+        }
+        let requests = page.approvals.iter().map(|item| self.asked.server.read(item.get()));
+        table(&requests.collect::<Result<Vec<Value>, Failure>>()?).iter().try_for_each(|line| say(line))?;
+        if let Some(next) = page.next_cursor {
+            tell(&format!("there are more: --cursor {}", show::one(&next)));
+        }
+        Ok(())
+    }
+}
+
+impl Watch {
+    /// Prints requests until it is stopped.
+    pub(crate) fn run(&self) -> Outcome {
+        let mut query = self.filter.query();
+        query.push(("status", "waiting".to_owned()));
+        let (mut known, mut lost): (HashSet<String>, bool) = (HashSet::new(), false);
+        let mut first = true;
+        loop {
+            match all(&self.asked.server, &query) {
+                Ok(items) => {
+                    if std::mem::take(&mut lost) {
+                        tell("the server answers again");
+                    }
+                    match self.print_new(&items, &known)? {
+                        Some(keys) => known = keys,
+                        None => return Ok(()),
+                    }
+                }
+                // A server that starts again is waited for; one that was never there is an error.
+                Err(failure) if failure.exit == Exit::Unreachable && !first => {
+                    if !std::mem::replace(&mut lost, true) {
+                        tell(&failure.text);
+                    }
+                }
+                Err(failure) => return Err(failure),
+            }
+            first = false;
+            thread::sleep(Duration::from_secs(self.every.into()));
+        }
+    }
+
+    /// Prints those that are not known, and returns the keys of all; `None` if nobody reads it any more.
+    fn print_new(&self, items: &[Box<RawValue>], known: &HashSet<String>) -> Result<Option<HashSet<String>>, Failure> {
+        let mut keys = HashSet::with_capacity(items.len());
+        for item in items {
+            let request: Value = self.asked.server.read(item.get())?;
+            let key = request["approval_key"].as_str().unwrap_or_default().to_owned();
+            if !known.contains(&key) {
+                let line = if self.asked.json { visible_json(item.get()) } else { table(&[request]).concat() };
+                if !write_line(&line)? {
+                    return Ok(None);
+                }
+            }
+            keys.insert(key);
+        }
+        Ok(Some(keys))
+    }
+}
+
+/// One line a request: key, deadline, reviewer, requester, what.
+fn table(requests: &[Value]) -> Vec<String> {
+    let rows: Vec<[String; 4]> = requests
+        .iter()
+        .map(|request| {
+            let when = match request["resolution"].as_str() {
+                Some(how) => show::one(how),
+                None => show::left(request).unwrap_or_else(|| "no deadline".to_owned()),
+            };
+            let role = request["review_configs"][0]["role"].as_str().unwrap_or("user");
+            [show::name(&request["approval_key"]), when, show::one(role), show::name(&request["subject"])]
+        })
+        .collect();
+    let wide: [usize; 4] =
+        std::array::from_fn(|i| rows.iter().map(|row| row[i].chars().count()).max().unwrap_or_default());
+    let line = |(row, request): (&[String; 4], &Value)| {
+        let mut line = String::new();
+        for (text, wide) in row.iter().zip(wide).filter(|(_, wide)| *wide > 0) {
+            line.push_str(text);
+            line.extend(std::iter::repeat_n(' ', wide - text.chars().count() + 2));
+        }
+        line + &show::summary(request, SUMMARY_CHARS)
+    };
+    rows.iter().zip(requests).map(line).collect()
+}
+
+fn page(
+    server: &Remote,
+    query: &[(&'static str, String)],
+    limit: usize,
+    cursor: Option<&str>,
+) -> Result<Page, Failure> {
+    let mut query = query.to_vec();
+    query.push(("limit", limit.to_string()));
+    query.extend(cursor.map(|cursor| ("cursor", cursor.to_owned())));
+    server.read(&server.ask(Method::GET, &["approvals"], &query, None)?)
+}
+
+/// All pages.
+fn all(server: &Remote, query: &[(&'static str, String)]) -> Result<Vec<Box<RawValue>>, Failure> {
+    let Page { approvals: mut found, mut next_cursor } = page(server, query, PAGE, None)?;
+    while let Some(cursor) = next_cursor {
+        let more = page(server, query, PAGE, Some(&cursor))?;
+        found.extend(more.approvals);
+        next_cursor = more.next_cursor;
+    }
+    Ok(found)
+}

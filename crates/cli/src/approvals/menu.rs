@@ -1,0 +1,80 @@
+//! Questions as menus: what is asked for, and what the typed line means.
+
+use serde_json::{Value, json};
+
+use super::show::list;
+
+/// What a line means.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Typed {
+    /// The answer.
+    Answer(Value),
+    /// The option with free text: the text itself is asked for next.
+    FreeText,
+}
+
+/// The questions of a request.
+pub(crate) fn questions(request: &Value) -> Vec<&Value> {
+    list(&request["action_requests"]).iter().flat_map(|action| list(&action["args"]["questions"])).collect()
+}
+
+/// How to answer.
+pub(crate) fn prompt(question: &Value) -> &'static str {
+    if question["multiSelect"] == true {
+        "numbers with commas, or a text; empty for no preference> "
+    } else {
+        "a number, or a text; empty for no preference> "
+    }
+}
+
+/// What somebody typed: numbers are options, and any other text is an answer of its own.
+pub(crate) fn typed(question: &Value, line: &str) -> Result<Typed, String> {
+    let options = list(&question["options"]);
+    let parts: Vec<&str> = line.split(',').map(str::trim).filter(|part| !part.is_empty()).collect();
+    if parts.is_empty() || !parts.iter().all(|part| part.bytes().all(|byte| byte.is_ascii_digit())) {
+        return Ok(Typed::Answer(json!(line.trim())));
+    }
+    let several = question["multiSelect"] == true;
+    if parts.len() > 1 && !several {
+        return Err("one number only".to_owned());
+    }
+    let mut labels = Vec::new();
+    for part in parts {
+        let number: Option<usize> = part.parse().ok();
+        let option = number.and_then(|number| options.get(number.checked_sub(1)?));
+        let option = option.ok_or_else(|| format!("there is no option {part}: 1 to {}", options.len()))?;
+        if option["input"] == true {
+            return Ok(Typed::FreeText);
+        }
+        labels.push(option["label"].clone());
+    }
+    Ok(Typed::Answer(if several { Value::Array(labels) } else { labels.pop().unwrap_or_default() }))
+}
+
+/// The answers as they are sent: question text → answer.
+pub(crate) fn answers(questions: &[&Value], given: Vec<Value>) -> Value {
+    let named = questions.iter().filter_map(|question| question["question"].as_str());
+    Value::Object(named.map(str::to_owned).zip(given).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn u3_a_typed_line_is_an_option_by_its_number_or_an_answer_of_its_own() {
+        let mut question = json!({ "question": "Q", "multiSelect": false,
+            "options": [{ "label": "A" }, { "label": "B" }, { "label": "Other", "input": true }] });
+        let answer = |text: Value| Ok(Typed::Answer(text));
+        assert_eq!(typed(&question, "2"), answer(json!("B")));
+        assert_eq!(typed(&question, " none of these "), answer(json!("none of these")));
+        assert_eq!(typed(&question, ""), answer(json!("")));
+        assert_eq!(typed(&question, "3"), Ok(Typed::FreeText));
+        for wrong in ["4", "0", "1,2", "99999999999999999999999"] {
+            assert!(typed(&question, wrong).is_err(), "{wrong}");
+        }
+        question["multiSelect"] = json!(true);
+        assert_eq!(typed(&question, "1, 2"), answer(json!(["A", "B"])));
+        assert_eq!(answers(&[&question], vec![json!("x")]), json!({ "Q": "x" }));
+    }
+}

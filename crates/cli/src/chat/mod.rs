@@ -1,0 +1,407 @@
+//! `countersign chat`: a conversation in the terminal, with everything that it asks (spec U3).
+
+mod decide;
+mod lines;
+mod link;
+mod printer;
+
+use std::{collections::HashSet, time::Duration};
+
+use clap::Args;
+use countersign_core::wire::client::check_session_id;
+use reqwest::Method;
+use serde_json::{Value, json};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use self::{
+    lines::Lines,
+    link::{Link, Lost, unique},
+    printer::Printer,
+};
+use crate::{
+    Outcome,
+    approvals::show::{list, one},
+    conversation,
+    failure::{Exit, Failure},
+    remote::{Remote, of_code},
+    terminal::{is_interactive, tell, visible},
+};
+
+/// How long to wait before each try to connect again.
+const AGAIN: [u64; 7] = [0, 1, 2, 4, 8, 15, 30];
+/// How long the server may take to acknowledge something.
+const ACKNOWLEDGED: Duration = Duration::from_secs(60);
+/// How much of a session is shown when it is resumed, in messages.
+const SHOWN: &str = "20";
+
+const HELP: &str = "\
+a line is a message; while something is pending or running, it is queued
+/pending   decide what was left for later
+/cancel    cancel the turn, as Ctrl-C does while it runs
+/retry     retry a turn that has failed
+/quit      end the chat; the session stays, and `countersign chat --session ID` resumes it";
+
+/// Arguments of `chat`.
+#[derive(Args)]
+pub(crate) struct Chat {
+    /// The first message
+    message: Option<String>,
+    /// Resume this session instead of beginning a new one
+    #[arg(long, value_name = "ID")]
+    session: Option<String>,
+    /// The agent of a new session; the first of the configuration if absent
+    #[arg(long, conflicts_with = "session")]
+    agent: Option<String>,
+    #[command(flatten)]
+    server: Remote,
+}
+
+/// A chat at work.
+struct Talk {
+    server: Remote,
+    link: Link,
+    /// Who the server says this is, and the roles.
+    subject: Option<String>,
+    roles: Vec<String>,
+    session: String,
+    /// The last event that was seen.
+    seq: u64,
+    status: String,
+    /// Whether a turn stands still until somebody continues it: in a fork, or after crashes.
+    held: bool,
+    /// The keys of pending requests.
+    pending: Vec<String>,
+    /// Those of them that were left for later, or for others.
+    later: HashSet<String>,
+    printer: Printer,
+    lines: Lines,
+    interrupts: Signal,
+    /// What keeps the requests of this program apart from others, and their number.
+    unique: String,
+    requests: u64,
+    /// The request that is not acknowledged: it is sent again over a new connection.
+    unacknowledged: Option<String>,
+}
+
+/// What came of asking for a line.
+enum Typed {
+    /// A line.
+    Line(String),
+    /// The end of the input.
+    End,
+    /// Ctrl-C.
+    Stop,
+    /// What it was about has been resolved meanwhile.
+    Overtaken,
+}
+
+/// Runs the chat.
+pub(crate) fn run(chat: &Chat) -> Outcome {
+    let executor = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    executor.map_err(|error| error.to_string())?.block_on(chat.talk())
+}
+
+impl Chat {
+    async fn talk(&self) -> Outcome {
+        let interrupts =
+            signal(SignalKind::interrupt()).map_err(|error| format!("signals cannot be handled: {error}"))?;
+        let (link, hello) = Link::open(&self.server).await?;
+        let mut talk = Talk {
+            server: self.server.clone(),
+            link,
+            subject: hello["subject"].as_str().map(str::to_owned),
+            roles: list(&hello["roles"]).iter().filter_map(Value::as_str).map(str::to_owned).collect(),
+            session: String::new(),
+            seq: 0,
+            status: String::new(),
+            held: false,
+            pending: Vec::new(),
+            later: HashSet::new(),
+            printer: Printer::default(),
+            lines: Lines::new(),
+            interrupts,
+            unique: unique(),
+            requests: 0,
+            unacknowledged: None,
+        };
+        match &self.session {
+            Some(session) => talk.resume(session).await?,
+            None => talk.begin(self.agent.as_deref()).await?,
+        }
+        talk.subscribe().await;
+        if let Some(message) = &self.message {
+            talk.say(message).await?;
+        }
+        let ended = talk.run().await;
+        talk.printer.fresh();
+        ended
+    }
+}
+
+impl Talk {
+    /// Makes a session.
+    async fn begin(&mut self, agent: Option<&str>) -> Outcome {
+        let body = agent.map_or_else(|| json!({}), |agent| json!({ "agent": agent }));
+        let made = self.server.answer(Method::POST, &["sessions"], &[], Some(body.to_string())).await?;
+        self.know(&self.server.read(&made)?);
+        tell(&format!("session {}", one(&self.session)));
+        Ok(())
+    }
+
+    /// Shows the end of a session.
+    async fn resume(&mut self, session: &str) -> Outcome {
+        check_session_id(session).map_err(|refusal| refusal.message)?;
+        let state = self.server.answer(Method::GET, &["sessions", session, "state"], &[], None).await?;
+        let query = [("direction", "backward".to_owned()), ("limit", SHOWN.to_owned())];
+        let page = self.server.answer(Method::GET, &["sessions", session, "history"], &query, None).await?;
+        let (state, page): (Value, Value) = (self.server.read(&state)?, self.server.read(&page)?);
+        self.know(&state);
+        list(&page["messages"]).iter().filter_map(conversation::message).for_each(|text| self.printer.line(&text));
+        Ok(())
+    }
+
+    /// Takes over what the server says of the session.
+    fn know(&mut self, session: &Value) {
+        let text = |field: &str| session[field].as_str().unwrap_or_default().to_owned();
+        (self.session, self.status) = (text("session_id"), text("status"));
+        self.seq = session["seq"].as_u64().unwrap_or_default();
+        self.held = session["held"].is_string();
+        self.pending = keys(session);
+    }
+
+    async fn subscribe(&mut self) {
+        let frame = json!({ "type": "subscribe", "session_id": self.session, "after": self.seq });
+        self.link.send(&frame.to_string()).await;
+    }
+
+    /// Goes on until the person ends it, or the input does.
+    async fn run(&mut self) -> Outcome {
+        loop {
+            if self.is_running() {
+                self.follow().await?;
+                continue;
+            }
+            let next = self.pending.iter().find(|key| !self.later.contains(*key)).cloned();
+            if let Some(key) = next {
+                if !is_interactive() {
+                    let text = format!(
+                        "{key} is pending: decide it with `countersign approvals`, then `countersign chat --session {}`",
+                        self.session
+                    );
+                    return Err(Failure::new(Exit::Pending, visible(&text)));
+                }
+                self.decide(&key).await?;
+                continue;
+            }
+            let prompt = match self.pending.is_empty() {
+                false => "(pending, /pending to decide) > ",
+                true if self.held => "(held: a message, /retry or /cancel continues it) > ",
+                true => "> ",
+            };
+            let line = match self.line(prompt, None).await? {
+                Typed::Line(line) => line,
+                Typed::Overtaken => continue,
+                Typed::Stop => return Ok(()),
+                Typed::End if self.status == "failed" => return Err("the turn has failed".into()),
+                Typed::End => return Ok(()),
+            };
+            match line.as_str() {
+                "" => {}
+                "/quit" => return Ok(()),
+                "/help" => tell(HELP),
+                "/pending" => self.later.clear(),
+                "/cancel" => self.cancel().await?,
+                "/retry" => self.retry().await?,
+                command if command.starts_with('/') => tell("there is no such command; /help lists them"),
+                message => self.say(message).await?,
+            }
+        }
+    }
+
+    fn is_running(&self) -> bool {
+        self.status == "running" && !self.held
+    }
+
+    /// Follows the turn until it pauses or ends.
+    async fn follow(&mut self) -> Outcome {
+        let mut cancelled = false;
+        while self.is_running() {
+            tokio::select! {
+                frame = next(&self.server, &mut self.link) => self.take(frame).await?,
+                _ = self.interrupts.recv() => {
+                    if std::mem::replace(&mut cancelled, true) {
+                        return Err("the turn is not over; the chat is".into());
+                    }
+                    self.cancel().await?;
+                }
+            }
+        }
+        self.printer.fresh();
+        Ok(())
+    }
+
+    /// Asks for a line, and shows what happens meanwhile. `about` is the request that the line will be about.
+    async fn line(&mut self, prompt: &str, about: Option<&str>) -> Result<Typed, Failure> {
+        let mut overtaken = false;
+        self.prompt(prompt);
+        loop {
+            tokio::select! {
+                line = self.lines.next() => return Ok(match line {
+                    _ if overtaken => Typed::Overtaken,
+                    Some(line) => Typed::Line(line),
+                    None => Typed::End,
+                }),
+                frame = next(&self.server, &mut self.link) => {
+                    self.take(frame).await?;
+                    if !overtaken && about.is_some_and(|key| !self.pending.iter().any(|pending| pending == key)) {
+                        overtaken = true;
+                        self.printer.line("[somebody else, or the deadline, was first: press Enter]");
+                    } else if !self.is_running() {
+                        self.prompt(if overtaken { "" } else { prompt });
+                    }
+                }
+                _ = self.interrupts.recv() => return Ok(Typed::Stop),
+            }
+        }
+    }
+
+    fn prompt(&mut self, prompt: &str) {
+        self.printer.fresh();
+        if is_interactive() {
+            eprint!("{prompt}");
+        }
+    }
+
+    /// Takes a frame over.
+    async fn take(&mut self, frame: Result<Value, Lost>) -> Outcome {
+        let frame = match frame {
+            Ok(frame) => frame,
+            Err(Lost::Refused(failure)) => return Err(failure),
+            Err(Lost::Closed) => return self.connect_again().await,
+        };
+        self.seq = frame["seq"].as_u64().unwrap_or(self.seq).max(self.seq);
+        match frame["type"].as_str().unwrap_or_default() {
+            "error" => {
+                let code = frame["code"].as_str().unwrap_or_default();
+                let text = format!("{} ({code})", frame["message"].as_str().unwrap_or_default());
+                match code {
+                    "session_not_found" | "session_deleted" => return Err(Failure::new(of_code(code), visible(&text))),
+                    _ => tell(&visible(&text)),
+                }
+            }
+            "run_status" => {
+                frame["status"].as_str().unwrap_or_default().clone_into(&mut self.status);
+                self.pending = keys(&frame);
+                self.held = frame["error"]["code"] == "session_held";
+                self.printer.event(&frame);
+            }
+            "approval_resolved" => {
+                self.pending.retain(|key| frame["approval_key"] != key.as_str());
+                if self.pending.is_empty() && self.status == "awaiting_input" {
+                    // The next status follows.
+                    "running".clone_into(&mut self.status);
+                }
+                self.printer.event(&frame);
+            }
+            _ => self.printer.event(&frame),
+        }
+        Ok(())
+    }
+
+    /// Connects again, and goes on after the last event that was seen.
+    async fn connect_again(&mut self) -> Outcome {
+        tell("the connection is lost; connecting again");
+        for wait in AGAIN {
+            tokio::time::sleep(Duration::from_secs(wait)).await;
+            match Link::open(&self.server).await {
+                Ok((link, _)) => {
+                    self.link = link;
+                    self.subscribe().await;
+                    if let Some(frame) = &self.unacknowledged {
+                        self.link.send(frame).await;
+                    }
+                    return Ok(());
+                }
+                Err(failure) if failure.exit == Exit::Unreachable => {}
+                Err(failure) => return Err(failure),
+            }
+        }
+        let text =
+            format!("{} is gone; `countersign chat --session {}` resumes the session", self.server.url, self.session);
+        Err(Failure::new(Exit::Unreachable, text))
+    }
+
+    /// Sends a message. While something is pending or running, it is queued.
+    async fn say(&mut self, text: &str) -> Outcome {
+        self.printer.typed(text);
+        let (before, waits) = (self.status.clone(), self.status == "awaiting_input" || self.is_running());
+        if !self.request("message", &format!("\"content\":{},\"on_pending\":\"queue\"", json!(text))).await? {
+            self.printer.refused();
+        } else if waits {
+            tell("queued");
+        } else if self.status == before {
+            // The status of its own follows.
+            "running".clone_into(&mut self.status);
+            self.held = false;
+        }
+        Ok(())
+    }
+
+    async fn cancel(&mut self) -> Outcome {
+        tell("cancelling");
+        self.request("cancel", "").await.map(drop)
+    }
+
+    async fn retry(&mut self) -> Outcome {
+        let path = ["sessions", &self.session, "retry"];
+        match self.server.answer(Method::POST, &path, &[], Some("{}".to_owned())).await {
+            Ok(_) => {
+                "running".clone_into(&mut self.status);
+                self.held = false;
+            }
+            Err(failure) if failure.exit == Exit::Refused => tell(&failure.text),
+            Err(failure) => return Err(failure),
+        }
+        Ok(())
+    }
+
+    /// Sends a frame with these members, and waits until it is acknowledged. Whether it was: a refusal is shown.
+    async fn request(&mut self, kind: &str, members: &str) -> Result<bool, Failure> {
+        self.requests += 1;
+        let id = format!("chat-{}-{}", self.unique, self.requests);
+        let comma = if members.is_empty() { "" } else { "," };
+        let frame = format!(
+            "{{\"type\":{},\"session_id\":{},\"request_id\":{}{comma}{members}}}",
+            json!(kind),
+            json!(self.session),
+            json!(id)
+        );
+        self.link.send(&frame).await;
+        self.unacknowledged = Some(frame);
+        let answered = tokio::time::timeout(ACKNOWLEDGED, self.acknowledged(&id)).await;
+        self.unacknowledged = None;
+        answered.map_err(|_| Failure::new(Exit::Unreachable, format!("{} does not answer", self.server.url)))?
+    }
+
+    async fn acknowledged(&mut self, id: &str) -> Result<bool, Failure> {
+        loop {
+            let frame = next(&self.server, &mut self.link).await;
+            let answer =
+                frame.as_ref().ok().filter(|frame| frame["request_id"] == id).map(|frame| frame["type"] == "ack");
+            self.take(frame).await?;
+            if let Some(acknowledged) = answer {
+                return Ok(acknowledged);
+            }
+        }
+    }
+}
+
+/// The next frame. If this future is dropped, none is lost.
+async fn next(server: &Remote, link: &mut Link) -> Result<Value, Lost> {
+    link.next(server).await
+}
+
+/// The keys of what is pending.
+fn keys(of: &Value) -> Vec<String> {
+    list(&of["pending"]).iter().filter_map(Value::as_str).map(str::to_owned).collect()
+}

@@ -1,0 +1,83 @@
+//! Messages of a session as text for a terminal.
+
+use serde_json::Value;
+
+use crate::{
+    approvals::show::{cut, indented, list, name, one, summary},
+    remote::ending,
+};
+
+/// How much of a call's arguments or result stands in a conversation.
+const CALL_CHARS: usize = 200;
+
+/// A message of the history, without what is empty.
+pub(crate) fn message(message: &Value) -> Option<String> {
+    let lines: Vec<String> = match message["role"].as_str() {
+        Some("user") => vec![said(&who(message), &texts(message))],
+        Some("tool") => vec![result(message, &texts(message))],
+        _ => {
+            let calls = list(&message["tool_calls"]).iter().map(|of| match of["tool_content_message"].as_str() {
+                Some(about) => call(&of["name"], about),
+                None => call(&of["name"], &of["args"].to_string()),
+            });
+            let blocks = list(&message["content"]).iter().filter_map(block);
+            calls.chain(blocks).collect()
+        }
+    };
+    let text = lines.join("\n");
+    (!text.is_empty()).then_some(text)
+}
+
+fn who(message: &Value) -> String {
+    message["by"].as_str().map_or_else(|| "user".to_owned(), |by| name(&Value::from(by)))
+}
+
+/// Somebody's words, below their name.
+pub(crate) fn said(by: &str, text: &str) -> String {
+    format!("{by}:\n{}", indented(&Value::from(text)))
+}
+
+fn texts(message: &Value) -> String {
+    let texts = list(&message["content"]).iter().map(|block| match block["type"].as_str() {
+        Some("image") => "[image]",
+        _ => block["text"].as_str().unwrap_or_default(),
+    });
+    texts.collect::<Vec<_>>().join("\n")
+}
+
+fn block(block: &Value) -> Option<String> {
+    match block["type"].as_str()? {
+        "text" => Some(said("agent", block["text"].as_str()?)),
+        "approval_request" => {
+            let mut asked = block.clone();
+            // History has the wire's names in camel case.
+            match block["actionRequests"][0]["args"].get("questions") {
+                Some(_) => asked["action_requests"] = asked["actionRequests"].take(),
+                None => asked["actions"] = asked["actionRequests"].take(),
+            }
+            let open = block["isResolved"] == false;
+            let how = if open { "pending".to_owned() } else { ended(block) };
+            Some(format!("[request {}: {}; {}]", name(&block["approval_key"]), summary(&asked, CALL_CHARS), one(&how)))
+        }
+        _ => None,
+    }
+}
+
+/// How a request of the history ended.
+fn ended(block: &Value) -> String {
+    let mut of = block.clone();
+    of["decisions"] = of["submittedDecisions"].take();
+    // Answered questions have no resolution there.
+    ending(&of).unwrap_or_else(|| "answered".to_owned())
+}
+
+/// A call, with what it is for or its arguments.
+pub(crate) fn call(tool: &Value, about: &str) -> String {
+    format!("[calls {}: {}]", name(tool), cut(&one(about), CALL_CHARS))
+}
+
+/// The result of a call.
+pub(crate) fn result(of: &Value, text: &str) -> String {
+    let status = of["status"].as_str().unwrap_or_default();
+    format!("[{} {}: {}]", name(&of["name"]), one(status), cut(&one(text), CALL_CHARS))
+}

@@ -1,0 +1,48 @@
+//! Why a command failed, and the exit code that tells a script so.
+
+/// The exit codes. 0 is success, 2 is clap's for wrong arguments; `docs/command-line.md` lists all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// Anything else.
+    Error = 1,
+    /// The arguments do not suffice where nobody can be asked.
+    Usage = 2,
+    /// There is no such thing, or it is somebody else's.
+    NotFound = 3,
+    /// Somebody else, or the deadline, was first; or what is pending is not what was shown.
+    Overtaken = 4,
+    /// The server refused it.
+    Refused = 5,
+    /// No server answered, or not one of this kind.
+    Unreachable = 6,
+    /// A person has to decide something before it continues.
+    Pending = 7,
+}
+
+/// Why a command failed: one sentence, or several lines, for standard error.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    /// The text.
+    pub(crate) text: String,
+    /// The exit code.
+    pub(crate) exit: Exit,
+}
+
+impl Failure {
+    /// A failure with its exit code.
+    pub(crate) fn new(exit: Exit, text: impl Into<String>) -> Failure {
+        Failure { text: text.into(), exit }
+    }
+}
+
+impl From<String> for Failure {
+    fn from(text: String) -> Failure {
+        Failure::new(Exit::Error, text)
+    }
+}
+
+impl From<&str> for Failure {
+    fn from(text: &str) -> Failure {
+        Failure::new(Exit::Error, text)
+    }
+}

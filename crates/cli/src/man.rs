@@ -1,0 +1,115 @@
+//! `countersign man`
+
+use std::path::PathBuf;
+
+use clap::{Args, CommandFactory as _};
+
+use crate::{Cli, Outcome, say};
+
+/// Arguments of `man`.
+#[derive(Args)]
+pub(crate) struct Man {
+    /// Write the pages of all commands into this folder, such as /usr/local/share/man/man1
+    #[arg(long, value_name = "FOLDER")]
+    out: Option<PathBuf>,
+}
+
+/// Prints the page of the program, or writes those of all its commands.
+pub(crate) fn run(man: &Man) -> Outcome {
+    let Some(folder) = &man.out else {
+        let mut page = Vec::new();
+        clap_mangen::Man::new(Cli::command()).render(&mut page).map_err(|error| error.to_string())?;
+        return say(String::from_utf8_lossy(&page).trim_end());
+    };
+    clap_mangen::generate_to(Cli::command(), folder).map_err(|error| format!("{}: {error}", folder.display()).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::Write as _;
+
+    use clap::{Arg, Command};
+
+    use super::*;
+
+    const PAGE: &str = include_str!("../../../docs/command-line.md");
+    /// The options of every command that talks with a server.
+    const OF_A_SERVER: [&str; 2] = ["url", "token_env"];
+
+    /// All commands that do something and are not hidden, with their whole names.
+    fn commands(command: &Command, name: &str, found: &mut Vec<(String, Command)>) {
+        let mut inner =
+            command.get_subcommands().filter(|one| !one.is_hide_set() && one.get_name() != "help").peekable();
+        if inner.peek().is_none() {
+            found.push((name.to_owned(), command.clone()));
+        }
+        inner.for_each(|one| commands(one, format!("{name} {}", one.get_name()).trim_start(), found));
+    }
+
+    fn row(arg: &Arg) -> String {
+        let values: Vec<String> =
+            arg.get_value_names().unwrap_or_default().iter().map(|name| name.to_string()).collect();
+        let takes = arg.get_action().takes_values();
+        let name = match arg.get_long() {
+            Some(long) if takes => format!("--{long} {}", values.join(" ")),
+            Some(long) => format!("--{long}"),
+            None => values.join(" "),
+        };
+        let choices: Vec<String> = if takes {
+            arg.get_possible_values().iter().map(|value| format!("`{}`", value.get_name())).collect()
+        } else {
+            Vec::new()
+        };
+        let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
+        let choices = if choices.is_empty() { String::new() } else { format!(": {}", choices.join(", ")) };
+        let defaults: Vec<String> =
+            arg.get_default_values().iter().map(|value| format!("`{}`", value.to_string_lossy())).collect();
+        let default = match defaults.join(" ") {
+            text if text.is_empty() && arg.is_required_set() => "required".to_owned(),
+            text if takes => text,
+            _ => String::new(),
+        };
+        let others = arg.get_visible_aliases().unwrap_or_default().into_iter().map(|alias| format!("`--{alias}`"));
+        let variable = arg.get_env().map(|name| format!("the variable `{}`", name.to_string_lossy()));
+        let others: Vec<String> = others.chain(variable).collect();
+        let others = if others.is_empty() { String::new() } else { format!("; also {}", others.join(", ")) };
+        format!("| `{name}` | {default} | {help}{choices}{others} |\n")
+    }
+
+    fn table<'a>(args: impl Iterator<Item = &'a Arg>) -> String {
+        let rows: String = args.filter(|arg| !arg.is_hide_set() && arg.get_id() != "help").map(row).collect();
+        if rows.is_empty() { String::new() } else { format!("| argument | default | |\n|---|---|---|\n{rows}") }
+    }
+
+    /// The page as it ought to be: what is between the marks follows from the program.
+    fn right() -> String {
+        let mut program = Cli::command();
+        program.build();
+        let mut all = Vec::new();
+        commands(&program, "", &mut all);
+        let server = all.iter().find(|(name, _)| name == "chat").into_iter().flat_map(|(_, chat)| chat.get_arguments());
+        let server = table(server.filter(|arg| OF_A_SERVER.contains(&arg.get_id().as_str())));
+        let (before, _) = PAGE.split_once("## Commands\n").unwrap_or((PAGE, ""));
+        let (head, rest) = before.split_once("<!-- options of a server -->\n").unwrap_or((before, ""));
+        let (_, rest) = rest.split_once("<!-- end -->").unwrap_or(("", rest));
+        let mut page = format!("{head}<!-- options of a server -->\n{server}<!-- end -->{rest}## Commands\n");
+        for (name, command) in all {
+            let about = command.get_about().map(ToString::to_string).unwrap_or_default();
+            let remote = command.get_arguments().any(|arg| arg.get_id() == "token_env");
+            let own = command.get_arguments().filter(|arg| !remote || !OF_A_SERVER.contains(&arg.get_id().as_str()));
+            let remote = if remote { " It takes the options of a [server](#servers)." } else { "" };
+            let _ = write!(page, "\n### `countersign {name}`\n\n{about}.{remote}\n");
+            let table = table(own);
+            if !table.is_empty() {
+                let _ = write!(page, "\n{table}");
+            }
+        }
+        page
+    }
+
+    #[test]
+    fn u3_the_reference_of_the_command_line_has_every_command_and_option() {
+        let right = right();
+        assert!(PAGE == right, "docs/command-line.md is not what the program says; it ought to be:\n{right}");
+    }
+}

@@ -1,0 +1,198 @@
+//! `countersign sessions list`, `show`, `history` and `delete`.
+
+use clap::Args;
+use countersign_core::wire::client::check_session_id;
+use reqwest::Method;
+use serde::Deserialize;
+use serde_json::{Value, value::RawValue};
+
+use crate::{
+    Outcome,
+    approvals::show::{cut, list, name, one},
+    conversation,
+    failure::Failure,
+    remote::Asked,
+    say,
+    terminal::{confirm, tell, visible_json},
+};
+
+/// Sessions per page, when all are wanted.
+const PAGE: usize = 200;
+/// How much of a title stands in a list.
+const TITLE_CHARS: usize = 60;
+
+/// Arguments of `list`.
+#[derive(Args)]
+pub(crate) struct List {
+    /// Only those with this status: idle, running, awaiting_input, completed, failed or cancelled
+    #[arg(long)]
+    status: Option<String>,
+    /// Only those of this agent
+    #[arg(long)]
+    agent: Option<String>,
+    /// Sessions on a page, 1 to 200
+    #[arg(long, value_name = "NUMBER", default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=200))]
+    limit: u16,
+    /// The page that begins here, as the page before it says
+    #[arg(long)]
+    cursor: Option<String>,
+    /// All pages
+    #[arg(long, conflicts_with = "cursor")]
+    all: bool,
+    #[command(flatten)]
+    asked: Asked,
+}
+
+/// Arguments of `show`.
+#[derive(Args)]
+pub(crate) struct Show {
+    /// The session
+    id: String,
+    #[command(flatten)]
+    asked: Asked,
+}
+
+/// Arguments of `history`.
+#[derive(Args)]
+pub(crate) struct History {
+    /// The session
+    id: String,
+    /// Messages on a page, 1 to 1000
+    #[arg(long, value_name = "NUMBER", default_value_t = 100, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    limit: u16,
+    /// The page of older messages that ends here, as the page after it says
+    #[arg(long)]
+    cursor: Option<String>,
+    #[command(flatten)]
+    asked: Asked,
+}
+
+/// Arguments of `delete`.
+#[derive(Args)]
+pub(crate) struct Delete {
+    /// The sessions
+    #[arg(required = true)]
+    id: Vec<String>,
+    /// Do not ask
+    #[arg(long)]
+    yes: bool,
+    #[command(flatten)]
+    asked: Asked,
+}
+
+/// A page, as the server wrote it.
+#[derive(Deserialize)]
+struct Page {
+    sessions: Vec<Box<RawValue>>,
+    next_cursor: Option<String>,
+}
+
+impl List {
+    /// Prints the list.
+    pub(crate) fn run(&self) -> Outcome {
+        let mut found = self.page(if self.all { PAGE } else { self.limit.into() }, self.cursor.as_deref())?;
+        while self.all
+            && let Some(cursor) = found.next_cursor.take()
+        {
+            let page = self.page(PAGE, Some(&cursor))?;
+            found.sessions.extend(page.sessions);
+            found.next_cursor = page.next_cursor;
+        }
+        if self.asked.json {
+            let items: Vec<&str> = found.sessions.iter().map(|item| item.get()).collect();
+            let next = serde_json::to_string(&found.next_cursor).map_err(|error| error.to_string())?;
+            return say(&visible_json(&format!("{{\"sessions\":[{}],\"next_cursor\":{next}}}", items.join(","))));
+        }
+        for item in &found.sessions {
+            let session: Value = self.asked.server.read(item.get())?;
+            say(&row(&session))?;
+        }
+        if let Some(next) = found.next_cursor {
+            tell(&format!("there are more: --cursor {}", one(&next)));
+        }
+        Ok(())
+    }
+
+    fn page(&self, limit: usize, cursor: Option<&str>) -> Result<Page, Failure> {
+        let mut query = vec![("limit", limit.to_string())];
+        let filters = [("status", self.status.as_deref()), ("agent", self.agent.as_deref()), ("cursor", cursor)];
+        query.extend(filters.into_iter().filter_map(|(name, value)| Some((name, value?.to_owned()))));
+        self.asked.server.read(&self.asked.server.ask(Method::GET, &["sessions"], &query, None)?)
+    }
+}
+
+fn row(session: &Value) -> String {
+    let (id, status, at) = (name(&session["session_id"]), name(&session["status"]), name(&session["updated_at"]));
+    let (agent, owner) = (name(&session["agent"]), name(&session["subject"]));
+    let title = cut(&one(session["title"].as_str().unwrap_or_default()), TITLE_CHARS);
+    let line = format!("{id:<36}  {status:<14}  {at:<24}  {agent:<12}  {owner}  {title}");
+    line.trim_end().to_owned()
+}
+
+impl Show {
+    /// Shows the session.
+    pub(crate) fn run(&self) -> Outcome {
+        let answer = asked(&self.asked, Method::GET, &self.id)?;
+        if self.asked.json {
+            return say(&visible_json(&answer));
+        }
+        let session: Value = self.asked.server.read(&answer)?;
+        say(&format!("{}: {}", name(&session["session_id"]), name(&session["status"])))?;
+        let from = session.get("forked_from");
+        let from = from.map(|from| format!("{} at checkpoint {}", name(&from["session_id"]), from["checkpoint"]));
+        let pending: Vec<String> = list(&session["pending"]).iter().map(name).collect();
+        for (title, text) in [
+            ("title", session["title"].as_str().map(one).unwrap_or_default()),
+            ("agent", name(&session["agent"])),
+            ("owner", name(&session["subject"])),
+            ("made", name(&session["created_at"])),
+            ("changed", name(&session["updated_at"])),
+            ("forked from", from.unwrap_or_default()),
+            ("held", name(&session["held"])),
+            ("pending", pending.join(", ")),
+        ] {
+            if !text.is_empty() {
+                say(&format!("  {title:<11} {text}"))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl History {
+    /// Prints a page of it.
+    pub(crate) fn run(&self) -> Outcome {
+        check_session_id(&self.id).map_err(|refusal| refusal.message)?;
+        let mut query = vec![("direction", "backward".to_owned()), ("limit", self.limit.to_string())];
+        query.extend(self.cursor.clone().map(|cursor| ("cursor", cursor)));
+        let answer = self.asked.server.ask(Method::GET, &["sessions", &self.id, "history"], &query, None)?;
+        if self.asked.json {
+            return say(&visible_json(&answer));
+        }
+        let page: Value = self.asked.server.read(&answer)?;
+        if let Some(next) = page["next_cursor"].as_str() {
+            tell(&format!("there are older ones: --cursor {}", one(next)));
+        }
+        list(&page["messages"]).iter().filter_map(conversation::message).try_for_each(|message| say(&message))
+    }
+}
+
+impl Delete {
+    /// Deletes them, one after another.
+    pub(crate) fn run(&self) -> Outcome {
+        let which = self.id.join(", ");
+        confirm(&format!("delete {which} for good?"), self.yes, "give --yes")?;
+        for id in &self.id {
+            asked(&self.asked, Method::DELETE, id)?;
+            if !self.asked.json {
+                say(&format!("{id}: deleted"))?;
+            }
+        }
+        if self.asked.json { say(&serde_json::json!({ "deleted": self.id }).to_string()) } else { Ok(()) }
+    }
+}
+
+fn asked(asked: &Asked, method: Method, id: &str) -> Result<String, Failure> {
+    check_session_id(id).map_err(|refusal| refusal.message)?;
+    asked.server.ask(method, &["sessions", id], &[], None)
+}

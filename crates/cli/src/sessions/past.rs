@@ -1,0 +1,223 @@
+//! `countersign sessions checkpoints`, `state`, `fork`, `edit` and `retry`: the past of a session (spec G6).
+
+use std::num::NonZeroU32;
+
+use clap::Args;
+use countersign_core::{call::json::Json, limits, wire::client::check_session_id};
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::{
+    Outcome,
+    approvals::show::list,
+    failure::Failure,
+    remote::Asked,
+    say,
+    terminal::{visible, visible_json},
+};
+
+/// Checkpoints per page, when all are wanted.
+const PAGE: &str = "200";
+
+/// Arguments of `checkpoints`.
+#[derive(Args)]
+pub(crate) struct Checkpoints {
+    /// The session
+    id: String,
+    #[command(flatten)]
+    asked: Asked,
+}
+
+/// Arguments of `state`.
+#[derive(Args)]
+pub(crate) struct State {
+    /// The session
+    id: String,
+    /// At this checkpoint
+    #[arg(long, value_name = "NUMBER")]
+    checkpoint: Option<u64>,
+    #[command(flatten)]
+    asked: Asked,
+}
+
+/// Arguments of `fork`.
+#[derive(Args)]
+pub(crate) struct Fork {
+    /// The session whose past the new one has
+    id: String,
+    /// Up to this checkpoint; the newest one if absent
+    #[arg(long, value_name = "NUMBER")]
+    checkpoint: Option<u64>,
+    /// The new session's id; generated if absent
+    #[arg(long, value_name = "ID")]
+    session_id: Option<String>,
+    /// A message of the user's instead, at a checkpoint before or right after a message that begins a turn
+    #[arg(long, value_name = "TEXT")]
+    message: Option<String>,
+    /// Let the new session continue by itself; else it is held until a pending request is decided or a message is sent
+    #[arg(long)]
+    run: bool,
+    #[command(flatten)]
+    asked: Asked,
+}
+
+/// Arguments of `edit`.
+#[derive(Args)]
+pub(crate) struct Edit {
+    /// The session
+    id: String,
+    /// The update, as JSON: {"topic": "tea", "notes": {"add": ["strong"]}}
+    #[arg(value_name = "UPDATE")]
+    update: String,
+    #[command(flatten)]
+    asked: Asked,
+}
+
+/// Arguments of `retry`.
+#[derive(Args)]
+pub(crate) struct Retry {
+    /// The session
+    id: String,
+    /// How many more model calls its turn may make, where it has used up those that it had
+    #[arg(long, value_name = "NUMBER")]
+    more_calls: Option<NonZeroU32>,
+    #[command(flatten)]
+    asked: Asked,
+}
+
+impl Checkpoints {
+    /// Lists all.
+    pub(crate) fn run(&self) -> Outcome {
+        let mut all = Vec::new();
+        let mut cursor: Option<String> = None;
+        loop {
+            let mut query = vec![("limit", PAGE.to_owned())];
+            query.extend(cursor.take().map(|cursor| ("cursor", cursor)));
+            let text = of(&self.asked, Method::GET, &self.id, "checkpoints", &query, None)?;
+            let mut page: Value = self.asked.server.read(&text)?;
+            if let Value::Array(rows) = page["checkpoints"].take() {
+                all.extend(rows);
+            }
+            match page["next_cursor"].as_str() {
+                Some(next) => cursor = Some(next.to_owned()),
+                None => break,
+            }
+        }
+        if self.asked.json {
+            return say(&visible_json(&json!({ "checkpoints": all }).to_string()));
+        }
+        for one in &all {
+            let pending: Vec<&str> = list(&one["pending"]).iter().filter_map(Value::as_str).collect();
+            let requests =
+                if pending.is_empty() { String::new() } else { format!("  pending: {}", pending.join(", ")) };
+            let (number, at) = (one["checkpoint"].to_string(), text(&one["at"]));
+            let (after, status, node) = (text(&one["after"]), text(&one["status"]), text(&one["node"]));
+            say(&visible(&format!("{number:>6}  {at:<24}  {after:<8}  {status:<14}  {node}{requests}")))?;
+        }
+        Ok(())
+    }
+}
+
+impl State {
+    /// Shows it.
+    pub(crate) fn run(&self) -> Outcome {
+        let query: Vec<(&str, String)> = self.checkpoint.iter().map(|at| ("checkpoint", at.to_string())).collect();
+        let answer = of(&self.asked, Method::GET, &self.id, "state", &query, None)?;
+        if self.asked.json {
+            return say(&visible_json(&answer));
+        }
+        let state: Value = self.asked.server.read(&answer)?;
+        let mut out =
+            format!("{}: {}, at {}", text(&state["session_id"]), text(&state["status"]), text(&state["node"]));
+        if let Some(from) = state.get("forked_from") {
+            out += &format!("\n  forked from {} at checkpoint {}", text(&from["session_id"]), from["checkpoint"]);
+        }
+        out += &format!("\n  turns {}, model calls of this turn {}", state["turns"], state["turn_calls"]);
+        for request in list(&state["interruptions"]) {
+            let actions = list(&request["actions"]);
+            let names: Vec<&str> = actions.iter().map(|action| text(&action["name"])).collect();
+            let names = if names.is_empty() { "questions".to_owned() } else { names.join(", ") };
+            out += &format!("\n  pending {}: {names}", text(&request["approval_key"]));
+            actions.iter().for_each(|action| preview(&mut out, &action["preview"]));
+        }
+        say(&visible(&out))
+    }
+}
+
+/// What a call would do.
+fn preview(out: &mut String, preview: &Value) {
+    let Some(told) = preview["text"].as_str() else { return };
+    told.split('\n').for_each(|line| *out += &format!("\n    {line}"));
+    if let Some(lines @ 1..) = preview["left_out"].as_u64() {
+        *out += &format!("\n    ({lines} more lines)");
+    }
+}
+
+impl Fork {
+    /// Makes it.
+    pub(crate) fn run(&self) -> Outcome {
+        let mut body = json!({ "run": self.run });
+        if let Some(checkpoint) = self.checkpoint {
+            body["checkpoint"] = checkpoint.into();
+        }
+        if let Some(id) = &self.session_id {
+            body["session_id"] = id.as_str().into();
+        }
+        if let Some(message) = &self.message {
+            body["edit"] = json!({ "message": message });
+        }
+        let answer = of(&self.asked, Method::POST, &self.id, "fork", &[], Some(body.to_string()))?;
+        if self.asked.json {
+            return say(&visible_json(&answer));
+        }
+        let made: Value = self.asked.server.read(&answer)?;
+        let from = &made["forked_from"];
+        let (id, original, status) = (text(&made["session_id"]), text(&from["session_id"]), text(&made["status"]));
+        let mut out = format!("{id}: forked from {original} at checkpoint {}; {status}", from["checkpoint"]);
+        list(&made["pending"]).iter().for_each(|key| out += &format!("\n  pending {}", text(key)));
+        say(&visible(&out))
+    }
+}
+
+impl Edit {
+    /// Changes it.
+    pub(crate) fn run(&self) -> Outcome {
+        let update = Json::parse(&self.update, limits::JSON_DEPTH);
+        let update = update.map_err(|error| format!("the update is not valid JSON: {error}"))?.canonical();
+        changed(&self.asked, &self.id, "state", format!("{{\"update\":{update}}}"))
+    }
+}
+
+impl Retry {
+    /// Retries it.
+    pub(crate) fn run(&self) -> Outcome {
+        let body = self.more_calls.map_or_else(|| json!({}), |more| json!({ "more_calls": more }));
+        changed(&self.asked, &self.id, "retry", body.to_string())
+    }
+}
+
+/// Sends a change of a run, and prints its new position.
+fn changed(asked: &Asked, id: &str, path: &str, body: String) -> Outcome {
+    let answer = of(asked, Method::POST, id, path, &[], Some(body))?;
+    if asked.json {
+        return say(&visible_json(&answer));
+    }
+    let state: Value = asked.server.read(&answer)?;
+    say(&visible(&format!("{id}: {}", text(&state["status"]))))
+}
+
+fn of(
+    asked: &Asked,
+    method: Method,
+    id: &str,
+    path: &str,
+    query: &[(&str, String)],
+    body: Option<String>,
+) -> Result<String, Failure> {
+    check_session_id(id).map_err(|refusal| refusal.message)?;
+    asked.server.ask(method, &["sessions", id, path], query, body)
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}

@@ -1,0 +1,259 @@
+//! Spec U3: a conversation in the terminal.
+
+use serde_json::{Value, json};
+
+use crate::support::{Setup, Store, ask::asks, trade};
+
+/// Two words, a trade, and its result.
+fn talkative() -> Setup {
+    let script = json!({ "turns": [
+        { "thinking": "hm", "text": "I will trade: \u{1b}[2Jmuch.", "tool_calls": [trade(100)] },
+        { "text": "Result: {{ last_tool_result }}" },
+    ], "at_end": "repeat", "chunk_chars": 3 });
+    Setup::new(Store::Memory, &script)
+}
+
+#[tokio::test]
+async fn u3_chat_streams_and_asks_in_the_terminal() {
+    let server = talkative().start().await;
+    let mut chat = server.terminal(&["chat"], &[]);
+    let session = chat.see("> ");
+    let session = session.strip_prefix("session ").unwrap().lines().next().unwrap().to_owned();
+    chat.type_line("buy");
+    chat.see("[thinks]");
+    // In parts, and with nothing that the terminal obeys.
+    chat.see("I will trade: \\u{1B}[2Jmuch.");
+    chat.see("[calls execute_trade: ");
+    chat.see("\"quantity\": 100");
+    chat.see("approve (a), edit (e), reject (r), defer (d), later (l)> ");
+    chat.type_line("x");
+    chat.see("that is none of these");
+    chat.type_line("a");
+    chat.see("decided");
+    chat.see("[execute_trade success: ");
+    chat.see("Result: ");
+    chat.see("> ");
+    chat.type_line("/quit");
+    assert!(!chat.shown().contains("user:"), "what was typed here is not shown again: {}", chat.shown());
+    assert!(!chat.shown().contains("\u{1b}[2J"));
+    assert_eq!(chat.ended(), Some(0));
+    assert_eq!(server.calls().len(), 1);
+    // Its session is resumed, and deferred and rejected in it.
+    let mut chat = server.terminal(&["chat", "--session", &session, "again"], &[]);
+    chat.see("user:");
+    chat.see("    buy");
+    chat.see("later (l)> ");
+    chat.type_line("defer");
+    chat.see("later (l)> ");
+    chat.type_line("l");
+    chat.see("/pending to decide");
+    chat.type_line("/pending");
+    chat.see("later (l)> ");
+    chat.type_line("r");
+    chat.see("why, for the agent");
+    chat.type_line("too dear");
+    chat.see("Result: too dear");
+    chat.see("> ");
+    chat.press("\x04");
+    assert_eq!(chat.ended(), Some(0));
+    assert_eq!(server.calls().len(), 1);
+}
+
+#[tokio::test]
+async fn u3_chat_edits_in_an_editor_and_shows_the_diff() {
+    let server = talkative().start().await;
+    let env = [("EDITOR", "sed -i s/100/50/"), ("VISUAL", "")];
+    let mut chat = server.terminal(&["chat", "buy"], &env);
+    chat.see("later (l)> ");
+    chat.type_line("e");
+    chat.see("-  \"quantity\": 100");
+    chat.see("+  \"quantity\": 50");
+    chat.see("send it? [y/N] ");
+    chat.type_line("n");
+    chat.see("later (l)> ");
+    assert!(server.calls().is_empty());
+    chat.type_line("e");
+    chat.see("send it? [y/N] ");
+    chat.type_line("y");
+    chat.see("Result: ");
+    chat.see("> ");
+    assert_eq!(server.calls().len(), 1);
+    assert!(server.calls()[0].contains("\"quantity\":50"), "{:?}", server.calls());
+    chat.press("\x03");
+    assert_eq!(chat.ended(), Some(0));
+}
+
+#[tokio::test]
+async fn u3_chat_asks_questions_as_menus() {
+    let server = asks(Store::Memory).start().await;
+    let mut chat = server.terminal(&["chat", "go"], &[]);
+    chat.see("a number, or a text");
+    chat.type_line("2");
+    chat.see("numbers with commas");
+    chat.type_line("2, 1");
+    chat.see("Told: ");
+    let said = chat.see("> ");
+    assert!(said.contains('B') && said.contains("D, C"), "{said}");
+}
+
+#[tokio::test]
+async fn u3_chat_several_actions_are_decided_one_by_one() {
+    let script = json!({ "turns": [{ "tool_calls": [trade(1), trade(2)] }, { "text": "Over." }] });
+    let server = Setup::new(Store::Memory, &script).start().await;
+    let mut chat = server.terminal(&["chat", "go"], &[]);
+    chat.see("one by one (o)> ");
+    chat.type_line("o");
+    chat.see("action 1, execute_trade:");
+    chat.see("> ");
+    chat.type_line("r");
+    chat.see("why");
+    chat.type_line("");
+    chat.see("action 2, execute_trade:");
+    chat.see("> ");
+    chat.type_line("a");
+    chat.see("Over.");
+    assert_eq!(server.calls().len(), 1);
+    assert!(server.calls()[0].contains("\"quantity\":2"), "{:?}", server.calls());
+}
+
+#[tokio::test]
+async fn u3_chat_ctrl_c_cancels_the_turn_and_then_ends_the_chat() {
+    let script =
+        json!({ "turns": [{ "text": "A long story", "delay_ms": 60000 }], "at_end": "repeat", "chunk_chars": 1 });
+    let server = Setup::new(Store::Memory, &script).start().await;
+    let mut chat = server.terminal(&["chat", "go"], &[]);
+    chat.see("session ");
+    server_runs(&server).await;
+    chat.press("\x03");
+    chat.see("cancelling");
+    chat.see("[ended: cancelled]");
+    chat.see("> ");
+    chat.press("\x03");
+    assert_eq!(chat.ended(), Some(0));
+    let listed = server.command(&["sessions", "list", "--json"]).json();
+    assert_eq!(listed["sessions"][0]["status"], "cancelled");
+}
+
+async fn server_runs(server: &crate::support::Server) {
+    let running = || server.command(&["sessions", "list", "--status", "running", "--json"]).json();
+    while running()["sessions"] == json!([]) {
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test]
+async fn u3_chat_says_that_somebody_else_was_first_and_drops_what_was_typed_for_it() {
+    let server = talkative().start().await;
+    let mut chat = server.terminal(&["chat", "buy"], &[]);
+    let session = chat.see("\n").trim().strip_prefix("session ").unwrap().to_owned();
+    chat.see("later (l)> ");
+    server.command(&["approvals", "reject", &format!("{session}_1"), "--yes", "--reason", "no"]).ok();
+    chat.see("was first: press Enter");
+    // What is typed stands between the parts of an answer that comes meanwhile.
+    chat.see("Result: no");
+    chat.type_line("a");
+    chat.see("> ");
+    chat.type_line("/quit");
+    assert_eq!(chat.ended(), Some(0));
+    assert!(server.calls().is_empty());
+    let said = server.command(&["sessions", "history", &session]);
+    assert!(!said.ok().contains("user:\n    a\n"), "the decision is no message: {}", said.stdout);
+}
+
+#[tokio::test]
+async fn u3_chat_on_a_pipe_answers_line_by_line_and_ends_where_a_person_must_decide() {
+    let script = json!({ "turns": [{ "text": "You said {{ last_user }}." }, { "tool_calls": [trade(1)] }] });
+    let server = Setup::new(Store::Memory, &script).start().await;
+    let ended = server.command_with(&["chat"], "hello\n", &[]);
+    assert_eq!(ended.ok(), "You said hello.\n");
+    let session = ended.stderr.trim().strip_prefix("session ").unwrap().to_owned();
+    let ended = server.command_with(&["chat", "--session", &session], "and now\nnever sent\n", &[]);
+    assert_eq!(ended.code, Some(7), "{}", ended.stderr);
+    assert!(ended.stderr.contains(&format!("{session}_1 is pending")), "{}", ended.stderr);
+    assert!(ended.stdout.starts_with("user:\n    hello\nagent:\n    You said hello.\n"), "{}", ended.stdout);
+    assert!(server.calls().is_empty());
+    let failing = json!({ "turns": [{ "error": "on fire" }] });
+    let server = Setup::new(Store::Memory, &failing).start().await;
+    let ended = server.command(&["chat", "go"]);
+    assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+    assert!(ended.stdout.contains("on fire") && ended.stdout.contains("(model_error)"), "{}", ended.stdout);
+}
+
+#[tokio::test]
+async fn u3_chat_leaves_to_others_what_is_for_them() {
+    let server = talkative()
+        .trade("approval = { require = true, levels = [\"admin\"] }")
+        .person("ann", &[])
+        .person("root", &["admin"])
+        .start()
+        .await;
+    let mut chat = server.terminal(&["chat", "buy"], &[("COUNTERSIGN_TOKEN", "ann-secret")]);
+    let session = chat.see("\n").trim().strip_prefix("session ").unwrap().to_owned();
+    chat.see("  requester   ann");
+    chat.see("is for admin]");
+    chat.see("(pending, /pending to decide) > ");
+    let key = format!("{session}_1");
+    let listed = server.command_as("root", &["approvals", "list", "--role", "admin", "--json"]).json();
+    assert_eq!(listed["approvals"][0]["approval_key"], key.as_str());
+    server.command_as("ann", &["approvals", "approve", &key, "--yes"]).failed(5, "forbidden");
+    let approved: Value = server.command_as("root", &["approvals", "approve", &key, "--yes", "--json"]).json();
+    assert_eq!(approved["by"], "root");
+    chat.see("decided by root");
+    chat.see("Result: ");
+}
+
+#[tokio::test]
+async fn u3_chat_goes_on_after_its_server_was_restarted() {
+    let script = json!({ "turns": [{ "text": "You said {{ last_user }}." }], "at_end": "repeat" });
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let listen: &'static str = Box::leak(format!("127.0.0.1:{port}").into_boxed_str());
+    let mut server = Setup::new(Store::Sqlite, &script).listen(listen).start().await;
+    let mut chat = server.terminal(&["chat", "one"], &[]);
+    chat.see("You said one.");
+    chat.see("> ");
+    server.kill();
+    chat.see("the connection is lost");
+    server.start_again().await;
+    chat.see("> ");
+    chat.type_line("two");
+    chat.see("You said two.");
+    let shown = chat.shown();
+    assert_eq!(shown.matches("You said one.").count(), 1, "{shown}");
+}
+
+#[tokio::test]
+async fn u3_chat_leaves_a_held_session_as_it_is_until_somebody_continues_it() {
+    let script = json!({ "turns": [{ "text": "You said {{ last_user }}." }], "at_end": "repeat" });
+    let server = Setup::new(Store::Memory, &script).start().await;
+    server.post("/v1/sessions/s/messages", &json!({ "content": "go" })).await.ok();
+    let made = server.get("/v1/sessions/s/checkpoints").await.ok();
+    let begun = made["checkpoints"].as_array().unwrap().iter().find(|one| one["after"] == "message").unwrap();
+    server.post("/v1/sessions/s/fork", &json!({ "checkpoint": begun["checkpoint"], "session_id": "f" })).await;
+    let mut chat = server.terminal(&["chat", "--session", "f"], &[]);
+    chat.see("(held: a message, /retry or /cancel continues it) > ");
+    chat.type_line("go on");
+    chat.see("You said");
+    chat.see("> ");
+    chat.type_line("/retry");
+    chat.see("(nothing_to_retry)");
+    chat.type_line("/nonsense");
+    chat.see("/help lists them");
+    chat.type_line("/help");
+    chat.see("/quit");
+    chat.press("\x04");
+    assert_eq!(chat.ended(), Some(0));
+}
+
+#[tokio::test]
+async fn u3_chat_retries_a_turn_that_has_failed() {
+    let script = json!({ "turns": [{ "text": "Half", "error": "on fire" }] });
+    let server = Setup::new(Store::Memory, &script).start().await;
+    let mut chat = server.terminal(&["chat", "go"], &[]);
+    chat.see("on fire");
+    chat.see("(model_error)");
+    chat.see("> ");
+    chat.type_line("/retry");
+    chat.see("Half");
+    chat.see("(model_error)");
+    chat.see("> ");
+}

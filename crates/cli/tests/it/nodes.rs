@@ -1,0 +1,240 @@
+//! Several servers on one PostgreSQL database, behind which nobody knows which of them he talks to (spec R2, R5, R7).
+
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use crate::support::{
+    DEADLINE, Server, Setup, Store,
+    ask::events,
+    fold::{Fold, without_gaps},
+    http, trade,
+};
+
+/// The lease of these nodes, in seconds.
+const LEASE: u32 = 2;
+
+fn setup(script: &Value) -> Setup {
+    Setup::new(Store::Postgres, script).store(&format!("lease_seconds = {LEASE}"))
+}
+
+/// One pending trade, and then a final text.
+fn one_trade() -> Setup {
+    setup(&json!({ "turns": [
+        { "text": "I will trade.", "tool_calls": [trade(100)] },
+        { "text": "Result: {{ last_tool_result }}" },
+    ], "at_end": "repeat" }))
+}
+
+/// A call that says that it has begun, waits for a file, and then says that it has ended.
+const SLOW: &str = "description = \"Slow.\"\nparameters = { type = \"object\" }\n\
+    command = [\"sh\", \"-c\", \"echo begun >> calls.log; for i in $(seq 1200); do test -e go && break; sleep 0.05; done; echo ended >> calls.log; echo done\"]";
+
+/// So many calls, each in an answer of its own, and then a final text.
+fn slow(calls: usize) -> Setup {
+    let mut turns = vec![json!({ "tool_calls": [{ "name": "slow", "args": {} }] }); calls];
+    turns.push(json!({ "text": "{{ last_tool_result }}" }));
+    setup(&json!({ "turns": turns })).tool("slow", SLOW)
+}
+
+async fn eventually(what: &str, mut holds: impl AsyncFnMut() -> bool) {
+    let deadline = Instant::now() + DEADLINE;
+    while !holds().await {
+        assert!(Instant::now() < deadline, "not yet: {what}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// Nodes: the first, and others on its database.
+async fn with_others<const N: usize>(setup: Setup) -> (Server, [Server; N]) {
+    let first = setup.start().await;
+    let mut others = Vec::new();
+    for _ in 0..N {
+        others.push(first.another().await);
+    }
+    (first, others.try_into().unwrap_or_else(|_| unreachable!("as many were made")))
+}
+
+#[tokio::test]
+async fn r5_a_message_a_decision_and_its_events_go_through_three_different_nodes() {
+    let (one, [two, three]) = with_others(one_trade()).await;
+    let mut follower = three.ws().await;
+    let mut ws = one.ws().await;
+    ws.message("s", "go").await;
+    let before = ws.until_status("awaiting_input").await;
+    let last = without_gaps(&before[1..], 0);
+    follower.subscribe("s", 0).await;
+    let seen = follower.until_status("awaiting_input").await;
+    let waiting = two.get("/v1/approvals?status=waiting").await.ok();
+    assert_eq!(waiting["approvals"][0]["approval_key"], "s_1");
+    let decided = two.post("/v1/approvals/s_1?wait=true", &json!({ "decisions": [{ "type": "approve" }] })).await.ok();
+    assert_eq!(decided["status"], "completed", "{decided}");
+    // Whoever follows anywhere sees all of it, once, in order.
+    let followed = follower.until_status("completed").await;
+    without_gaps(&events(followed.clone()), last);
+    let own = ws.until_status("completed").await;
+    without_gaps(&events(own), last);
+    let all: Vec<Value> = events(seen).into_iter().chain(events(followed)).collect();
+    assert_eq!(Fold::of(&all), Fold::of(&one.checked("s").await));
+    assert_eq!(one.calls().len(), 1);
+}
+
+#[tokio::test]
+async fn r2_of_deciders_on_three_nodes_one_wins_and_the_others_are_told_who() {
+    let setup = one_trade().person("ann", &["admin"]).person("bob", &["admin"]).person("cid", &["admin"]);
+    let (one, [two, three]) =
+        with_others(setup.trade("approval = { require = true, levels = [\"admin\"], timeout = 300 }")).await;
+    let nodes = [&one, &two, &three];
+    let people = ["ann", "bob", "cid"];
+    for round in 0..4 {
+        let session = format!("s{round}");
+        let mut ws = one.ws_as("ann").await;
+        ws.message(&session, "go").await;
+        ws.until_status("awaiting_input").await;
+        let decide = json!({ "decisions": [{ "type": "approve" }] });
+        let path = format!("/v1/approvals/{session}_1");
+        let asked = (0..12).map(|i| nodes[i % 3].ask_as(people[i % 3], "POST", &path, Some(&decide)));
+        let answers: Vec<http::Response> = futures::future::join_all(asked).await;
+        assert_eq!(answers.iter().filter(|answer| answer.status < 300).count(), 1, "{answers:#?}");
+        let winner = people[answers.iter().position(|answer| answer.status < 300).expect("one has won") % 3];
+        for lost in answers.iter().filter(|answer| answer.status >= 300) {
+            assert_eq!(lost.status, 409, "{lost:?}");
+            assert!(lost.body.contains("approval_already_resolved") && lost.body.contains(winner), "{lost:?}");
+        }
+        ws.until_status("completed").await;
+    }
+    assert_eq!(one.calls().len(), 4, "each was run once");
+}
+
+#[tokio::test]
+async fn r5_a_cancel_on_one_node_stops_the_tool_that_another_runs() {
+    let (one, [two]) = with_others(slow(2)).await;
+    let mut ws = one.ws().await;
+    ws.message("s", "go").await;
+    eventually("the call begins", async || one.calls() == ["begun"]).await;
+    two.post("/v1/sessions/s/cancel", &json!({})).await;
+    ws.until_status("cancelled").await;
+    std::fs::write(one.path("go"), "").unwrap();
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert_eq!(one.calls(), ["begun"], "it was stopped");
+    // The next turn begins on the node that takes the message, and not before the other one has let go.
+    let mut ws = two.ws().await;
+    ws.message("s", "again").await;
+    ws.until_status("completed").await;
+    assert_eq!(one.calls(), ["begun", "begun", "ended"]);
+}
+
+#[tokio::test]
+async fn r5_a_message_right_after_a_cancel_on_another_node_is_answered() {
+    let (one, [two]) = with_others(slow(1)).await;
+    for round in 0..6 {
+        let session = format!("s{round}");
+        let mut ws = one.ws().await;
+        ws.message(&session, "go").await;
+        eventually("the call begins", async || one.calls().len() == round + 1).await;
+        two.post(&format!("/v1/sessions/{session}/cancel"), &json!({})).await;
+        let mut ws = two.ws().await;
+        ws.message(&session, "again").await;
+        ws.until_status("completed").await;
+    }
+    assert!(one.calls().iter().all(|call| call == "begun"), "{:?}", one.calls());
+}
+
+#[tokio::test]
+async fn r4_r5_a_node_that_is_killed_is_taken_over_within_its_lease_and_its_call_is_asked_about() {
+    let (mut one, [two]) = with_others(slow(1)).await;
+    let mut ws = one.ws().await;
+    ws.message("s", "go").await;
+    eventually("the call begins", async || one.calls() == ["begun"]).await;
+    let mut follower = two.ws().await;
+    follower.subscribe("s", 0).await;
+    let killed = Instant::now();
+    one.kill();
+    let seen = events(follower.until_status("awaiting_input").await);
+    assert!(killed.elapsed() < Duration::from_secs(u64::from(LEASE) + 5), "{:?}", killed.elapsed());
+    let approval = two.get("/v1/approvals/s_1").await.ok();
+    assert_eq!(approval["kind"], "in_doubt", "{approval}");
+    two.post("/v1/approvals/s_1?wait=true", &json!({ "decisions": [{ "type": "respond", "output": "it ran" }] }))
+        .await
+        .ok();
+    let after = events(follower.until_status("completed").await);
+    let all: Vec<Value> = seen.into_iter().chain(after).collect();
+    assert_eq!(Fold::of(&all), Fold::of(&two.checked("s").await));
+    assert_eq!(one.calls(), ["begun"], "it is not run again");
+}
+
+#[tokio::test]
+async fn r5_a_node_that_was_stopped_for_longer_than_its_lease_stores_nothing_of_what_it_did() {
+    let (one, [two]) = with_others(slow(1)).await;
+    let mut ws = one.ws().await;
+    ws.message("s", "go").await;
+    eventually("the call begins", async || one.calls() == ["begun"]).await;
+    one.signal(Signal::STOP);
+    two.until_status("s", "awaiting_input").await;
+    assert_eq!(two.get("/v1/approvals/s_1").await.ok()["kind"], "in_doubt");
+    // Its call ends while nobody waits for it; then it goes on.
+    std::fs::write(one.path("go"), "").unwrap();
+    eventually("the old attempt ends", async || one.calls() == ["begun", "ended"]).await;
+    one.signal(Signal::CONT);
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(two.get("/v1/sessions/s").await.ok()["status"], "awaiting_input", "nothing of it was stored");
+    assert_eq!(one.get("/v1/sessions/s").await.ok()["status"], "awaiting_input", "it knows what is stored");
+    // It is a node like any other again.
+    let answer = json!({ "decisions": [{ "type": "respond", "output": "it ran" }] });
+    let decided = one.post("/v1/approvals/s_1?wait=true", &answer).await.ok();
+    assert_eq!(decided["status"], "completed", "{decided}");
+    assert_eq!(one.calls(), ["begun", "ended"]);
+}
+
+#[tokio::test]
+async fn r5_a_node_that_shuts_down_hands_its_sessions_over_and_nobody_waits_for_its_leases() {
+    let script = json!({ "turns": [
+        { "tool_calls": [{ "name": "slow", "args": {} }], "delay_ms": 1000 },
+        { "text": "{{ last_tool_result }}" },
+    ] });
+    let setup = Setup::new(Store::Postgres, &script).store("lease_seconds = 600").tool("slow", SLOW);
+    let (mut one, [two]) = with_others(setup).await;
+    std::fs::write(one.path("go"), "").unwrap();
+    let mut ws = one.ws().await;
+    ws.message("s", "go").await;
+    ws.until_type("ack").await;
+    one.signal(Signal::TERM);
+    one.ended().await;
+    // A node that shuts down begins no call.
+    two.until_status("s", "completed").await;
+    assert_eq!(two.calls(), ["begun", "ended"]);
+}
+
+#[tokio::test]
+async fn r6_a_deadline_fires_once_though_every_node_looks_for_it() {
+    let setup = one_trade().trade("approval = { require = true, timeout = 1 }");
+    let (one, [two, three]) = with_others(setup).await;
+    let mut followers = Vec::new();
+    for (i, node) in [&one, &two, &three].into_iter().cycle().take(9).enumerate() {
+        let mut ws = node.ws().await;
+        ws.message(&format!("s{i}"), "go").await;
+        followers.push(ws);
+    }
+    for (i, ws) in followers.iter_mut().enumerate() {
+        let seen = events(ws.until_status("completed").await);
+        let resolved = seen.iter().filter(|event| event["type"] == "approval_resolved").count();
+        assert_eq!(resolved, 1, "s{i}: {seen:#?}");
+    }
+    assert!(one.calls().is_empty());
+}
+
+#[tokio::test]
+async fn r11_a_session_deleted_on_one_node_is_gone_on_all() {
+    let (one, [two]) = with_others(one_trade()).await;
+    let mut ws = one.ws().await;
+    ws.message("s", "go").await;
+    ws.until_status("awaiting_input").await;
+    http::request(two.address, "DELETE", "/v1/sessions/s", &[], None).await;
+    let decide = json!({ "decisions": [{ "type": "approve" }] });
+    for node in [&one, &two] {
+        assert_eq!(node.get("/v1/sessions/s").await.status, 410);
+        assert!(node.post("/v1/approvals/s_1", &decide).await.status >= 400);
+    }
+    assert!(one.calls().is_empty());
+}

@@ -1,0 +1,243 @@
+//! Several nodes over one store: whose sessions' effects this one carries out, and what it hears of the others (spec R5).
+//!
+//! An input is stored by whichever node receives it. If it finds the session at rest, that node takes the lease with it and
+//! carries out what follows; otherwise the holder of the lease hears of it. A node that holds no lease keeps a session in
+//! memory for its followers only, and reads what is stored before it answers anybody.
+
+use std::{
+    collections::HashSet,
+    sync::{Arc, PoisonError},
+    time::Duration,
+};
+
+use countersign_core::refusal::Refusal;
+use tokio::sync::broadcast::error::RecvError;
+
+use super::{
+    Inner,
+    live::{Live, LiveRef, LiveState},
+    store_refusal,
+};
+use crate::store::nodes::{Epoch, Hint, Nodes};
+
+/// How often a node looks for what no hint told it: sessions of nodes that have died, and changes.
+const LOOK: Duration = Duration::from_secs(1);
+/// How often somebody who waits for another node's work looks.
+pub(super) const ELSEWHERE: Duration = Duration::from_millis(50);
+/// Sessions that are taken over, or looked at, at once.
+const AT_ONCE: usize = 256;
+/// How often an input is tried at most.
+const TRIES: u32 = 16;
+
+/// The tries of one input that other nodes overtake: see [`contested`].
+pub(super) struct Contest(u32);
+
+impl Contest {
+    pub(super) fn new() -> Contest {
+        Contest(TRIES)
+    }
+
+    /// How long to wait before the next try: a little longer each time.
+    pub(super) fn pause(&self) -> Duration {
+        Duration::from_millis(u64::from(TRIES - self.0))
+    }
+
+    /// Whether the input is to be tried again.
+    pub(super) fn goes_on<T>(&mut self, tried: &Result<T, Refusal>) -> bool {
+        self.0 -= 1;
+        self.0 > 0 && tried.as_ref().is_err_and(Refusal::is_overtaken)
+    }
+}
+
+/// How far this node has looked through the sessions whose leases it has. All of them are looked through in turn; those that
+/// do not run, such as those whose calls ask while they are kept running, every tenth time.
+#[derive(Default)]
+pub(super) struct Looked {
+    after: Arc<str>,
+    times: u32,
+}
+
+impl Looked {
+    fn next(&mut self) -> (Arc<str>, bool) {
+        (self.after.clone(), self.times.is_multiple_of(10))
+    }
+
+    fn were(&mut self, own: &[Arc<str>]) {
+        match own.last() {
+            Some(last) if own.len() == AT_ONCE => self.after = last.clone(),
+            _ => *self = Looked { after: Arc::default(), times: self.times.wrapping_add(1) },
+        }
+    }
+}
+
+/// Tries an input again with what is stored then, as long as other nodes overtake it.
+macro_rules! contested {
+    ($input:expr) => {{
+        let mut contest = $crate::run::nodes::Contest::new();
+        loop {
+            let tried = $input;
+            if !contest.goes_on(&tried) {
+                break tried;
+            }
+            tokio::time::sleep(contest.pause()).await;
+        }
+    }};
+}
+pub(super) use contested;
+
+impl Inner {
+    /// Whether this node may carry out the session's effects; it takes the lease if there is work and no other node has it.
+    pub(super) async fn take_lease(&self, live: &Live, guard: &mut LiveState) -> Result<bool, Refusal> {
+        if guard.lease.is_none() {
+            guard.lease = match self.store.nodes() {
+                None => Some(Epoch::SOLE),
+                Some(nodes) if self.load(live, guard).await?.is_at_work() => {
+                    nodes.claim(&live.session_id).await.map_err(|error| self.refused(error))?
+                }
+                Some(_) => None,
+            };
+        }
+        Ok(guard.lease.is_some())
+    }
+
+    /// Gives the lease back if nothing is to be carried out under it; what was stored last has usually done that. `false`:
+    /// others have stored something meanwhile, which may be for this node to carry out.
+    pub(super) async fn lets_go(&self, live: &Live, guard: &mut LiveState) -> bool {
+        let (Some(nodes), Some(epoch), Ok(session)) = (self.store.nodes(), guard.lease, guard.session()) else {
+            guard.working = None;
+            return true;
+        };
+        if !session.is_at_work() {
+            match nodes.release(&live.session_id, epoch, session.pos).await {
+                Ok(true) => guard.lease = None,
+                Ok(false) => {
+                    // Others have stored something, or have the lease. If there is work again, it is taken anew.
+                    (guard.lease, guard.working) = (None, None);
+                    return !matches!(self.take_lease(live, guard).await, Ok(true));
+                }
+                Err(error) => {
+                    tracing::warn!(session = &*live.session_id, %error, "a lease could not be given back");
+                }
+            }
+        }
+        guard.working = None;
+        true
+    }
+
+    /// The term in which this node's leases last; `None` if they have ended. A call begins in the term in which its start was
+    /// stored, or not at all.
+    pub(super) fn term(&self) -> Option<u64> {
+        self.store.nodes().map_or(Some(0), Nodes::term)
+    }
+
+    /// Whether this node's leases have lasted without a break since `term` was read.
+    pub(super) fn lasts(&self, term: Option<u64>) -> bool {
+        term.is_some() && term == self.term()
+    }
+
+    /// Hears what other nodes change, and takes over the sessions of those that die, until the runtime closes.
+    pub(super) async fn attend_nodes(self: Arc<Self>) {
+        let Some(nodes) = self.store.nodes() else { return };
+        let (mut hints, mut closing) = (nodes.hints(), self.closing.subscribe());
+        let mut look = tokio::time::interval(LOOK);
+        look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        while !*closing.borrow() {
+            tokio::select! { biased;
+                _ = closing.changed() => {}
+                _ = look.tick() => self.look(nodes).await,
+                hint = hints.recv() => match hint {
+                    Ok(Hint::Changed(first)) => {
+                        let mut changed = HashSet::from([first]);
+                        let mut all = false;
+                        while let Ok(more) = hints.try_recv() {
+                            match more {
+                                Hint::Changed(id) => drop(changed.insert(id)),
+                                Hint::Left => all = true,
+                            }
+                        }
+                        self.hear_all(changed);
+                        if all {
+                            self.look(nodes).await;
+                        }
+                    }
+                    Ok(Hint::Left) | Err(RecvError::Lagged(_)) => self.look(nodes).await,
+                    Err(RecvError::Closed) => return,
+                },
+            }
+        }
+    }
+
+    async fn look(self: &Arc<Self>, nodes: &dyn Nodes) {
+        if let Err(error) = self.try_look(nodes).await {
+            tracing::warn!(%error, "sessions of other nodes could not be looked for");
+        }
+    }
+
+    /// Takes over what nobody has, resumes what is its own, and reads what others have changed.
+    pub(super) async fn try_look(self: &Arc<Self>, nodes: &dyn Nodes) -> Result<(), Refusal> {
+        // One that is shutting down takes nothing on, but hears.
+        if !self.draining.load(std::sync::atomic::Ordering::SeqCst) {
+            loop {
+                let taken = nodes.take_over(AT_ONCE).await.map_err(store_refusal)?;
+                let count = taken.len();
+                if count > 0 {
+                    tracing::info!(sessions = count, "taking over sessions of nodes that have left or died");
+                }
+                self.resume_taken(taken).await;
+                if count < AT_ONCE {
+                    break;
+                }
+            }
+            let (after, all) = self.own_after.lock().unwrap_or_else(PoisonError::into_inner).next();
+            let own = nodes.own(&after, all, AT_ONCE).await.map_err(store_refusal)?;
+            self.own_after.lock().unwrap_or_else(PoisonError::into_inner).were(&own);
+            for session_id in own {
+                let live = self.live(&session_id);
+                if !live.is_driven() {
+                    self.resume_if_free(live);
+                }
+            }
+        }
+        let all = self.in_memory();
+        for some in all.chunks(AT_ONCE) {
+            let stored =
+                nodes.positions(some.iter().map(|(id, _)| id.clone()).collect()).await.map_err(store_refusal)?;
+            let stored: HashSet<(Arc<str>, u64)> = stored.into_iter().collect();
+            let changed = some.iter().filter(|(id, pos)| *pos > 0 && !stored.contains(&(id.clone(), *pos)));
+            self.hear_all(changed.map(|(id, _)| id.clone()).collect());
+        }
+        Ok(())
+    }
+
+    /// Each in a task of its own: a session that is in use holds up no other.
+    fn hear_all(self: &Arc<Self>, changed: HashSet<Arc<str>>) {
+        for live in changed.into_iter().filter_map(|id| self.if_live(&id)) {
+            let inner = self.clone();
+            tokio::spawn(async move { inner.hear(live).await });
+        }
+    }
+
+    /// Resumes a session, unless it is to be resumed alone, and later.
+    fn resume_if_free(self: &Arc<Self>, live: LiveRef) {
+        if !self.on_probation().contains(&live.session_id) {
+            self.spawn_driver(live);
+        }
+    }
+
+    /// Another node has changed a session that is in memory here.
+    async fn hear(self: Arc<Self>, live: LiveRef) {
+        let mut guard = live.lock().await;
+        let heard = self.load(&live, &mut guard).await;
+        let is_ours = guard.lease.is_some();
+        drop(guard);
+        match heard {
+            // It may be that nobody has its lease.
+            Ok(session) if is_ours || session.is_at_work() => self.resume_if_free(live),
+            Ok(_) => live.wake(),
+            Err(error) if error.is_gone() => {}
+            Err(error) => {
+                tracing::warn!(session = &*live.session_id, %error, "another node's change could not be read")
+            }
+        }
+    }
+}

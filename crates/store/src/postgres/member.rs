@@ -1,0 +1,297 @@
+//! This process among those that share the database: it renews the term of its leases, and tells others what it has changed.
+//!
+//! Both go over one connection of its own, so that nothing that is slow delays them. A term that was not renewed in time
+//! ends; the node goes on under the same number, and each of its leases lasts on if no other node took it meanwhile.
+
+use std::{
+    collections::BTreeSet,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use rustix::time::{ClockId, clock_gettime};
+use tokio::{
+    sync::{Notify, broadcast, watch},
+    time::{MissedTickBehavior, interval, sleep, timeout},
+};
+use tokio_postgres::{Client, Error};
+
+use super::{
+    super::{StoreError, nodes::Hint},
+    PostgresUrl,
+    connect::{Heard, connect, error, told},
+};
+
+/// How long hints are collected before they are sent.
+const COLLECT: Duration = Duration::from_millis(5);
+/// The most bytes of a notification: PostgreSQL allows fewer than 8,000.
+const PAYLOAD: usize = 7_900;
+/// Hints that wait to be sent, and that a slow reader may have before it. Others are lost.
+const HINTS: usize = 10_000;
+/// How long leaving may take.
+const LEAVING: Duration = Duration::from_secs(5);
+/// How long it waits before it connects again.
+const AGAIN: Duration = Duration::from_millis(250);
+
+const JOIN: &str =
+    "INSERT INTO nodes (until) VALUES (clock_timestamp() + $1::bigint * interval '1 millisecond') RETURNING id";
+/// The row of a node that was away for very long was swept.
+const RENEW: &str = "INSERT INTO nodes (id, until) OVERRIDING SYSTEM VALUE
+ VALUES ($1, clock_timestamp() + $2::bigint * interval '1 millisecond')
+ ON CONFLICT (id) DO UPDATE SET until = excluded.until
+ RETURNING EXISTS (SELECT FROM nodes o WHERE o.id <> $1 AND o.until > clock_timestamp())";
+const LEAVE: &str = "UPDATE nodes SET until = '-infinity' WHERE id = $1";
+/// Nodes that ended long ago and have no session.
+const SWEEP: &str = "DELETE FROM nodes n WHERE n.until < clock_timestamp() - interval '1 day'
+ AND NOT EXISTS (SELECT FROM sessions s WHERE s.node = n.id)";
+/// What is said there: the sender's id, `:`, and lines, each `j` (it has joined, so there is somebody to tell), `l` (it has
+/// left) or `c` and the id of a session that it has changed.
+const CHANNEL: &str = "SELECT 'countersign_' || current_schema()::regnamespace::oid";
+
+/// This process as a node. Dropped, it leaves.
+pub(super) struct Member {
+    /// Its number, which no other ever has.
+    pub(super) id: i64,
+    shared: Arc<Shared>,
+    leaving: watch::Sender<bool>,
+}
+
+struct Shared {
+    id: i64,
+    channel: String,
+    lease: Duration,
+    /// When the term of its leases ends, by [`boot_time`].
+    until: AtomicU64,
+    /// The number of the term: how often it was renewed too late.
+    term: AtomicU64,
+    /// Whether there are other nodes that hear hints.
+    others: AtomicBool,
+    changed: Mutex<BTreeSet<Arc<str>>>,
+    more: Notify,
+    heard: broadcast::Sender<Hint>,
+}
+
+/// Milliseconds since the machine started, with those in which it was suspended.
+fn boot_time() -> u64 {
+    #[cfg(target_os = "linux")]
+    let clock = ClockId::Boottime;
+    #[cfg(not(target_os = "linux"))]
+    let clock = ClockId::Monotonic;
+    let now = clock_gettime(clock);
+    u64::try_from(now.tv_sec).unwrap_or_default() * 1000 + u64::try_from(now.tv_nsec).unwrap_or_default() / 1_000_000
+}
+
+async fn left(leaving: &mut watch::Receiver<bool>) {
+    let _ = leaving.wait_for(|leaving| *leaving).await;
+}
+
+fn millis(lease: Duration) -> i64 {
+    i64::try_from(lease.as_millis()).unwrap_or(i64::MAX)
+}
+
+impl Member {
+    /// Joins the nodes of the store.
+    pub(super) async fn join(
+        url: &PostgresUrl,
+        (client, heard): (Client, Heard),
+        lease: Duration,
+    ) -> Result<Member, StoreError> {
+        let failed = |e: Error| error(&e);
+        client.execute(SWEEP, &[]).await.map_err(failed)?;
+        let channel = client.query_one(CHANNEL, &[]).await.and_then(|row| row.try_get(0)).map_err(failed)?;
+        let began = boot_time();
+        let id: i64 = client.query_one(JOIN, &[&millis(lease)]).await.and_then(|row| row.try_get(0)).map_err(failed)?;
+        let shared = Arc::new(Shared {
+            id,
+            channel,
+            lease,
+            until: AtomicU64::new(began + lease.as_millis() as u64),
+            term: AtomicU64::new(0),
+            others: AtomicBool::new(true),
+            changed: Mutex::default(),
+            more: Notify::new(),
+            heard: broadcast::Sender::new(HINTS),
+        });
+        let (leaving, left) = watch::channel(false);
+        tokio::spawn(shared.clone().keep(url.clone(), (client, heard), left));
+        Ok(Member { id, shared, leaving })
+    }
+
+    pub(super) fn term(&self) -> Option<u64> {
+        // Read first: when it is renewed too late, it is another one before it lasts again.
+        let term = self.shared.term.load(Ordering::SeqCst);
+        let lasts = boot_time() < self.shared.until.load(Ordering::SeqCst) && !*self.leaving.borrow();
+        lasts.then_some(term)
+    }
+
+    /// Whether there was no other node a moment ago.
+    pub(super) fn is_alone(&self) -> bool {
+        !self.shared.others.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn hints(&self) -> broadcast::Receiver<Hint> {
+        self.shared.heard.subscribe()
+    }
+
+    /// Tells other nodes, soon, that a session has changed.
+    pub(super) fn tell(&self, session_id: &Arc<str>) {
+        if !self.is_alone() {
+            let mut changed = self.shared.changed();
+            if changed.len() < HINTS {
+                changed.insert(session_id.clone());
+            }
+            drop(changed);
+            self.shared.more.notify_one();
+        }
+    }
+
+    /// Leaves, and waits until that is stored, or takes too long: then the leases end by themselves.
+    pub(super) async fn leave(&self) {
+        self.leaving.send_replace(true);
+        let _ = timeout(LEAVING, self.leaving.closed()).await;
+    }
+}
+
+impl Drop for Member {
+    fn drop(&mut self) {
+        self.leaving.send_replace(true);
+    }
+}
+
+impl Shared {
+    fn changed(&self) -> std::sync::MutexGuard<'_, BTreeSet<Arc<str>>> {
+        // The set is never left half changed.
+        self.changed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps the node alive until it leaves.
+    async fn keep(self: Arc<Self>, url: PostgresUrl, first: (Client, Heard), mut leaving: watch::Receiver<bool>) {
+        let mut connected = Some(first);
+        let mut was_told = false;
+        while !*leaving.borrow() {
+            let made = match connected.take() {
+                Some(made) => Ok(made),
+                None => tokio::select! { biased;
+                    () = left(&mut leaving) => return,
+                    made = timeout(self.lease, connect(&url)) => {
+                        made.unwrap_or_else(|_| Err(StoreError::Failed("no answer".to_owned())))
+                    }
+                },
+            };
+            let ended = match made {
+                Ok((client, heard)) => match self.attend(&client, heard, &mut leaving).await {
+                    Ok(()) => return,
+                    Err((why, renewed)) => {
+                        was_told &= !renewed;
+                        why
+                    }
+                },
+                Err(e) => e.to_string(),
+            };
+            if !std::mem::replace(&mut was_told, true) {
+                tracing::warn!("the node's own connection to {url} ended; it connects again: {ended}");
+            }
+            let _ = timeout(AGAIN, left(&mut leaving)).await;
+        }
+    }
+
+    /// Renews, tells and hears over one connection. Its error says whether the term was renewed over it.
+    async fn attend(
+        &self,
+        client: &Client,
+        mut heard: Heard,
+        leaving: &mut watch::Receiver<bool>,
+    ) -> Result<(), (String, bool)> {
+        let mut renewed = false;
+        let mut renew = interval((self.lease / 4).max(Duration::from_millis(1)));
+        renew.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        // Hints that were sent before are lost; who depends on one looks too.
+        self.bounded(client.batch_execute(&format!("LISTEN {}", self.channel))).await.map_err(|e| (e, false))?;
+        self.say(client, "j").await.map_err(|e| (e, false))?;
+        loop {
+            let done = tokio::select! { biased;
+                () = left(leaving) => {
+                    let _ = self.bounded(client.execute(LEAVE, &[&self.id])).await;
+                    let _ = self.say(client, "l").await;
+                    return Ok(());
+                }
+                _ = renew.tick() => {
+                    let done = self.renew(client).await;
+                    renewed |= done.is_ok();
+                    done
+                }
+                said = heard.recv() => match said {
+                    Some(said) => { self.hear(&said); Ok(()) }
+                    None => Err("it was closed".to_owned()),
+                },
+                () = self.more.notified() => {
+                    sleep(COLLECT).await;
+                    self.tell_all(client).await
+                }
+            };
+            done.map_err(|e| (e, renewed))?;
+        }
+    }
+
+    /// An answer that takes longer than the lease is none.
+    async fn bounded<T>(&self, asked: impl Future<Output = Result<T, Error>>) -> Result<T, String> {
+        match timeout(self.lease, asked).await {
+            Ok(done) => done.map_err(|e| told(&e)),
+            Err(_) => Err("no answer".to_owned()),
+        }
+    }
+
+    async fn renew(&self, client: &Client) -> Result<(), String> {
+        // From before it was asked: the database counts from later on.
+        let began = boot_time();
+        let row = self.bounded(client.query_one(RENEW, &[&self.id, &millis(self.lease)])).await?;
+        let others = row.try_get(0).map_err(|e| told(&e))?;
+        let (ended, now) = (self.until.load(Ordering::SeqCst), boot_time());
+        if ended < now {
+            self.term.fetch_add(1, Ordering::SeqCst);
+            let late = now - ended;
+            tracing::warn!("this node's term had ended for {late} ms; others may have taken its sessions over");
+        }
+        self.until.store(began + self.lease.as_millis() as u64, Ordering::SeqCst);
+        self.others.store(others, Ordering::Relaxed);
+        Ok(())
+    }
+
+    async fn tell_all(&self, client: &Client) -> Result<(), String> {
+        let changed = std::mem::take(&mut *self.changed());
+        let mut said = String::new();
+        for id in changed {
+            if said.len() + id.len() + 2 > PAYLOAD - 32 {
+                self.say(client, &std::mem::take(&mut said)).await?;
+            }
+            said.push('c');
+            said.push_str(&id);
+            said.push('\n');
+        }
+        if said.is_empty() { Ok(()) } else { self.say(client, &said).await }
+    }
+
+    async fn say(&self, client: &Client, said: &str) -> Result<(), String> {
+        let said = format!("{}:{said}", self.id);
+        self.bounded(client.execute("SELECT pg_notify($1, $2)", &[&self.channel, &said])).await.map(drop)
+    }
+
+    fn hear(&self, said: &str) {
+        let Some((from, said)) = said.split_once(':') else { return };
+        if from.parse() == Ok(self.id) {
+            return;
+        }
+        self.others.store(true, Ordering::Relaxed);
+        for line in said.lines() {
+            // Nobody listening is fine.
+            let _ = match line.split_at_checked(1) {
+                Some(("c", id)) => self.heard.send(Hint::Changed(id.into())),
+                Some(("l", _)) => self.heard.send(Hint::Left),
+                _ => continue,
+            };
+        }
+    }
+}

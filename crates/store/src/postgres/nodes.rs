@@ -1,0 +1,97 @@
+//! The leases of sessions: who carries out the effects of each, compared by the database in the transactions that depend on
+//! it.
+
+use std::sync::Arc;
+
+use deadpool_postgres::Object;
+use tokio_postgres::Row;
+
+use super::{
+    super::{StoreError, nodes::Epoch},
+    connect::error,
+    flight::{Value, ask},
+    rows::{count, get, get_text, pos_of},
+};
+
+/// Whether a node may take the lease of a session `s`: it is not its own, and no other node that is alive has it.
+macro_rules! is_free {
+    ($me:literal) => {
+        concat!(
+            "(s.node IS NULL OR (s.node <> ",
+            $me,
+            " AND NOT EXISTS (SELECT FROM nodes n WHERE n.id = s.node AND n.until > clock_timestamp())))"
+        )
+    };
+}
+pub(super) use is_free;
+
+const CLAIM: &str = concat!(
+    "UPDATE sessions s SET node = $2, epoch = s.epoch + 1 WHERE s.id = $1 AND (s.node = $2 OR ",
+    is_free!("$2"),
+    ") RETURNING s.epoch"
+);
+const RELEASE: &str =
+    "UPDATE sessions SET node = NULL WHERE id = $1 AND node = $2 AND epoch = $3 AND pos = $4 RETURNING row";
+/// Locked rows are those of nodes that are still storing, or that others take over now.
+pub(super) const TAKE_OVER: &str = "UPDATE sessions SET node = $1, epoch = epoch + 1 WHERE row IN (
+   SELECT s.row FROM sessions s WHERE s.node IS NOT NULL AND s.node <> $1
+     AND NOT EXISTS (SELECT FROM nodes n WHERE n.id = s.node AND n.until > clock_timestamp())
+   LIMIT $2 FOR UPDATE SKIP LOCKED
+ ) RETURNING id, epoch";
+pub(super) const OWN: &str =
+    "SELECT id FROM sessions WHERE node = $1 AND id > $2 AND (status = 'running' OR $3) ORDER BY id LIMIT $4";
+const POSITIONS: &str = "SELECT id, pos FROM sessions WHERE id = ANY($1)";
+
+pub(super) fn epoch_of(epoch: Epoch) -> i64 {
+    pos_of(epoch.0)
+}
+
+fn limit_of(limit: usize) -> Value {
+    i64::try_from(limit).unwrap_or(i64::MAX).into()
+}
+
+async fn rows(on: &Object, sql: &'static str, values: Vec<Value>) -> Result<Vec<Row>, StoreError> {
+    ask(on, sql, values).await.map_err(|e| error(&e))
+}
+
+/// See [`super::super::nodes::Nodes::claim`].
+pub(super) async fn claim(on: &Object, node: i64, session_id: &str) -> Result<Option<Epoch>, StoreError> {
+    let claimed = rows(on, CLAIM, vec![session_id.into(), node.into()]).await?.pop();
+    claimed.map(|row| count(get(&row, 0)?).map(Epoch)).transpose()
+}
+
+/// See [`super::super::nodes::Nodes::release`].
+pub(super) async fn release(
+    on: &Object,
+    node: i64,
+    session_id: &str,
+    (epoch, pos): (Epoch, u64),
+) -> Result<bool, StoreError> {
+    let values = vec![session_id.into(), node.into(), epoch_of(epoch).into(), pos_of(pos).into()];
+    rows(on, RELEASE, values).await.map(|released| !released.is_empty())
+}
+
+/// See [`super::super::nodes::Nodes::take_over`].
+pub(super) async fn take_over(on: &Object, node: i64, limit: usize) -> Result<Vec<(Arc<str>, Epoch)>, StoreError> {
+    let taken = rows(on, TAKE_OVER, vec![node.into(), limit_of(limit)]).await?;
+    taken.iter().map(|row| Ok((get_text(row, 0)?, Epoch(count(get(row, 1)?)?)))).collect()
+}
+
+/// See [`super::super::nodes::Nodes::own`].
+pub(super) async fn own(
+    on: &Object,
+    node: i64,
+    after: &str,
+    all: bool,
+    limit: usize,
+) -> Result<Vec<Arc<str>>, StoreError> {
+    let values = vec![node.into(), after.into(), all.into(), limit_of(limit)];
+    rows(on, OWN, values).await?.iter().map(|row| get_text(row, 0)).collect()
+}
+
+/// See [`super::super::nodes::Nodes::positions`].
+pub(super) async fn positions(on: &Object, ids: &[Arc<str>]) -> Result<Vec<(Arc<str>, u64)>, StoreError> {
+    let ids = Value::Many(ids.iter().map(|id| id.as_bytes().to_vec()).collect());
+    let rows = rows(on, POSITIONS, vec![ids]).await?;
+    rows.iter().map(|row| Ok((get_text(row, 0)?, count(get(row, 1)?)?))).collect()
+}

@@ -1,0 +1,256 @@
+//! Several nodes over one database: their leases, and what they hear of each other (spec R5).
+
+use std::{sync::Arc, time::Duration};
+
+use countersign_core::approval::decision::Decision;
+use countersign_store::{
+    Append, Store, StoreError,
+    memory::MemoryStore,
+    nodes::{Epoch, Hint, Nodes},
+    postgres::{Past, PostgresOptions, PostgresStore},
+};
+use countersign_test_postgres::Database;
+
+use crate::store_support::{Driven, asks, begun, load, texts, url_of, waiting};
+
+/// How long a node of these tests outlives its last renewal.
+const LEASE: Duration = Duration::from_millis(400);
+
+async fn node(database: &Database) -> PostgresStore {
+    node_for(database, Duration::from_secs(60)).await
+}
+
+async fn node_for(database: &Database, lease: Duration) -> PostgresStore {
+    let mut options = PostgresOptions::default();
+    options.lease = lease;
+    PostgresStore::open(&url_of(database), &options).await.expect("open")
+}
+
+fn nodes(store: &PostgresStore) -> &dyn Nodes {
+    store.nodes().expect("others may share it")
+}
+
+/// The term of the first node ends, as if it had been killed long ago.
+fn dies(database: &Database) {
+    database.run("UPDATE nodes SET until = '-infinity' WHERE id = (SELECT min(id) FROM nodes)");
+}
+
+/// What came of an effect: the model's answer, under a lease.
+fn answered(driven: &Driven, lease: Option<Epoch>) -> Append {
+    Append { lease, ..driven.append_of(driven.answers(2, "hi")) }
+}
+
+async fn eventually(what: &str, mut holds: impl AsyncFnMut() -> bool) {
+    let waited = async {
+        while !holds().await {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), waited).await.unwrap_or_else(|_| panic!("not yet: {what}"));
+}
+
+#[tokio::test]
+async fn r5_a_store_of_one_process_has_a_lease_that_nobody_contests() {
+    let store = MemoryStore::new();
+    assert!(store.nodes().is_none());
+    let driven = begun(&store, "s", 1, None).await;
+    assert_eq!(store.append(answered(&driven, Some(Epoch::SOLE))).await.expect("stored"), Some(Epoch::SOLE));
+}
+
+#[tokio::test]
+async fn r5_the_input_that_finds_a_session_at_rest_takes_its_lease_and_the_last_outcome_gives_it_back() {
+    let database = Database::new();
+    let (one, two) = (node(&database).await, node(&database).await);
+    let mut driven = Driven::new("s");
+    let created = driven.append_of(driven.created(1, None));
+    assert_eq!(one.append(created.clone()).await.expect("created"), None, "there is nothing to carry out");
+    driven.take(created);
+    let said = driven.append_of(driven.says(1, "hello", None, None).expect("message"));
+    let lease = two.append(said.clone()).await.expect("a message").expect("there is an answer to be given");
+    driven.take(said);
+    assert_eq!(nodes(&one).claim("s").await.expect("claim"), None, "another node has it");
+    let asked = driven.append_of(driven.calls(2, &[("t", asks(None, 60))]));
+    let stored = two.append(Append { lease: Some(lease), ..asked.clone() }).await.expect("the model's answer");
+    assert_eq!(stored, None, "it waits for a person, and belongs to no node");
+    driven.take(asked);
+    let yes = driven.append_of(driven.decides(3, 1, Decision::approve(), None).expect("decide"));
+    assert_eq!(one.append(yes).await.expect("a decision"), Some(Epoch(lease.0 + 1)));
+}
+
+#[tokio::test]
+async fn r5_inputs_are_stored_by_any_node_and_leave_the_lease_where_it_is() {
+    let database = Database::new();
+    let (one, two) = (node(&database).await, node(&database).await);
+    let mut driven = begun(&one, "s", 1, None).await;
+    let lease = nodes(&one).claim("s").await.expect("claim").expect("it is its own");
+    let cancel = driven.draft(2).cancel(None, None, None, &crate::store_support::Anything).expect("cancel");
+    let cancel = driven.append_of(cancel);
+    assert_eq!(two.append(cancel.clone()).await.expect("cancelled"), None);
+    driven.take(cancel);
+    // What it stops may still be ending there.
+    let said = driven.append_of(driven.says(3, "again", None, None).expect("message"));
+    assert_eq!(two.append(said.clone()).await.expect("a message"), None, "the other carries it out");
+    driven.take(said);
+    assert_eq!(one.append(answered(&driven, Some(lease))).await.expect("an answer"), None, "the turn is over");
+    assert_eq!(load(&two, "s").await.expect("session").pos, 5);
+}
+
+#[tokio::test]
+async fn r5_a_lease_that_is_let_go_is_free() {
+    let database = Database::new();
+    let (one, two) = (node(&database).await, node(&database).await);
+    begun(&one, "s", 1, None).await;
+    let old = nodes(&one).claim("s").await.expect("claim").expect("its own");
+    let lease = nodes(&one).claim("s").await.expect("claim").expect("its own");
+    assert!(!nodes(&one).release("s", old, 2).await.expect("an old one"));
+    assert!(!nodes(&one).release("s", lease, 1).await.expect("something was stored since"));
+    assert_eq!(nodes(&two).claim("s").await.expect("claim"), None, "an old lease gives nothing back");
+    assert!(nodes(&one).release("s", lease, 2).await.expect("released"));
+    assert_eq!(nodes(&two).claim("s").await.expect("claim"), Some(Epoch(lease.0 + 1)));
+    assert_eq!(nodes(&two).claim("none").await.expect("claim"), None);
+}
+
+#[tokio::test]
+async fn r5_the_sessions_of_a_dead_node_are_taken_over_once_and_what_it_did_is_not_stored() {
+    let database = Database::new();
+    let gone = node(&database).await;
+    let (one, two) = (node(&database).await, node(&database).await);
+    let mut leases = Vec::new();
+    for i in 0..40 {
+        let driven = begun(&gone, &format!("s{i}"), 1, None).await;
+        let lease = nodes(&gone).claim(&driven.id).await.expect("claim").expect("its own");
+        leases.push((driven, lease));
+    }
+    let rests = waiting(&gone, "rests", 1, None, "t", asks(None, 60)).await;
+    let lease = nodes(&gone).claim("rests").await.expect("claim").expect("its own");
+    assert!(nodes(&gone).release("rests", lease, rests.state.pos).await.expect("released"));
+    dies(&database);
+    let (mine, yours) = tokio::join!(nodes(&one).take_over(30), nodes(&two).take_over(30));
+    let (mine, yours) = (mine.expect("taken"), yours.expect("taken"));
+    let mut taken: Vec<_> = mine.iter().chain(&yours).cloned().collect();
+    taken.extend(nodes(&one).take_over(99).await.expect("the rest"));
+    assert_eq!(taken.len(), 40, "what is at rest belongs to nobody");
+    taken.sort();
+    taken.dedup_by(|a, b| a.0 == b.0);
+    assert_eq!(taken.len(), 40, "each once");
+    assert_eq!(nodes(&two).take_over(99).await.expect("none"), []);
+    for (driven, lease) in &leases {
+        let late = gone.append(answered(driven, Some(*lease))).await;
+        assert!(matches!(late, Err(StoreError::Fenced)), "{late:?}");
+        assert_eq!(texts(&one.read(&driven.id, 0, 99).await.expect("read")), texts(&driven.entries));
+    }
+    assert_eq!(load(&one, "rests").await.as_ref(), Some(&rests.state));
+    let own = nodes(&one).own("", false, 99).await.expect("own").len()
+        + nodes(&two).own("", true, 99).await.expect("own").len();
+    assert_eq!(own, 40);
+}
+
+#[tokio::test]
+async fn r5_an_input_to_a_session_of_a_dead_node_takes_it_over() {
+    let database = Database::new();
+    let gone = node(&database).await;
+    let driven = begun(&gone, "s", 1, None).await;
+    let lease = nodes(&gone).claim("s").await.expect("claim").expect("its own");
+    let alive = node(&database).await;
+    dies(&database);
+    let more = driven.says(2, "more", None, Some(countersign_core::journal::draft::OnPending::Queue)).expect("queue");
+    let taken = alive.append(driven.append_of(more)).await.expect("queued");
+    assert_eq!(taken, Some(Epoch(lease.0 + 1)));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn r5_a_node_that_cannot_renew_knows_that_its_leases_have_ended_and_goes_on_when_nobody_took_them() {
+    let database = Database::new();
+    let store = node_for(&database, LEASE).await;
+    let driven = begun(&store, "s", 1, None).await;
+    let lease = nodes(&store).claim("s").await.expect("claim").expect("its own");
+    tokio::time::sleep(3 * LEASE).await;
+    assert_eq!(nodes(&store).term(), Some(0), "it renews");
+    // Renewing waits for the lock, and is given up.
+    let blocker = database.url().to_owned();
+    let held = std::thread::spawn(move || hold_nodes(&blocker));
+    eventually("its term ends", async || nodes(&store).term().is_none()).await;
+    held.join().expect("held");
+    eventually("it renews again", async || nodes(&store).term() == Some(1)).await;
+    store.append(answered(&driven, Some(lease))).await.expect("nobody has taken it over");
+}
+
+/// Locks the nodes for some leases.
+fn hold_nodes(url: &str) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    runtime.block_on(async {
+        let (client, connection) = tokio_postgres::connect(url, tokio_postgres::NoTls).await.expect("connect");
+        tokio::spawn(connection);
+        client.batch_execute("BEGIN; LOCK nodes IN EXCLUSIVE MODE").await.expect("lock");
+        tokio::time::sleep(3 * LEASE).await;
+        client.batch_execute("COMMIT").await.expect("commit");
+    });
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn r5_a_node_that_leaves_is_taken_over_at_once_and_the_others_hear_it() {
+    let database = Database::new();
+    let (one, two) = (node(&database).await, node(&database).await);
+    begun(&one, "s", 1, None).await;
+    nodes(&one).claim("s").await.expect("claim").expect("its own");
+    let mut hints = nodes(&two).hints();
+    nodes(&one).leave().await;
+    assert_eq!(nodes(&one).term(), None);
+    let left = async { while hints.recv().await.expect("hints") != Hint::Left {} };
+    tokio::time::timeout(Duration::from_secs(30), left).await.expect("it is heard");
+    assert_eq!(nodes(&two).take_over(9).await.expect("taken").len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn r7_nodes_hear_of_each_others_changes_and_not_of_their_own() {
+    let database = Database::new();
+    let (one, two) = (node(&database).await, node(&database).await);
+    let (mut ours, mut theirs) = (nodes(&one).hints(), nodes(&two).hints());
+    // More than one notification holds.
+    let ids: Vec<Arc<str>> = (0..200).map(|i| format!("{i:0>100}").into()).collect();
+    for id in &ids {
+        begun(&one, id, 1, None).await;
+    }
+    one.delete("none").await.expect("nothing");
+    let mut heard = std::collections::BTreeSet::new();
+    let all = async {
+        while heard.len() < ids.len() + 1 {
+            if let Hint::Changed(id) = theirs.recv().await.expect("hints") {
+                heard.insert(id);
+            }
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), all).await.expect("all are heard");
+    assert!(ours.try_recv().is_err(), "its own");
+    let positions = nodes(&two).positions(vec![ids[0].clone(), "nobody".into()]).await.expect("positions");
+    assert_eq!(positions, [(ids[0].clone(), 2)]);
+    // They still do after their connections were cut.
+    database.run(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'countersign'
+         AND datname = current_database()",
+    );
+    let mut n = 0;
+    eventually("hints are heard again", async || {
+        n += 1;
+        let id = format!("again{n}");
+        let new = Driven::new(&id);
+        let _ = one.append(new.append_of(new.created(1, None))).await;
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        std::iter::from_fn(|| theirs.try_recv().ok()).any(|hint| hint == Hint::Changed(id.as_str().into()))
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn c_as_many_processes_as_share_a_database_open_it_at_the_same_time() {
+    let database = Database::new();
+    let opened = futures::future::join_all((0..6).map(|_| node(&database))).await;
+    begun(&opened[0], "s", 1, None).await;
+    for store in &opened {
+        assert!(store.head("s").await.expect("head").is_some());
+    }
+    let past = Past::open(&url_of(&database)).await.expect("open");
+    assert_eq!(past.sessions("", 9).await.expect("sessions"), [Arc::from("s")]);
+    let known = database.query("SELECT count(DISTINCT id)::text FROM nodes");
+    assert_eq!(known[0][0].as_deref(), Some("6"));
+}
