@@ -1,12 +1,12 @@
 import { defineConfig } from "vitest/config";
 
-// One run for every package. The "source" condition lets the console's tests use the client's
+// One run for every package. The "@countersign/source" condition lets the console's tests use the client's
 // TypeScript directly, so tests never depend on an earlier build.
 export default defineConfig({
-  resolve: { conditions: ["source"] },
-  ssr: { resolve: { conditions: ["source", "module", "node", "import", "default"] } },
+  resolve: { conditions: ["@countersign/source"] },
+  ssr: { resolve: { conditions: ["@countersign/source", "module", "node", "import", "default"] } },
   test: {
     environment: "node",
-    include: ["packages/*/test/**/*.test.ts", "console/test/**/*.test.ts", "e2e/snippets/*.test.ts"],
+    include: ["packages/*/test/**/*.test.{ts,tsx}", "test/*.test.ts", "console/test/**/*.test.ts", "e2e/snippets/*.test.ts"],
   },
 });

@@ -8,7 +8,7 @@ export default defineConfig({
   plugins: [react()],
   // Relative addresses: the console works at any path it is served from.
   base: "./",
-  resolve: { conditions: ["source", "module", "browser", "development|production"] },
+  resolve: { conditions: ["@countersign/source", "module", "browser", "development|production"] },
   build: {
     // Recent enough for light-dark(); nothing has to be rewritten for older browsers.
     target: ["chrome123", "firefox121", "safari17.5"],

@@ -1,56 +1,461 @@
-/** The inbox: all that waits, however much that is, the soonest deadline first. */
-import { call, checkAccessible, expect, hasNoSidewaysScroll, order, test } from "./support/console.js";
+/** The inbox: all that waits, however much that is; finding in it, deciding in it, one by one and many at once. */
+import type { Page } from "@playwright/test";
+import {
+  ask,
+  begin,
+  beginAll,
+  call,
+  checkAccessible,
+  expect,
+  goal,
+  hasNoSidewaysScroll,
+  order,
+  signIn,
+  tabOf,
+  test,
+} from "./support/console.js";
+import type { ServerOptions } from "./support/server.js";
 
-/** Ask for an order in a session of its own, without a page. */
-async function ask(url: string, session: string): Promise<void> {
-  const response = await fetch(`${url}/v1/sessions/${session}/messages`, {
-    method: "POST",
-    headers: { "content-type": "application/json" },
-    body: JSON.stringify({ content: `Order ${session}` }),
-  });
-  expect(response.status).toBe(200);
+/** An order of whatever the agent was told, with a line of the operator's about it. */
+const orders: ServerOptions = {
+  turns: [call('{"symbol":"{{ last_user }}","quantity":100,"price":82000.10}'), { text: "Result: {{ last_tool_result }}" }],
+  says: "template",
+  timeout: 3000,
+};
+const rows = (page: Page) => page.locator(".inbox-row");
+const titles = (page: Page) => page.locator(".inbox-title");
+const pane = (page: Page) => page.getByRole("region", { name: "Open request" });
+const heading = (page: Page) => pane(page).locator(".card-head h2");
+const said = (page: Page) => page.locator("[role=status].visually-hidden");
+/** What opens by itself takes a moment before it listens to keys that may have been meant for the one before. */
+const settled = (page: Page) => expect(page.locator(".inbox-pane[data-settling]")).toHaveCount(0);
+
+/** A server with orders that wait, the first with the soonest deadline. */
+async function waiting(serve: (options: ServerOptions) => Promise<{ url: string }>, symbols: string[], more: Partial<ServerOptions> = {}) {
+  const { url } = await serve({ ...orders, ...more });
+  for (const symbol of symbols) await begin(url, symbol.toLowerCase().replace(/[^a-z]/g, "").slice(0, 30), symbol);
+  return url;
 }
 
-test("all that waits is counted and listed, the soonest deadline first", async ({ page, serve }) => {
+/** What was decided through this page, as it went to the server. */
+function decisionsOf(page: Page): { approval_key: string; decisions: { type: string; digest?: string; args_digest?: string; message?: string }[] }[] {
+  const sent: ReturnType<typeof decisionsOf> = [];
+  page.on("websocket", (socket) =>
+    socket.on("framesent", ({ payload }) => {
+      const frame = JSON.parse(String(payload));
+      if (frame.decisions) sent.push(frame);
+    }),
+  );
+  return sent;
+}
+
+test("u1: 300 requests are counted, listed by their deadline, searched and walked through at once", async ({ page, serve }) => {
   const { url } = await serve({ turns: [call(order)], timeout: 3000 });
   // The first asked is the first to be rejected by itself.
-  await ask(url, "first");
-  const rest = Array.from({ length: 219 }, (_, i) => `s${i}`);
-  for (let at = 0; at < rest.length; at += 20) await Promise.all(rest.slice(at, at + 20).map((id) => ask(url, id)));
+  await begin(url, "first");
+  await beginAll(url, Array.from({ length: 299 }, (_, i) => `s${i}`));
 
   await page.goto(url);
-  await expect(page.locator(".sidebar .count [aria-hidden]")).toHaveText("220");
-  await expect(page).toHaveTitle("(220) Countersign");
-  await page.getByRole("button", { name: "Inbox" }).click();
-  const dialog = page.getByRole("dialog");
-  await expect(dialog.getByRole("heading")).toHaveText("Waiting for a decision (220)");
-  const rows = dialog.locator(".inbox-row");
-  await expect(rows).toHaveCount(50);
-  await expect(rows.first()).toContainText("Session first");
+  await expect(page.locator(".sidebar .count [aria-hidden]")).toHaveText("300");
+  await expect(page).toHaveTitle("(300) Countersign");
+  await page.getByRole("link", { name: "Inbox" }).click();
+  await expect(page).toHaveURL(/#\/inbox$/);
+  await expect(page.locator(".inbox-count")).toHaveText("Requests: 300. The soonest deadline comes first.");
+  await expect(page.locator(".inbox-tabs [aria-current]")).toHaveText("For you 300");
+  await expect(rows(page)).toHaveCount(50);
+  await expect(rows(page).first()).toHaveAttribute("id", "row-first_1");
   await checkAccessible(page, "a long inbox");
-  for (const shown of [100, 150, 200, 220]) {
-    await dialog.getByRole("button", { name: "Show more" }).click();
-    await expect(rows).toHaveCount(shown);
+  const more = page.locator(".inbox-list").getByRole("button", { name: "Show more" });
+  for (const shown of [100, 150, 200, 250, 300]) {
+    await more.click();
+    await expect(rows(page)).toHaveCount(shown);
   }
-  await expect(dialog.getByRole("button", { name: "Show more" })).toHaveCount(0);
+  await expect(more).toHaveCount(0);
 
-  await rows.first().click();
-  await expect(page).toHaveURL(/#\/s\/first$/);
-  await page.locator(".card").getByRole("button", { name: "Approve", exact: true }).click();
-  await expect(page.locator(".sidebar .count [aria-hidden]")).toHaveText("219");
+  // With all of them drawn, from a key to what it changes.
+  const took = (act: () => Promise<void>, done: () => Promise<void>) => {
+    const began = Date.now();
+    return act().then(done).then(() => Date.now() - began);
+  };
+  const search = page.getByRole("searchbox", { name: "Search requests" });
+  expect(await took(() => search.fill("execute s299"), () => expect(page.getByText("No request matches.")).toBeVisible())).toBeLessThan(2000);
+  expect(await took(() => search.fill("s298"), () => expect(rows(page)).toHaveCount(1))).toBeLessThan(2000);
+  await search.fill("");
+  await expect(rows(page)).toHaveCount(300);
+  await search.blur();
+  expect(await took(() => page.keyboard.press("j"), () => expect(page).toHaveURL(/open=first_1/))).toBeLessThan(2000);
+  await page.keyboard.press("a");
+  await expect(page.locator(".sidebar .count [aria-hidden]")).toHaveText("299");
 });
 
-test("beyond some hundreds the number says that there are more", async ({ page, serve }) => {
+test("beyond some hundreds the numbers say that there are more, and what they cover", async ({ page, serve }) => {
   const { url } = await serve({ turns: [call(order)], timeout: 3000 });
-  const all = Array.from({ length: 510 }, (_, i) => `s${i}`);
-  for (let at = 0; at < all.length; at += 30) await Promise.all(all.slice(at, at + 30).map((id) => ask(url, id)));
+  await beginAll(url, Array.from({ length: 510 }, (_, i) => `s${i}`));
   await page.goto(url);
   await expect(page.locator(".sidebar .count [aria-hidden]")).toHaveText("500+");
   await page.setViewportSize({ width: 390, height: 844 });
-  await page.locator(".topbar").getByRole("button", { name: "Inbox. Waiting requests: 500+" }).click();
-  const more = page.getByRole("dialog").getByRole("button", { name: "Show more" });
-  for (let shown = 50; shown < 500; shown += 50) await more.click();
-  await expect(page.getByText("These are the 500 nearest their deadline.")).toBeVisible();
-  await expect(page.locator(".inbox-row")).toHaveCount(500);
+  await page.locator(".topbar").getByRole("link", { name: "Inbox. Waiting requests: 500+" }).click();
+  await expect(page.locator(".inbox-tabs [aria-current]")).toHaveText("For you 500+");
+  await expect(page.getByText("The 500 requests nearest their deadline are loaded. Numbers, search and filters cover these.")).toBeVisible();
   await hasNoSidewaysScroll(page);
+  await page.getByRole("button", { name: "Load more" }).click();
+  await expect(page.locator(".inbox-tabs [aria-current]")).toHaveText("For you 510");
+  await expect(page.getByRole("button", { name: "Load more" })).toHaveCount(0);
 });
+
+test("u1: rows and cards are called by the operator's line, and else by the tool", async ({ page, serve }) => {
+  const url = await waiting(serve, ["VNM"], { turns: [{ calls: [...orders.turns[0]!.calls!, ...orders.turns[0]!.calls!] }, { text: "Done." }] });
+  await page.goto(`${url}/#/inbox`);
+  await expect(titles(page)).toHaveText(["Order VNM and 1 more"]);
+  await rows(page).getByRole("link").click();
+  await expect(heading(page)).toHaveText("2 actions need approval");
+  await expect(pane(page).locator(".facts h3")).toHaveText(["Order VNM", "Order VNM"]);
+});
+
+test("x: what would deceive the eye in the operator's line is written out", async ({ page, serve }) => {
+  const url = await waiting(serve, ["p\u0430y\u202eMNV"]);
+  await page.goto(`${url}/#/inbox`);
+  await expect(titles(page)).toHaveText(["Order p\\u{430}y\\u{202E}MNV"]);
+  await rows(page).getByRole("link").click();
+  await expect(heading(page)).toHaveText("Order p\\u{430}y\\u{202E}MNV");
+});
+
+test("u1: filters, search and groups are in the address, and a reload keeps them", async ({ page, context, serve }) => {
+  const people = { alice: ["user"], carol: ["user"], bob: ["admin", "legal"] };
+  const { url } = await serve({
+    ...orders,
+    people,
+    approval: 'levels = ["admin"], risk = "low"',
+    more: `[[policy.rules]]
+tool = "execute_trade"
+when = 'args.symbol.startsWith("H")'
+require = true
+levels = ["legal"]
+risk = "high"
+`,
+  });
+  await begin(url, "s1", "VNM", "alice");
+  await begin(url, "s2", "HPG", "alice");
+  await begin(url, "s3", "Mưa Đá", "carol");
+  const bob = await tabOf(context, "bob", `${url}/#/inbox`);
+  await expect(rows(bob)).toHaveCount(3);
+  await expect(rows(bob).first()).toContainText("requested by alice");
+  await expect(rows(bob).first()).toContainText("you decide as admin");
+
+  await bob.getByLabel("Requested by").selectOption({ label: "alice (2)" });
+  await expect(bob).toHaveURL(/#\/inbox\?requester=alice$/);
+  await expect(titles(bob)).toHaveText(["Order VNM", "Order HPG"]);
+  await expect(bob.locator(".inbox-count")).toHaveText("Requests: 2 of 3");
+  await bob.getByLabel("Risk").selectOption("high");
+  await expect(titles(bob)).toHaveText(["Order HPG"]);
+  await expect(rows(bob).locator(".risk")).toHaveText("Risk: high");
+  await bob.reload();
+  await expect(titles(bob)).toHaveText(["Order HPG"]);
+  await expect(bob.getByLabel("Risk")).toHaveValue("high");
+  await bob.getByRole("button", { name: "Clear filters" }).click();
+  await expect(bob).toHaveURL(/#\/inbox$/);
+  await bob.getByLabel("Decided by").selectOption("legal");
+  await expect(titles(bob)).toHaveText(["Order HPG"]);
+  await bob.getByRole("button", { name: "Clear filters" }).click();
+
+  // Without accents, and whichever case.
+  await bob.getByRole("searchbox").fill("order mua da");
+  await expect(titles(bob)).toHaveText(["Order Mưa Đá"]);
+  await expect(bob).toHaveURL(/q=order\+mua\+da/);
+  await bob.getByRole("searchbox").fill("nothing like it");
+  await expect(bob.getByText("No request matches.")).toBeVisible();
+  await bob.getByRole("link", { name: "Clear filters" }).click();
+
+  await bob.getByLabel("Group").selectOption("requester");
+  await expect(bob.locator(".inbox-group-head h2")).toHaveText(["alice (2)", "carol (1)"]);
+  await bob.getByRole("checkbox", { name: "Choose all 2 of alice" }).check();
+  await expect(bob.getByText("Chosen: 2")).toBeVisible();
+  await checkAccessible(bob, "a grouped inbox");
+  // A tool and an agent that all of them have are nothing to choose between.
+  await expect(bob.getByLabel("Tool", { exact: true })).toHaveCount(0);
+
+  // A link opens one request; where it has been decided it says how.
+  await signIn(page, "alice");
+  await page.goto(`${url}/#/inbox?open=s1_1`);
+  await expect(heading(page)).toHaveText("Order VNM");
+  await expect(pane(page).locator(".people")).toContainText("You can look at it, but it is not yours to decide.");
+});
+
+for (const [width, height] of [
+  [1280, 800],
+  [390, 844],
+] as const) {
+  test(`u1: by keys alone, without looking for the focus, ${width} wide`, async ({ page, serve }) => {
+    await page.setViewportSize({ width, height });
+    const url = await waiting(serve, ["AAA", "BBB", "CCC", "DDD"]);
+    await page.goto(`${url}/#/inbox`);
+    await expect(rows(page)).toHaveCount(4);
+    await page.keyboard.press("j");
+    await expect(heading(page)).toHaveText("Order AAA");
+    await page.keyboard.press("j");
+    await page.keyboard.press("j");
+    await expect(heading(page)).toHaveText("Order CCC");
+    await page.keyboard.press("k");
+    await expect(heading(page)).toHaveText("Order BBB");
+    await expect(pane(page).locator(".inbox-pane-head")).toContainText("2 of 4");
+    await checkAccessible(page, `an open request, ${width} wide`);
+    await hasNoSidewaysScroll(page);
+
+    // Pressed twice, it is for one request only.
+    await page.keyboard.press("a");
+    await expect(heading(page)).toHaveText("Order CCC");
+    await page.keyboard.press("a");
+    await expect(pane(page).locator(".inbox-stored")).toContainText("Decision stored: Order BBB");
+    await expect(said(page)).toHaveText("Decision stored: Order BBB Next: Order CCC");
+    await settled(page);
+    await expect(heading(page)).toHaveText("Order CCC");
+
+    await page.keyboard.press("r");
+    await page.keyboard.type("Too jarring");
+    await page.keyboard.press("Escape");
+    await expect(pane(page).getByRole("textbox")).toHaveCount(0);
+    await expect(heading(page)).toHaveText("Order CCC");
+    await page.keyboard.press("e");
+    await expect(pane(page).locator("input:focus")).toHaveCount(1);
+    await pane(page).getByLabel("quantity").fill("25");
+    await pane(page).getByRole("button", { name: "Approve with changes" }).press("Enter");
+    // The last in the list: on to the one above.
+    await expect(heading(page)).toHaveText("Order DDD");
+    await settled(page);
+    await page.keyboard.press("a");
+    await expect(heading(page)).toHaveText("Order AAA");
+    await settled(page);
+    await page.keyboard.press("Escape");
+    await expect(page.locator("#row-aaa_1 a")).toBeFocused();
+    await expect(rows(page)).toHaveCount(1);
+    await page.keyboard.press("Enter");
+    await expect(heading(page)).toHaveText("Order AAA");
+    await page.keyboard.press("a");
+    await expect(page.getByText("Nothing waits for you.")).toBeVisible();
+    await expect(said(page)).toContainText("Nothing is left in this list.");
+    await expect(page.locator(".inbox-stored")).toContainText("Order AAA");
+
+    await page.locator(".inbox-stored").getByRole("link", { name: "Show it" }).press("Enter");
+    await expect(pane(page).locator(".resolved")).toContainText("Approved");
+  });
+}
+
+test("u1: ? shows the keys, and single letters can be switched off", async ({ page, serve }) => {
+  const url = await waiting(serve, ["AAA"]);
+  await page.goto(`${url}/#/inbox`);
+  await expect(rows(page)).toHaveCount(1);
+  await page.keyboard.press("?");
+  const help = page.getByRole("dialog", { name: "Keys in the inbox" });
+  await expect(help).toContainText("Reject the open request");
+  await checkAccessible(page, "the keys");
+  // What is behind it hears nothing.
+  await page.keyboard.press("j");
+  await expect(page).toHaveURL(/#\/inbox$/);
+  await help.getByRole("checkbox", { name: "Single-letter keys are on" }).uncheck();
+  await page.keyboard.press("Escape");
+  await expect(help).toHaveCount(0);
+  await page.keyboard.press("j");
+  await page.reload();
+  await expect(rows(page)).toHaveCount(1);
+  await page.keyboard.press("j");
+  await expect(page).toHaveURL(/#\/inbox$/);
+  await page.getByRole("button", { name: "Keys" }).click();
+  await help.getByRole("checkbox").check();
+  await page.keyboard.press("Escape");
+  await page.keyboard.press("/");
+  // Typed, not obeyed.
+  await page.keyboard.type("jar");
+  await expect(page.getByRole("searchbox")).toHaveValue("jar");
+});
+
+test("u1: many are approved at once, each shown with its digest, and each digest is sent", async ({ page, serve }) => {
+  const url = await waiting(serve, ["AAA", "BBB", "CCC"]);
+  const sent = decisionsOf(page);
+  await page.goto(`${url}/#/inbox`);
+  await expect(rows(page)).toHaveCount(3);
+  await page.keyboard.press("j");
+  await page.keyboard.press("x");
+  await expect(page.getByText("Chosen: 1")).toBeVisible();
+  await page.getByRole("checkbox", { name: "Choose: Order CCC" }).check();
+  await page.getByRole("group", { name: "Chosen requests" }).getByRole("button", { name: "Approve…" }).click();
+  const dialog = page.getByRole("dialog", { name: "Requests to approve: 2" });
+  await expect(dialog.getByRole("heading", { level: 3 })).toHaveText(["Order AAA", "Order CCC"]);
+  await expect(dialog.locator(".shown-text")).toContainText(['"symbol": "AAA"', '"symbol": "CCC"']);
+  const shown = await dialog.locator(".bulk-digest code").allTextContents();
+  expect(new Set(shown.filter((digest) => /^[0-9a-f]{64}$/.test(digest))).size).toBe(2);
+  await checkAccessible(page, "many to approve");
+  await dialog.getByRole("button", { name: "Approve 2" }).click();
+  await expect(dialog).toHaveCount(0);
+  await expect(titles(page)).toHaveText(["Order BBB"]);
+  await expect(said(page)).toHaveText("Approved: 2");
+  expect(sent.map((frame) => frame.approval_key)).toEqual(["aaa_1", "ccc_1"]);
+  expect(sent.map((frame) => frame.decisions.map((one) => one.digest))).toEqual(shown.map((digest) => [digest]));
+  expect(sent.every((frame) => frame.decisions.every((one) => one.type === "approve" && /^[0-9a-f]{64}$/.test(one.args_digest!)))).toBe(true);
+  for (const session of ["aaa", "ccc"]) {
+    await page.goto(`${url}/#/s/${session}`);
+    await expect(page.locator(".markdown").last()).toContainText('"quantity":100');
+  }
+});
+
+test("u1: many are rejected with one reason, and what the server does not take is said of each", async ({ page, context, serve }) => {
+  const url = await waiting(serve, ["AAA", "BBB"]);
+  const sent = decisionsOf(page);
+  await page.goto(`${url}/#/inbox`);
+  await page.getByRole("checkbox", { name: "Choose all 2 shown" }).check();
+  await page.getByRole("button", { name: "Reject…" }).click();
+  const dialog = page.getByRole("dialog", { name: "Requests to reject: 2" });
+  await dialog.getByLabel("Reason for all of them").fill("Market closed");
+  // Somebody else is first with one of them.
+  const other = await context.newPage();
+  await other.goto(`${url}/#/inbox?open=bbb_1`);
+  await pane(other).getByRole("button", { name: "Approve" }).click();
+  await expect(other.locator(".inbox-stored")).toBeVisible();
+  await dialog.getByRole("button", { name: "Reject 2" }).click();
+  await expect(dialog.getByRole("alert")).toHaveText("The server did not take 1 of 2 decisions. The others are stored.");
+  await expect(dialog.locator(".bulk-row").first()).toContainText("Your decision is stored.");
+  await expect(dialog.locator(".bulk-row").last()).toContainText("already resolved");
+  await checkAccessible(page, "what was not taken");
+  await dialog.getByRole("button", { name: "Close" }).last().click();
+  await expect(page.getByText("Nothing waits for you.")).toBeVisible();
+  expect(sent.map((frame) => frame.decisions[0]!.message)).toEqual(["Market closed", "Market closed"]);
+});
+
+test("x: of many, none is approved before each long one has been seen to its end", async ({ page, serve }) => {
+  const { url } = await serve(orders);
+  await begin(url, "long", "x".repeat(5000));
+  await begin(url, "short", "VNM");
+  await page.goto(`${url}/#/inbox`);
+  await page.getByRole("checkbox", { name: "Choose all 2 shown" }).check();
+  await page.getByRole("button", { name: "Approve…" }).click();
+  const dialog = page.getByRole("dialog");
+  await expect(dialog.getByRole("button", { name: "Approve 2" })).toBeDisabled();
+  await dialog.getByRole("button", { name: "Show all" }).click();
+  await expect(dialog.getByRole("button", { name: "Approve 2" })).toBeEnabled();
+});
+
+test("u1: questions, and what may only be rejected, are not approved with many", async ({ page, serve }) => {
+  const { url } = await serve({ ...orders, turns: [ask(goal), { text: "Thanks." }] });
+  await begin(url, "s1");
+  await page.goto(`${url}/#/inbox`);
+  await expect(titles(page)).toHaveText([goal.question]);
+  await expect(rows(page)).toContainText("The agent has a question");
+  await expect(page.getByRole("checkbox")).toHaveCount(0);
+  await page.keyboard.press("j");
+  await pane(page).getByRole("radio").first().check();
+  await pane(page).getByRole("button", { name: "Send answer" }).click();
+  await expect(page.getByText("Nothing waits for you.")).toBeVisible();
+});
+
+test("u1: later hides a request here only, and it can be brought back", async ({ page, serve }) => {
+  const url = await waiting(serve, ["AAA", "BBB"]);
+  await page.goto(`${url}/#/inbox?open=aaa_1`);
+  await pane(page).getByRole("button", { name: "Later" }).click();
+  await expect(heading(page)).toHaveText("Order BBB");
+  await expect(said(page)).toContainText("Put off until");
+  await expect(titles(page)).toHaveText(["Order BBB"]);
+  // It still waits.
+  await expect(page.locator(".sidebar .count [aria-hidden]")).toHaveText("2");
+  await page.reload();
+  await expect(titles(page)).toHaveText(["Order BBB"]);
+  await page.getByRole("link", { name: "Later 1" }).click();
+  await expect(page).toHaveURL(/show=later/);
+  await expect(rows(page)).toContainText("Back at");
+  await checkAccessible(page, "what is put off");
+  await rows(page).getByRole("link").click();
+  await pane(page).getByRole("button", { name: "Bring back" }).click();
+  await expect(page.getByText("You have put nothing off.")).toBeVisible();
+  await page.getByRole("link", { name: "For you 2" }).click();
+  await expect(rows(page)).toHaveCount(2);
+});
+
+test("u1: what is put off is back in time", async ({ page, serve }) => {
+  const url = await waiting(serve, ["AAA"], { timeout: 24 });
+  await page.goto(`${url}/#/inbox?open=aaa_1`);
+  await expect(rows(page)).toHaveCount(1);
+  await page.keyboard.press("l");
+  await expect(page.getByText("Nothing waits for you.")).toBeVisible();
+  // Half of the time that was left.
+  await expect(titles(page)).toHaveText(["Order AAA"], { timeout: 12_500 });
+});
+
+test("p1: rows say who has approved, and for whom they wait", async ({ page, context, serve }) => {
+  const people = { alice: ["user"], bob: ["admin"], eve: ["admin"] };
+  const { url } = await serve({ ...orders, people, approval: 'levels = ["admin"], quorum = 2' });
+  await begin(url, "s1", "VNM", "alice");
+  await signIn(page, "alice");
+  await page.goto(`${url}/#/inbox`);
+  await expect(page.getByText("Nothing waits for you.")).toBeVisible();
+  await page.getByRole("link", { name: "For others to decide: 1" }).click();
+  await expect(page).toHaveURL(/show=others/);
+  await expect(rows(page)).toContainText("Waiting for admin");
+  await expect(rows(page)).toContainText("0 of 2 approved");
+  await expect(page.getByRole("checkbox")).toHaveCount(0);
+
+  const bob = await tabOf(context, "bob", `${url}/#/inbox`);
+  await rows(bob).getByRole("link").click();
+  await bob.keyboard.press("a");
+  // A vote is all that bob can give.
+  await expect(bob.locator(".inbox-tabs [aria-current]")).toHaveText("For you 0");
+  await expect(rows(page)).toContainText("1 of 2 approved: bob");
+  const eve = await tabOf(context, "eve", `${url}/#/inbox`);
+  await expect(rows(eve)).toContainText("1 of 2 approved: bob");
+  await expect(rows(eve)).toContainText("you decide as admin");
+  await checkAccessible(eve, "a request that bob has approved");
+});
+
+test("who was first is said where the request was open, and nothing that was typed is lost", async ({ page, context, serve }) => {
+  const url = await waiting(serve, ["AAA", "BBB"]);
+  await page.goto(`${url}/#/inbox?open=aaa_1`);
+  await pane(page).getByRole("button", { name: "Reject" }).click();
+  await pane(page).getByRole("textbox").fill("Too expensive");
+  const other = await context.newPage();
+  await other.goto(`${url}/#/inbox?open=aaa_1`);
+  await pane(other).getByRole("button", { name: "Approve" }).click();
+  // It stays: nothing opens by itself where nothing was decided here.
+  await expect(pane(page).locator(".late")).toContainText("Too expensive");
+  await expect(pane(page).locator(".resolved")).toContainText("Approved");
+  await expect(page).toHaveURL(/open=aaa_1/);
+  await expect(titles(page)).toHaveText(["Order BBB"]);
+  await page.keyboard.press("j");
+  await expect(heading(page)).toHaveText("Order BBB");
+});
+
+for (const [language, name, tabs, choose, approve, keys] of [
+  ["en", "Waiting for a decision", ["For you 3", "For others 0", "Later 0"], "Choose all 3 shown", "Approve…", "Keys in the inbox"],
+  ["vi", "Đang chờ quyết định", ["Chờ bạn 3", "Chờ người khác 0", "Để sau 0"], "Chọn cả 3 yêu cầu đang hiện", "Phê duyệt…", "Phím tắt trong hộp chờ"],
+  ["zh", "等待决定", ["待您处理 3", "待他人处理 0", "稍后 0"], "选择显示的全部 3 个", "批准…", "待办中的快捷键"],
+] as const) {
+  for (const [width, height] of [
+    [1280, 800],
+    [360, 740],
+  ] as const) {
+    for (const colorScheme of ["light", "dark"] as const) {
+      test.describe(`${language}, ${width} wide, ${colorScheme}`, () => {
+        test.use({ viewport: { width, height }, colorScheme });
+        test("u1: the inbox is told in every language, at every width", async ({ page, serve }) => {
+          const url = await waiting(serve, ["VNM", "FPT ".repeat(30).trim(), "x".repeat(300)]);
+          await page.addInitScript((l) => localStorage.setItem("countersign:language", l), language);
+          await page.goto(`${url}/#/inbox`);
+          await expect(page.getByRole("heading", { level: 1 })).toHaveText(name);
+          await expect(page.locator(".inbox-tabs a")).toHaveText(tabs);
+          await hasNoSidewaysScroll(page);
+          await checkAccessible(page, "the list");
+          await page.getByRole("checkbox", { name: choose }).check();
+          await hasNoSidewaysScroll(page);
+          await page.getByRole("button", { name: approve }).click();
+          await expect(page.getByRole("dialog").locator(".bulk-row")).toHaveCount(3);
+          await checkAccessible(page, "many at once");
+          await hasNoSidewaysScroll(page);
+          await page.keyboard.press("Escape");
+          await page.keyboard.press("?");
+          await expect(page.getByRole("dialog", { name: keys })).toBeVisible();
+          await page.keyboard.press("Escape");
+          await page.keyboard.press("j");
+          await expect(page.locator(".inbox-pane .card")).toBeVisible();
+          await hasNoSidewaysScroll(page);
+          await checkAccessible(page, "an open request");
+        });
+      });
+    }
+  }
+}

@@ -37,9 +37,10 @@ for (const colorScheme of ["light", "dark"] as const) {
       await page.keyboard.press("Escape");
       await card.getByRole("button", { name: "Reject" }).click();
       await check(page, "rejecting");
-      await page.getByRole("button", { name: "Inbox" }).click();
+      await page.getByRole("link", { name: "Inbox" }).click();
+      await expect(page.locator(".inbox-row")).toBeVisible();
       await check(page, "inbox");
-      await page.keyboard.press("Escape");
+      await page.goBack();
       await card.getByRole("button", { name: "Reject" }).click();
       await expect(page.locator(".topbar")).toContainText("Finished");
       await check(page, "resolved");
@@ -62,9 +63,10 @@ for (const colorScheme of ["light", "dark"] as const) {
       await card.getByRole("button", { name: "Next" }).click();
       await card.getByRole("button", { name: "Skip" }).click();
       await check(page, "review");
-      await page.getByRole("button", { name: "Inbox" }).click();
+      await page.getByRole("link", { name: "Inbox" }).click();
+      await expect(page.locator(".inbox-row")).toBeVisible();
       await check(page, "inbox");
-      await page.keyboard.press("Escape");
+      await page.goBack();
       await card.getByRole("button", { name: "Do not answer" }).click();
       await check(page, "declining");
       await card.getByRole("button", { name: "Back" }).click();
@@ -95,10 +97,13 @@ test.describe("phone", () => {
     await expect(page.getByRole("link", { name: "New session" })).toBeVisible();
     await hasNoSidewaysScroll(page);
     await page.getByRole("button", { name: "Close the session list" }).tap();
-    await page.locator(".topbar").getByRole("button", { name: /^Inbox/ }).tap();
-    await expect(page.getByRole("dialog")).toBeVisible();
+    await page.locator(".topbar").getByRole("link", { name: /^Inbox/ }).tap();
+    await expect(page.locator(".inbox-row")).toBeVisible();
     await hasNoSidewaysScroll(page);
-    await page.getByRole("button", { name: "Close", exact: true }).tap();
+    await page.locator(".inbox-link").tap();
+    await expect(card).toBeFocused();
+    await hasNoSidewaysScroll(page);
+    await page.locator(".inbox-asked").getByRole("link").tap();
     await card.getByRole("button", { name: "Approve" }).tap();
     await expect(resolved(page)).toContainText("Approved");
     await hasNoSidewaysScroll(page);
@@ -131,8 +136,8 @@ test.describe("phone", () => {
 const pick = ({ calls }: ReturnType<typeof call>) => ({ calls: calls! });
 
 for (const [locale, approve, heading, edit, atMost, noJson, says] of [
-  ["vi-VN", "Phê duyệt", "Cần phê duyệt", "Sửa", "Nhiều nhất là 1000.", "JSON không hợp lệ, từ dòng 1, cột 13.", "Máy chủ cho biết:"],
-  ["zh-CN", "批准", "需要批准", "修改", "不大于 1000。", "JSON 无效，位于第 1 行第 13 列。", "服务器说明："],
+  ["vi-VN", "Phê duyệt", "“execute_trade” cần phê duyệt", "Sửa", "Nhiều nhất là 1000.", "JSON không hợp lệ, từ dòng 1, cột 13.", "Máy chủ cho biết:"],
+  ["zh-CN", "批准", "“execute_trade”需要批准", "修改", "不大于 1000。", "JSON 无效，位于第 1 行第 13 列。", "服务器说明："],
 ] as const) {
   test.describe(`language ${locale}`, () => {
     test.use({ locale });

@@ -208,12 +208,12 @@ test("only who can decide is asked to, and everybody else is told who can", asyn
   await expect(page.locator(".session-waiting")).toHaveText("Waiting for admin");
   await expect(page.locator(".sidebar .count")).toHaveCount(0);
   await expect(page).toHaveTitle("Countersign");
-  await page.getByRole("button", { name: "Inbox" }).click();
-  await expect(page.getByRole("dialog")).toContainText("Nothing waits for you.");
-  await expect(page.getByRole("dialog").getByRole("heading", { name: "For others to decide" })).toBeVisible();
+  await page.getByRole("link", { name: "Inbox" }).click();
+  await expect(page.getByText("Nothing waits for you.")).toBeVisible();
+  await page.getByRole("link", { name: "For others to decide: 1" }).click();
   await expect(page.locator(".inbox-row")).toContainText("Waiting for admin");
   await checkAccessible(page, "an inbox of others");
-  await page.keyboard.press("Escape");
+  await page.goto(session);
   // Talking about it is for everybody who sees it.
   await expect(page.getByRole("button", { name: "Comment to the other people" })).toBeVisible();
 

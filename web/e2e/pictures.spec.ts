@@ -75,7 +75,7 @@ test.describe("dark", () => {
     await newSession(page);
     await send(page, "Sell what the fund holds of VNM");
     await expect(page.locator(".card")).toBeVisible();
-    await page.getByRole("button", { name: "Inbox" }).click();
+    await page.getByRole("link", { name: "Inbox" }).click();
     await expect(page.locator(".inbox-row")).toHaveCount(2);
     await picture(page, "inbox-dark");
   });

@@ -200,11 +200,11 @@ test("the inbox shows what is asked, and leads to the answer", async ({ page, se
   const { url } = await serve({ turns: asking(goal, horizon) });
   await openQuestion(page, url);
   await page.getByRole("link", { name: "New session" }).click();
-  await page.getByRole("button", { name: "Inbox" }).click();
-  const row = page.getByRole("dialog").locator(".inbox-row");
+  await page.getByRole("link", { name: "Inbox" }).click();
+  const row = page.locator(".inbox-row");
   await expect(row).toContainText("The agent has 2 questions");
   await expect(row).toContainText(goal.question);
-  await row.click();
+  await row.getByRole("link").click();
   await expect(page.locator(".card")).toBeFocused();
   await page.getByRole("radio").first().check();
 });

@@ -1,11 +1,12 @@
 /** The React and parsing code of the documents, unchanged, on a page of another origin, against the server. */
 import type { Page } from "@playwright/test";
 import { ask, call, expect, goal, horizon, order, test } from "./support/console.js";
-import { serveSnippets, type ServedPage } from "./support/page.js";
+import { snippets } from "./snippets/sources.js";
+import { servePage, type ServedPage } from "./support/page.js";
 import type { Server } from "./support/server.js";
 
 let site: ServedPage;
-test.beforeAll(async () => void (site = await serveSnippets()));
+test.beforeAll(async () => void (site = await servePage("snippets", [snippets()])));
 test.afterAll(() => site.stop());
 
 async function open(page: Page, server: Server): Promise<void> {

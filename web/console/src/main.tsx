@@ -16,6 +16,7 @@ import "./styles/resolved.css";
 import "./styles/question.css";
 import "./styles/interrupt.css";
 import "./styles/dialog.css";
+import "./styles/inbox.css";
 import "./styles/people.css";
 import "./styles/rules.css";
 import "./styles/graph.css";

@@ -15,7 +15,7 @@ const answer = (content?: JsonValue): JsonObject => ({
 const asked = (payload: JsonValue, schema: JsonValue, kind: ApprovalView["kind"] = "input") =>
   elicitationOf({
     approvalKey: "k", sessionId: "s", kind, actions: [], reviewConfigs: [], complete: true, updates: [],
-    interrupt: { node: "shop", name: "q", payload, schema },
+    interrupt: { node: "shop", name: "q", payload, schema: schema as JsonObject },
   });
 const form = (content: string) => asked({ from: "shop", mode: "form", message: "Who?" }, answer(parseJson(content)))!;
 const address = (url: string) => asked({ from: "shop", mode: "url", message: "Go", url, host: "h" }, answer())?.address;

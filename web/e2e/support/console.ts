@@ -76,6 +76,21 @@ export async function openCard(page: Page, url: string): Promise<Locator> {
   return card;
 }
 
+/** Have an agent work in a session of its own, without a page: it is told `content`. */
+export async function begin(url: string, session: string, content = `Order ${session}`, person?: string): Promise<void> {
+  const response = await fetch(`${url}/v1/sessions/${session}/messages`, {
+    method: "POST",
+    headers: { "content-type": "application/json", ...(person ? { authorization: `Bearer ${person}-token` } : {}) },
+    body: JSON.stringify({ content }),
+  });
+  expect(response.status).toBe(200);
+}
+
+/** The same in many sessions, some at a time, in no order. */
+export async function beginAll(url: string, sessions: readonly string[]): Promise<void> {
+  for (let at = 0; at < sessions.length; at += 25) await Promise.all(sessions.slice(at, at + 25).map((id) => begin(url, id)));
+}
+
 /** Give a tab the token of somebody, as if they had signed in there before. */
 export async function signIn(page: Page, name: string): Promise<void> {
   await page.addInitScript((token) => {

@@ -2,20 +2,20 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { build, preview } from "vite";
-import { snippets } from "../snippets/sources.js";
+import { build, defaultClientConditions, preview, type Plugin } from "vite";
 
 export interface ServedPage {
   origin: string;
   stop(): Promise<void>;
 }
 
-/** Build the page of the documents' snippets, and serve it. */
-export async function serveSnippets(): Promise<ServedPage> {
-  const outDir = await mkdtemp(join(tmpdir(), "countersign-snippets-"));
-  const root = join(import.meta.dirname, "../snippets");
-  const common = { configFile: false, logLevel: "warn", root } as const;
-  await build({ ...common, plugins: [snippets()], build: { outDir, emptyOutDir: true } });
+/** Build the page of a folder of the tests, with the packages' own sources, and serve it. */
+export async function servePage(folder: string, plugins: Plugin[] = []): Promise<ServedPage> {
+  const outDir = await mkdtemp(join(tmpdir(), `countersign-${folder}-`));
+  const root = join(import.meta.dirname, "..", folder);
+  const conditions = ["@countersign/source", ...defaultClientConditions];
+  const common = { configFile: false, logLevel: "error", root, resolve: { conditions } } as const;
+  await build({ ...common, plugins, build: { outDir, emptyOutDir: true } });
   const server = await preview({ ...common, build: { outDir }, preview: { host: "127.0.0.1", port: 0 } });
   const address = server.httpServer.address();
   if (address === null || typeof address === "string") throw new Error("the page has no port");

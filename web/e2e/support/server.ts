@@ -53,6 +53,8 @@ export interface ServerOptions {
   maxTurns?: number;
   /** Whether the model takes images; it does. */
   images?: boolean;
+  /** More of the configuration, as TOML. */
+  more?: string;
   /** Listen here, not where the system likes. */
   port?: number;
 }
@@ -249,6 +251,7 @@ parameters = { type = "object", properties = { symbol = { type = "string" } } }
 stream = { display_as_content = true }
 ${questionTimeout === undefined ? "" : `[tools.ask_user_question]\napproval = { timeout = ${questionTimeout} }\n`}
 ${token === undefined ? "" : '[[auth.tokens]]\nsubject = "alice"\nroles = ["user"]\ntoken_env = "E2E_TOKEN"\n'}
+${more.more ?? ""}
 ${Object.entries(people).map(([name, roles]) => person(name, roles, `${name}-token`)).join("")}`;
 }
 

@@ -7,7 +7,7 @@ import { route } from "../state/route.js";
 import { useStore } from "../state/store.js";
 import { Boundary } from "./Boundary.js";
 import { ChatPage } from "./ChatPage.js";
-import { Inbox } from "./Inbox.js";
+import { InboxPage } from "./inbox/InboxPage.js";
 import { NewSession } from "./NewSession.js";
 import { RulesPage } from "./RulesPage.js";
 import { Sidebar } from "./Sidebar.js";
@@ -15,15 +15,14 @@ import { TokenForm } from "./TokenForm.js";
 
 export function App() {
   const { t } = useI18n();
-  const { sessionId, rules } = useStore(route);
+  const { sessionId, rules, inbox } = useStore(route);
   const connection = useStore(connectionState);
   const waits = useWaits();
   const said = useStore(announcement);
   const [menuOpen, setMenuOpen] = useState(false);
-  const [inboxOpen, setInboxOpen] = useState(false);
 
   // On a phone the menu covers the page, so going somewhere closes it.
-  useEffect(() => setMenuOpen(false), [sessionId, rules]);
+  useEffect(() => setMenuOpen(false), [sessionId, rules, inbox !== undefined]);
   useEffect(() => void (document.title = waits !== undefined ? `(${waits}) Countersign` : "Countersign"), [waits]);
 
   if (connection === "unauthorized") return <TokenForm />;
@@ -43,29 +42,21 @@ export function App() {
         {t("app.skip")}
       </a>
       <Boundary>
-        <Sidebar
-          open={menuOpen}
-          onClose={() => setMenuOpen(false)}
-          onInbox={() => {
-            setMenuOpen(false);
-            setInboxOpen(true);
-          }}
-        />
+        <Sidebar open={menuOpen} onClose={() => setMenuOpen(false)} />
       </Boundary>
       <main id="main" className="main" tabIndex={-1}>
-        <Boundary key={rules ? "rules" : `session ${sessionId ?? ""}`}>
+        <Boundary key={rules ? "rules" : inbox ? "inbox" : `session ${sessionId ?? ""}`}>
           {rules ? (
-            <RulesPage onMenu={openMenu} onInbox={() => setInboxOpen(true)} />
+            <RulesPage onMenu={openMenu} />
+          ) : inbox ? (
+            <InboxPage query={inbox} onMenu={openMenu} />
           ) : sessionId === undefined ? (
-            <NewSession onMenu={openMenu} onInbox={() => setInboxOpen(true)} />
+            <NewSession onMenu={openMenu} />
           ) : (
-            <ChatPage key={sessionId} sessionId={sessionId} onMenu={openMenu} onInbox={() => setInboxOpen(true)} />
+            <ChatPage key={sessionId} sessionId={sessionId} onMenu={openMenu} />
           )}
         </Boundary>
       </main>
-      <Boundary>
-        <Inbox open={inboxOpen} onClose={() => setInboxOpen(false)} />
-      </Boundary>
       <div className="visually-hidden" aria-live="polite" role="status">
         {said}
       </div>

@@ -30,10 +30,9 @@ import { isHeld, TurnEnd } from "./TurnEnd.js";
 interface Props {
   sessionId: string;
   onMenu: () => void;
-  onInbox: () => void;
 }
 
-export function ChatPage({ sessionId, onMenu, onInbox }: Props) {
+export function ChatPage({ sessionId, onMenu }: Props) {
   const { t } = useI18n();
   const session = useStore(sessionStore(sessionId));
   const connection = useStore(connectionState);
@@ -94,7 +93,6 @@ export function ChatPage({ sessionId, onMenu, onInbox }: Props) {
         }
         actions={<GraphToggle shown={graphShown} onChange={showGraph} />}
         onMenu={onMenu}
-        onInbox={onInbox}
       />
       <div className="chat-scroll" ref={scroll.ref} onScroll={scroll.onScroll}>
         <div className="chat" role="region" aria-label={t("chat.region")}>

@@ -13,14 +13,14 @@ import { TopBar } from "./TopBar.js";
 
 const DRAFT = "draft:new";
 
-export function NewSession({ onMenu, onInbox }: { onMenu: () => void; onInbox: () => void }) {
+export function NewSession({ onMenu }: { onMenu: () => void }) {
   const { t } = useI18n();
   const list = useStore(agents);
   const known = useStore(sessionList);
   const [chosen, setChosen] = useState(() => readTab("agent") ?? "");
   const [error, setError] = useState(() => takeStartError());
   const agent = list?.find((a) => a.name === chosen) ?? list?.[0];
-  const tools = (agent?.tools ?? []).map((tool) => (typeof tool === "string" ? tool : tool.name));
+  const tools = agent?.tools ?? [];
 
   const send = (text: string, images: InlineImage[]) => {
     const { id, sent } = startSession(agent?.name, text, images);
@@ -42,7 +42,7 @@ export function NewSession({ onMenu, onInbox }: { onMenu: () => void; onInbox: (
 
   return (
     <>
-      <TopBar title={t("sessions.new")} onMenu={onMenu} onInbox={onInbox} />
+      <TopBar title={t("sessions.new")} onMenu={onMenu} />
       <div className="new-session">
         <div className="new-inner">
           <h2>{t("new.heading")}</h2>

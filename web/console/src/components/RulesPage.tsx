@@ -22,7 +22,7 @@ interface Rules {
   next: string | undefined;
 }
 
-export function RulesPage({ onMenu, onInbox }: { onMenu: () => void; onInbox: () => void }) {
+export function RulesPage({ onMenu }: { onMenu: () => void }) {
   const { t } = useI18n();
   const [standing, setStanding] = useState(true);
   const [rules, setRules] = useState<Rules>();
@@ -59,7 +59,7 @@ export function RulesPage({ onMenu, onInbox }: { onMenu: () => void; onInbox: ()
 
   return (
     <>
-      <TopBar title={t("rules.heading")} onMenu={onMenu} onInbox={onInbox} />
+      <TopBar title={t("rules.heading")} onMenu={onMenu} />
       <div className="rules">
         <div className="rules-inner">
           <p className="muted">{t("rules.intro")}</p>

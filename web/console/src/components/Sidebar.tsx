@@ -1,6 +1,7 @@
 import { useEffect, useRef } from "react";
 import type { ApprovalView, SessionSummary } from "@countersign/client";
 import { useI18n } from "../i18n/index.js";
+import { inboxHref } from "../lib/inbox.js";
 import { deciderName } from "../lib/people.js";
 import { statusText } from "../lib/status.js";
 import { agoText } from "../lib/time.js";
@@ -17,14 +18,13 @@ interface Props {
   /** On phone width: is the drawer open? */
   open: boolean;
   onClose: () => void;
-  onInbox: () => void;
 }
 
-export function Sidebar({ open, onClose, onInbox }: Props) {
+export function Sidebar({ open, onClose }: Props) {
   const { t } = useI18n();
   const list = useStore(sessionList);
   const count = useWaits();
-  const { sessionId, rules } = useStore(route);
+  const { sessionId, rules, inbox } = useStore(route);
   const signedIn = useStore(hasToken);
   const panel = useRef<HTMLElement>(null);
 
@@ -58,7 +58,7 @@ export function Sidebar({ open, onClose, onInbox }: Props) {
             <Icon name="plus" />
             {t("sessions.new")}
           </a>
-          <button type="button" className="button wide quiet spread" onClick={onInbox}>
+          <a className="button wide quiet spread" href={inboxHref()} aria-current={inbox ? "page" : undefined} onClick={onClose}>
             <Icon name="inbox" />
             <span className="grow">{t("inbox.open")}</span>
             {count !== undefined && (
@@ -67,7 +67,7 @@ export function Sidebar({ open, onClose, onInbox }: Props) {
                 <span aria-hidden="true">{count}</span>
               </span>
             )}
-          </button>
+          </a>
           <a
             className="button wide quiet spread"
             href={rulesHref}

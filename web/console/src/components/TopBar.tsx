@@ -1,5 +1,6 @@
 import type { ReactNode } from "react";
 import { useI18n } from "../i18n/index.js";
+import { inboxHref } from "../lib/inbox.js";
 import { useWaits } from "../state/me.js";
 import { ConnectionBadge } from "./ConnectionBadge.js";
 import { Icon } from "./Icon.js";
@@ -9,10 +10,9 @@ interface Props {
   detail?: ReactNode;
   actions?: ReactNode;
   onMenu: () => void;
-  onInbox: () => void;
 }
 
-export function TopBar({ title, detail, actions, onMenu, onInbox }: Props) {
+export function TopBar({ title, detail, actions, onMenu }: Props) {
   const { t } = useI18n();
   const count = useWaits();
   return (
@@ -26,15 +26,14 @@ export function TopBar({ title, detail, actions, onMenu, onInbox }: Props) {
       </div>
       <ConnectionBadge />
       {actions}
-      <button
-        type="button"
+      <a
         className="icon-button phone-only with-count"
-        onClick={onInbox}
+        href={inboxHref()}
         aria-label={`${t("inbox.open")}. ${t("inbox.count", { n: count ?? 0 })}`}
       >
         <Icon name="inbox" />
         {count !== undefined && <span className="count">{count}</span>}
-      </button>
+      </a>
     </header>
   );
 }

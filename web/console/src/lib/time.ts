@@ -15,6 +15,11 @@ export function momentText(at: string, language: string): string {
   return new Intl.DateTimeFormat(language, { dateStyle: "medium", timeStyle: "short" }).format(date);
 }
 
+/** The time of day. */
+export function timeText(at: number, language: string): string {
+  return new Intl.DateTimeFormat(language, { timeStyle: "short" }).format(at);
+}
+
 export function dayText(date: Date, language: string): string {
   return new Intl.DateTimeFormat(language, { dateStyle: "long" }).format(date);
 }

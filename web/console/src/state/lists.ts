@@ -4,7 +4,7 @@
  * The protocol pushes the events of followed sessions only, so lists are read again every few seconds
  * and at once when this tab or another tab of the same browser sees something change.
  */
-import { CountersignError, type AgentSummary, type ApprovalView, type SessionSummary } from "@countersign/client";
+import { CountersignError, type AgentSummary, type ListedApproval, type SessionSummary } from "@countersign/client";
 import { client, connectionState, http } from "./connection.js";
 import { Store } from "./store.js";
 
@@ -12,11 +12,12 @@ export const agents = new Store<AgentSummary[] | undefined>(undefined);
 
 /** What waits for people, the soonest deadline first. */
 interface Waiting {
-  rows: ApprovalView[];
+  rows: ListedApproval[];
   /** There are more, later ones, than are read. */
   more: boolean;
+  loaded: boolean;
 }
-export const waiting = new Store<Waiting>({ rows: [], more: false });
+export const waiting = new Store<Waiting>({ rows: [], more: false, loaded: false });
 
 /** A page is as large as the server makes them; who has this many to decide needs no exact number. */
 const [PAGE, MANY] = [200, 500];
@@ -49,6 +50,7 @@ async function refresh(): Promise<void> {
   }
   busy = true;
   clearTimeout(timer);
+  decided.clear();
   try {
     const [list, approvals] = await Promise.all([http.sessions(), allWaiting()]);
     if (agents.get() === undefined) agents.set(await http.agents());
@@ -59,7 +61,7 @@ async function refresh(): Promise<void> {
       next: older.length > 0 ? olderNext : list.next,
       loaded: true,
     });
-    waiting.set(approvals);
+    waiting.set((before) => sameAs(before, { ...approvals, rows: approvals.rows.filter((row) => !decided.has(row.approvalKey)) }));
   } catch (error) {
     // The connection indicator tells; 401 is noticed by the connection itself.
     if (!(error instanceof CountersignError) && !(error instanceof TypeError)) console.error(error);
@@ -73,15 +75,37 @@ async function refresh(): Promise<void> {
   }
 }
 
+/** Requests that this tab has decided since the lists were last asked for: an answer on its way may still have them. */
+const decided = new Set<string>();
+
+/** Take a request that was decided here from the list before the server says so. */
+export function forgetWaiting(approvalKey: string): void {
+  decided.add(approvalKey);
+  waiting.set((before) => ({ ...before, rows: before.rows.filter((row) => row.approvalKey !== approvalKey) }));
+  refreshSoon();
+}
+
+/** Rows that have not changed stay the same objects, so that only others are drawn again. */
+function sameAs(before: Waiting, now: Waiting): Waiting {
+  const known = new Map(before.rows.map((row) => [row.approvalKey, row]));
+  const rows = now.rows.map((row) => {
+    const old = known.get(row.approvalKey);
+    // Whatever changes about a request while it waits is one more update.
+    return old && old.digest === row.digest && old.updates.length === row.updates.length ? old : row;
+  });
+  const same = before.loaded && before.more === now.more && rows.length === before.rows.length && rows.every((row, i) => row === before.rows[i]);
+  return same ? before : { ...now, rows };
+}
+
 async function allWaiting(): Promise<Waiting> {
-  const rows: ApprovalView[] = [];
+  const rows: ListedApproval[] = [];
   let cursor: string | undefined;
   do {
     const page = await http.waiting({ limit: Math.min(PAGE, mostWaiting - rows.length), ...(cursor === undefined ? {} : { cursor }) });
     rows.push(...page.approvals);
     cursor = page.next;
   } while (cursor !== undefined && rows.length < mostWaiting);
-  return { rows, more: cursor !== undefined };
+  return { rows, more: cursor !== undefined, loaded: true };
 }
 
 /** Read more of what waits than until now. */

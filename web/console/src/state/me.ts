@@ -3,7 +3,7 @@
  * only spares people a button that it would refuse, and tells them what waits for somebody else.
  */
 import { useEffect, useMemo } from "react";
-import type { ApprovalView, SessionView } from "@countersign/client";
+import type { ApprovalView, ListedApproval, SessionView } from "@countersign/client";
 import { barOf, mayHand, type Bar, type Me } from "../lib/people.js";
 import { client, http } from "./connection.js";
 import { sessionList, waiting } from "./lists.js";
@@ -39,6 +39,12 @@ export function useSubject(sessionId: string): string | undefined {
   return row ? row.subject : known.get(sessionId);
 }
 
+/** Whose session a request is of: lists say it, events do not. */
+function useSubjectOf(approval: ApprovalView): string | undefined {
+  const known = useSubject(approval.sessionId);
+  return known ?? approval.subject;
+}
+
 /** Whether the session is known to be this person's own. Without tokens there is only one person. */
 export function useOwns(sessionId: string): boolean {
   const { name } = useMe();
@@ -49,7 +55,7 @@ export function useOwns(sessionId: string): boolean {
 /** Why this person may not say yes to a request, where that is known. */
 export function useBar(approval: ApprovalView): Bar | undefined {
   const person = useMe();
-  const subject = useSubject(approval.sessionId);
+  const subject = useSubjectOf(approval);
   const { view } = useStore(sessionStore(approval.sessionId));
   return useMemo(() => barOf(approval, { me: person, subject, view }), [approval, person, subject, view]);
 }
@@ -57,24 +63,32 @@ export function useBar(approval: ApprovalView): Bar | undefined {
 /** Whether this person may hand a request to somebody else. */
 export function useMayHand(approval: ApprovalView): boolean {
   const person = useMe();
-  return mayHand(approval, { me: person, subject: useSubject(approval.sessionId) });
+  return mayHand(approval, { me: person, subject: useSubjectOf(approval) });
 }
 
 interface Inbox {
   /** What this person can decide, and what is for others to decide, each the soonest deadline first. */
-  mine: ApprovalView[];
-  others: ApprovalView[];
+  mine: ListedApproval[];
+  others: ListedApproval[];
   /** There are more, later ones, than are read. */
   more: boolean;
+  /** They have been read. */
+  loaded: boolean;
 }
 
+/** The last one: every row of the session list looks at it. */
+let split: { of: unknown; person: Me; inbox: Inbox } | undefined;
+
 export function useInbox(): Inbox {
-  const { rows, more } = useStore(waiting);
+  const list = useStore(waiting);
   const person = useMe();
-  return useMemo(() => {
+  if (split?.of !== list || split.person !== person) {
+    const { rows, more, loaded } = list;
     const isMine = (row: ApprovalView) => barOf(row, { me: person, subject: row.subject }) === undefined;
-    return { mine: rows.filter(isMine), others: rows.filter((row) => !isMine(row)), more };
-  }, [rows, more, person]);
+    const { mine = [], others = [] } = Object.groupBy(rows, (row) => (isMine(row) ? "mine" : "others"));
+    split = { of: list, person, inbox: { mine, others, more, loaded } };
+  }
+  return split.inbox;
 }
 
 /** How many requests wait for this person, as a badge shows it; nothing where none do, and where it is not known `?`. */

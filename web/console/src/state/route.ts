@@ -1,17 +1,21 @@
-/** The open session is in the address (`#/s/<id>`), so a reload or a link brings it back. */
+/** What is open is in the address (`#/s/<id>`, `#/inbox?…`), so a reload or a link brings it back. */
+import { readQuery, inboxHref, type InboxQuery } from "../lib/inbox.js";
 import { Store } from "./store.js";
 
 export interface Route {
   sessionId: string | undefined;
   /** The list of standing rules. */
   rules: boolean;
+  /** The inbox, and what of it. */
+  inbox: InboxQuery | undefined;
 }
 
 export const rulesHref = "#/rules";
 
 function read(): Route {
   const match = /^#\/s\/([A-Za-z0-9._-]{1,128})$/.exec(location.hash);
-  return { sessionId: match?.[1], rules: location.hash === rulesHref };
+  const inbox = /^#\/inbox(?:\?(.*))?$/.exec(location.hash);
+  return { sessionId: match?.[1], rules: location.hash === rulesHref, inbox: inbox ? readQuery(inbox[1] ?? "") : undefined };
 }
 
 export const route = new Store<Route>(read());
@@ -23,4 +27,16 @@ export const newHref = "#/";
 
 export function openSession(id: string): void {
   location.hash = sessionHref(id);
+}
+
+/** Another part of the inbox. `step`: "back" leads to the one before. */
+export function showInbox(query: InboxQuery, step: boolean): void {
+  const href = inboxHref(query);
+  try {
+    if (step) history.pushState(null, "", href);
+    else history.replaceState(null, "", href);
+  } catch {
+    // Who types fast changes the address more often than some browsers allow; the page follows all the same.
+  }
+  route.set({ sessionId: undefined, rules: false, inbox: query });
 }

@@ -1,6 +1,6 @@
 /** What is inside the arguments of a call. They are a model's words, so nothing about their shape is sure. */
 import { isObject, parseJson, type JsonObject, type JsonValue } from "./json.js";
-import type { Question } from "./protocol.js";
+import type { Question, Todo, TodoStatus } from "./protocol.js";
 import type { BlockView, MessageView } from "./view.js";
 
 /** By this argument a model says what a call does. It is reserved: no tool ever gets it. */
@@ -33,13 +33,6 @@ export function questionsOf(args: JsonObject | undefined): Question[] | undefine
       ...(option.input === true ? { input: true } : {}),
     })),
   }));
-}
-
-export type TodoStatus = "pending" | "in_progress" | "completed";
-
-export interface Todo {
-  content: string;
-  status: TodoStatus;
 }
 
 /** The list of a `write_todos` call; nothing if it is none. */

@@ -49,8 +49,18 @@ export interface ClientOptions {
    * says whether the server refuses the token.
    */
   isUnauthorized?: (token: string | undefined) => Promise<boolean>;
-  /** Injected in tests and where there is no global `WebSocket`. */
-  webSocket?: new (url: string, protocols: string[]) => WebSocket;
+  /** Where there is no global `WebSocket`, as in Node before 22: that of the package `ws`, for example. */
+  webSocket?: new (url: string, protocols: string[]) => AnyWebSocket;
+}
+
+/** As much of a `WebSocket` as the client uses, so that other implementations than the browser's fit. */
+export interface AnyWebSocket {
+  onopen: ((event: any) => void) | null;
+  onmessage: ((event: any) => void) | null;
+  onclose: ((event: any) => void) | null;
+  onerror: ((event: any) => void) | null;
+  send(text: string): void;
+  close(): void;
 }
 
 export type ClientEvents = {
@@ -62,6 +72,9 @@ export type ClientEvents = {
   /** The token this connection was opened with is valid no longer; the server's reason. The state is `unauthorized`. */
   tokenEnded: string;
 };
+
+/** RFC 9110, token. */
+const SUBPROTOCOL_CHARACTERS = /^[\w!#$%&'*+.^`|~-]+$/;
 
 interface Pending {
   command: (MessageCommand | ApprovalCommand | CommentCommand | ReassignCommand) & { request_id: string };
@@ -86,7 +99,7 @@ export class CountersignClient extends Emitter<ClientEvents> {
   readonly #options: ClientOptions;
   #token: string | undefined;
   #state: ConnectionState = "idle";
-  #socket: WebSocket | undefined;
+  #socket: AnyWebSocket | undefined;
   #ready = false;
   #attempt = 0;
   #retryTimer: ReturnType<typeof setTimeout> | undefined;
@@ -106,6 +119,7 @@ export class CountersignClient extends Emitter<ClientEvents> {
     return this.#state;
   }
 
+  /** Connect, and stay connected until `close`. Throws where there is no `WebSocket`, or the address is none. */
   connect(): void {
     if (this.#socket || this.#state === "connecting" || this.#state === "unauthorized") return;
     this.#open();
@@ -188,30 +202,34 @@ export class CountersignClient extends Emitter<ClientEvents> {
   #open(): void {
     clearTimeout(this.#retryTimer);
     this.#setState(this.#attempt === 0 ? "connecting" : "reconnecting");
-    const protocols = [SUBPROTOCOL];
-    if (this.#token) protocols.push(`bearer.${this.#token}`);
-    let socket: WebSocket;
-    try {
-      const WebSocketClass = this.#options.webSocket ?? WebSocket;
-      socket = new WebSocketClass(this.#options.url, protocols);
-    } catch {
-      // A token with characters that a subprotocol may not have.
-      this.#setState("unauthorized");
-      return;
-    }
+    const socket = this.#make();
+    if (!socket) return this.#setState("unauthorized");
     this.#socket = socket;
     let opened = false;
     socket.onopen = () => {
       opened = true;
     };
-    socket.onmessage = (message: MessageEvent) => {
+    // What it means is told by the close that follows. Without a listener `ws` ends the program.
+    socket.onerror = () => undefined;
+    socket.onmessage = (message: { data: unknown }) => {
       if (this.#socket === socket && typeof message.data === "string") this.#receive(message.data);
     };
-    socket.onclose = (event?: CloseEvent) => {
+    socket.onclose = (event?: { code: number; reason: string }) => {
       if (this.#socket !== socket) return;
       if (event?.code === UNAUTHENTICATED) this.#tokenEnded(event.reason);
       else void this.#lost(opened);
     };
+  }
+
+  /** Nothing, if the token has characters that a subprotocol may not have. */
+  #make(): AnyWebSocket | undefined {
+    const WebSocketClass = this.#options.webSocket ?? globalThis.WebSocket;
+    if (!WebSocketClass) {
+      throw new Error("There is no global WebSocket here. Give the client one: new CountersignClient({ url, webSocket }), for example of the package ws.");
+    }
+    const token = this.#token;
+    if (token && !SUBPROTOCOL_CHARACTERS.test(token)) return undefined;
+    return new WebSocketClass(this.#options.url, token ? [SUBPROTOCOL, `bearer.${token}`] : [SUBPROTOCOL]);
   }
 
   /** The next token may be somebody else's: what waits to be sent is not sent in their name. */

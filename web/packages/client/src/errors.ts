@@ -1,21 +1,65 @@
-import type { JsonObject } from "./json.js";
-import type { ErrorEvent } from "./protocol.js";
+import { isObject, parseJson, type JsonObject } from "./json.js";
+import type { ErrorCode, ErrorEvent } from "./protocol.js";
+
+/**
+ * The server's codes (`docs/errors.md`), and the client's own: `offline`, the connection was lost and the request is
+ * not repeated; `closed`, the client was closed; `unreachable`, no answer came; `http_502` and the like, an answer that
+ * is not the server's. A newer server may have others.
+ */
+export type AnyCode = ErrorCode | "offline" | "closed" | "unreachable" | `http_${number}`;
+
+/** What else is known of a refusal. */
+export interface About {
+  /** What programs may want to know: who was first, where the fault is. */
+  details?: JsonObject | undefined;
+  approvalKey?: string | undefined;
+  /** The status of the HTTP answer, if it was one. */
+  status?: number;
+  cause?: unknown;
+}
 
 /** The server refused a request. `code` is stable; `message` is for people. */
-export class CountersignError extends Error {
-  readonly code: string;
+export class CountersignError<Code extends AnyCode = AnyCode> extends Error {
+  override readonly name = "CountersignError";
   readonly details: JsonObject | undefined;
   readonly approvalKey: string | undefined;
+  readonly status: number | undefined;
 
-  constructor(code: string, message: string, details?: JsonObject, approvalKey?: string) {
-    super(message);
-    this.name = "CountersignError";
-    this.code = code;
+  constructor(
+    readonly code: Code,
+    message: string,
+    { details, approvalKey, status, cause }: About = {},
+  ) {
+    super(message, cause === undefined ? undefined : { cause });
     this.details = details;
     this.approvalKey = approvalKey;
+    this.status = status;
+  }
+
+  /** Whether it is a refusal with this code. */
+  static is<Code extends AnyCode>(error: unknown, code: Code): error is CountersignError<Code> {
+    return error instanceof CountersignError && error.code === code;
   }
 
   static fromEvent(event: ErrorEvent): CountersignError {
-    return new CountersignError(event.code, event.message, event.details, event.approval_key);
+    return new CountersignError(event.code, event.message, { details: event.details, approvalKey: event.approval_key });
+  }
+
+  /** Of an answer by RFC 9457, `{type, title, status, code, detail, details?}`; or of a proxy's page. */
+  static fromAnswer(status: number, text: string): CountersignError {
+    const { code, detail, title, details } = objectIn(text);
+    const unknown = status === 401 ? "unauthenticated" : (`http_${status}` as const);
+    const known = typeof code === "string" ? (code as ErrorCode) : unknown;
+    const message = [detail, title].find((words) => typeof words === "string") ?? `HTTP ${status}`;
+    return new CountersignError(known, String(message), { status, details: isObject(details) ? details : undefined });
+  }
+}
+
+function objectIn(text: string): JsonObject {
+  try {
+    const body = parseJson(text);
+    return isObject(body) ? body : {};
+  } catch {
+    return {}; // The status has to do.
   }
 }

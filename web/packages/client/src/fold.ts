@@ -5,14 +5,18 @@
  * reconnect, so the fold drops what it has already seen: an event with an old `seq` counts only if it
  * starts a block over that is still open, because that is how the server resumes inside a block.
  */
+import type { ActionRequestBlock, QuestionRequestBlock } from "./generated/wire.js";
+import type { QuestionApprovalView } from "./generated/http.js";
 import type {
-  ApprovalRequestBlock,
+  Action,
+  ApprovalKind,
   ApprovalUpdatedEvent,
   ContentBlock,
   ContentBlockDeltaEvent,
   ContentBlockStartEvent,
   ContentBlockStopEvent,
   Delta,
+  ReviewConfig,
   SessionEvent,
 } from "./protocol.js";
 import type { ApprovalView, BlockView, GroupView, MessageView, SessionView, UpdateView } from "./view.js";
@@ -128,11 +132,11 @@ function newBlock(content: ContentBlock, index: number, seq: number): BlockView 
   const base = { index, seq, open: true };
   switch (content.type) {
     case "text":
-      return { ...base, type: "text", text: content.text ?? "" };
+      return { ...base, type: "text", text: "" };
     case "image":
       return { ...base, type: "image", source: content.source };
     case "thinking":
-      return { ...base, type: "thinking", thinking: content.thinking ?? "" };
+      return { ...base, type: "thinking", thinking: "" };
     case "tool_use":
       return { ...base, type: "tool_use", id: content.id, name: content.name, json: "" };
     case "tool_result":
@@ -142,7 +146,7 @@ function newBlock(content: ContentBlock, index: number, seq: number): BlockView 
         toolUseId: content.tool_use_id,
         name: content.name,
         status: content.status,
-        content: content.content ?? "",
+        content: "",
       };
     case "approval_request":
       return { ...base, type: "approval_request", approvalKey: content.approval_key };
@@ -165,7 +169,7 @@ function foldDelta(view: SessionView, event: ContentBlockDeltaEvent): SessionVie
       : withMessage(view, event.message_id, (m) => ({ ...m, blocks: putBlock(m.blocks, grown) }));
 
   const delta = event.delta;
-  if (block.type === "approval_result" && delta.type === undefined && delta.decisions) {
+  if (block.type === "approval_result" && "decisions" in delta) {
     const decisions = delta.decisions;
     return withApproval(next, block.approvalKey, (a) => ({
       ...a,
@@ -173,37 +177,36 @@ function foldDelta(view: SessionView, event: ContentBlockDeltaEvent): SessionVie
       decisions,
     }));
   }
-  if (block.type === "approval_result" && delta.type === undefined && delta.resume !== undefined) {
+  if (block.type === "approval_result" && "resume" in delta) {
     const { resume } = delta;
     return withApproval(next, block.approvalKey, (a) => ({ ...a, resolution: a.resolution ?? "decided", resume }));
   }
-  if (block.type === "approval_request" && delta.type === undefined && delta.action_requests) {
+  if (block.type === "approval_request" && "action_requests" in delta) {
     return withApproval(next, block.approvalKey, (a) => ({
       ...a,
       kind: "question",
-      actions: delta.action_requests ?? a.actions,
-      reviewConfigs: delta.review_configs ?? a.reviewConfigs,
-      timeoutSeconds: delta.timeout_seconds ?? a.timeoutSeconds,
-      expiresAt: delta.expires_at ?? a.expiresAt,
+      actions: delta.action_requests,
+      reviewConfigs: delta.review_configs,
+      timeoutSeconds: delta.timeout_seconds,
     }));
   }
   return next;
 }
 
 function grow(block: BlockView, delta: Delta): BlockView {
-  if (block.type === "text" && delta.type === "text_delta") {
+  if (block.type === "text" && "text" in delta) {
     return { ...block, text: block.text + delta.text };
   }
-  if (block.type === "thinking" && delta.type === "thinking_delta") {
+  if (block.type === "thinking" && "thinking" in delta) {
     return { ...block, thinking: block.thinking + delta.thinking };
   }
-  if (block.type === "tool_use" && delta.type === "input_json_delta") {
+  if (block.type === "tool_use" && "partial_json" in delta) {
     return { ...block, json: block.json + delta.partial_json };
   }
-  if (block.type === "tool_result" && delta.type === undefined && delta.content !== undefined) {
+  if (block.type === "tool_result" && "content" in delta) {
     return { ...block, content: block.content + delta.content };
   }
-  if (block.type === "approval_result" && delta.type === undefined && delta.decisions) {
+  if (block.type === "approval_result" && "decisions" in delta) {
     return { ...block, decisions: delta.decisions };
   }
   return block;
@@ -227,11 +230,19 @@ function putGroup(view: SessionView, messageId: string, group: GroupView): Sessi
 
 // ---------------------------------------------------------------- approvals
 
-/** Also used for the rows of `GET /v1/approvals`, which have the same fields as the block, and `updates`. */
-export function approvalFromBlock(
-  block: ApprovalRequestBlock & { updates?: UpdateView[] },
-  sessionId: string,
-): ApprovalView {
+/** A request in any of its forms: in the stream, where questions follow in a delta, and whole, as lists and answers have it. */
+export type AnyRequest = Omit<QuestionRequestBlock, "type"> &
+  Partial<Pick<QuestionRequestBlock, "type">> &
+  Partial<Pick<ActionRequestBlock, "interrupt" | "step">> &
+  Partial<Pick<QuestionApprovalView, "timeout_seconds">> & {
+    kind?: ApprovalKind;
+    actions?: Action[];
+    action_requests?: Action[];
+    review_configs?: ReviewConfig[];
+    updates?: UpdateView[];
+  };
+
+export function approvalFromBlock(block: AnyRequest, sessionId: string): ApprovalView {
   return {
     approvalKey: block.approval_key,
     sessionId,
@@ -248,12 +259,12 @@ export function approvalFromBlock(
   };
 }
 
-function digestOf(block: ApprovalRequestBlock): { digest?: string } {
+function digestOf(block: AnyRequest): { digest?: string } {
   const digest = block.digest ?? block.actions?.[0]?.digest;
   return digest === undefined ? {} : { digest };
 }
 
-function addApproval(view: SessionView, block: ApprovalRequestBlock): SessionView {
+function addApproval(view: SessionView, block: AnyRequest): SessionView {
   const before = view.approvals[block.approval_key];
   const fresh = approvalFromBlock(block, view.sessionId);
   const { resolution, by, decisions, answers } = before ?? {};

@@ -5,80 +5,28 @@
  * code it has for the history.
  */
 import { toolArgs } from "./args.js";
-import { isObject, type JsonObject, type JsonValue } from "./json.js";
-import {
-  ASK_USER_QUESTION,
-  type Action,
-  type Answers,
-  type Decision,
-  type GraphQuestion,
-  type ImageSource,
-  type Resolution,
-  type ReviewConfig,
-  type StopReason,
-  type ToolResultStatus,
-} from "./protocol.js";
-import type { ApprovalView, BlockView, GroupView, MessageView, SessionView } from "./view.js";
+import type {
+  HistoryActionStep,
+  HistoryBlock,
+  HistoryCall,
+  HistoryMessage,
+  HistoryQuestionAction,
+  HistoryQuestionStep,
+  HistoryStep,
+} from "./generated/http.js";
+import type { RequestedAction, ReviewConfig } from "./generated/wire.js";
+import { ASK_USER_QUESTION, type Answers, type StopReason } from "./protocol.js";
+import { assigned, type ApprovalView, type BlockView, type GroupView, type MessageView, type SessionView } from "./view.js";
 
-export interface HistoryMessage {
-  role: "user" | "assistant" | "tool";
-  /** Who wrote it, of a user's, where people have names. */
-  by?: string;
-  content: HistoryBlock[];
-  /** `step` for what a person has to decide or to answer. */
-  message_type?: "step";
-  tool_calls?: HistoryCall[];
-  /** Of a result: its call. */
-  tool_call_id?: string;
-  name?: string;
-  status?: ToolResultStatus;
-  /** Where it stands in its group; `content` outside of groups. A group of one is a `group_start`. */
-  display_type: "content" | "group_start" | "group_item" | "group_end";
-  /** Of a group, on its first and its last message. */
-  summary?: string;
-  /** It is of an answer that broke off; what the model said instead follows. */
-  replaced?: true;
-}
-
-export interface HistoryCall {
-  id: string;
-  name: string;
-  /** Absent where the model's text was no JSON object. */
-  args?: JsonObject;
-  tool_content_message?: string;
-}
-
-export type HistoryBlock =
-  /** `stop_reason`: the turn ended with this text, which is not whole. */
-  | { type: "text"; text: string; is_final?: true; stop_reason?: StopReason }
-  | { type: "image"; source: ImageSource }
-  | { type: "thinking"; thinking: string }
-  | HistoryApproval;
-
-/** A question has `submittedAnswers` once it is answered; everything else `submittedDecisions`. */
-export interface HistoryApproval {
-  type: "approval_request";
-  isResolved: boolean;
-  approval_key?: string;
-  actionRequests: Action[];
-  reviewConfigs?: ReviewConfig[];
-  submittedAnswers?: Answers;
-  submittedDecisions?: Decision[];
-  /** What a node of a graph asked, and what it was answered. */
-  interrupt?: GraphQuestion;
-  submittedResume?: JsonValue;
-  resolution?: Resolution;
-  expires_at?: string;
-  /** Of questions that wait: what names them for ever. */
-  digest?: string;
-}
-
-/** One page, oldest message first. */
-export interface HistoryPage {
-  messages: HistoryMessage[];
-  has_more: boolean;
-  next_cursor?: string | null;
-}
+export type {
+  History as HistoryPage,
+  HistoryActionStep,
+  HistoryBlock,
+  HistoryCall,
+  HistoryMessage,
+  HistoryQuestionStep,
+  HistoryStep,
+} from "./generated/http.js";
 
 export function historyOf(view: SessionView): HistoryMessage[] {
   const steps = view.messages.flatMap((m) => (m.role === "user" ? userSteps(m) : assistantSteps(m, view)));
@@ -185,36 +133,47 @@ function callOf(use: Extract<BlockView, { type: "tool_use" }>): HistoryCall {
   };
 }
 
-function approvalBlock(approval: ApprovalView): HistoryApproval {
-  const { approvalKey, resolution, actions } = approval;
+function approvalBlock(approval: ApprovalView): HistoryStep {
+  return approval.kind === "question" ? questionStep(approval) : actionStep(approval);
+}
+
+function questionStep({ resolution, actions, answers, decisions, ...approval }: ApprovalView): HistoryQuestionStep {
+  const actionRequests = actions as unknown as HistoryQuestionAction[]; // As the agent asked them.
   const head = { type: "approval_request", isResolved: resolution !== undefined } as const;
-  const waiting = {
-    approval_key: approvalKey,
-    ...(approval.expiresAt === undefined ? {} : { expires_at: approval.expiresAt }),
-  };
-  if (approval.kind === "question") {
+  if (resolution === undefined) {
     const digest = approval.digest === undefined ? {} : { digest: approval.digest };
-    if (resolution === undefined) return { ...head, ...waiting, ...digest, actionRequests: actions };
-    const { answers, decisions } = approval;
-    if (!answers) {
-      const declined = decisions ? { submittedDecisions: decisions } : {};
-      return { ...head, actionRequests: actions, resolution, ...declined };
-    }
-    return { ...head, actionRequests: actions.map((a) => answered(a, answers)), submittedAnswers: answers };
+    return { ...head, ...waiting(approval), ...digest, actionRequests };
   }
+  if (!answers) {
+    return { ...head, actionRequests, resolution, ...(decisions ? { submittedDecisions: decisions } : {}) };
+  }
+  return { ...head, actionRequests: actionRequests.map((action) => answered(action, answers)), submittedAnswers: answers };
+}
+
+function actionStep({ resolution, ...approval }: ApprovalView): HistoryActionStep {
+  const handedTo = assigned(approval).role;
+  const reviewed = approval.reviewConfigs.map((config) => (handedTo === undefined ? config : { ...config, role: handedTo }));
   return {
-    ...head,
-    ...(resolution === undefined ? waiting : { approval_key: approvalKey, resolution }),
-    actionRequests: actions,
-    reviewConfigs: approval.reviewConfigs,
+    type: "approval_request",
+    isResolved: resolution !== undefined,
+    ...waiting(approval, resolution === undefined),
+    ...(resolution === undefined ? {} : { resolution }),
+    // Requests about calls have all of both; only questions have less.
+    actionRequests: approval.actions as RequestedAction[],
+    reviewConfigs: reviewed as ReviewConfig[],
     ...(approval.decisions ? { submittedDecisions: approval.decisions } : {}),
     ...(approval.interrupt ? { interrupt: approval.interrupt } : {}),
     ...(approval.resume === undefined ? {} : { submittedResume: approval.resume }),
   };
 }
 
-const answered = (action: Action, answers: Answers): Action =>
-  action.name === ASK_USER_QUESTION && isObject(action.args) ? { ...action, args: { ...action.args, answers } } : action;
+const waiting = ({ approvalKey, expiresAt }: Pick<ApprovalView, "approvalKey" | "expiresAt">, until = true) => ({
+  approval_key: approvalKey,
+  ...(until && expiresAt !== undefined ? { expires_at: expiresAt } : {}),
+});
+
+const answered = (action: HistoryQuestionAction, answers: Answers): HistoryQuestionAction =>
+  action.name === ASK_USER_QUESTION ? { ...action, args: { ...action.args, answers } } : action;
 
 /** A group that is still open is shown as if it ended now. */
 function grouped(steps: Step[]): HistoryMessage[] {

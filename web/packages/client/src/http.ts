@@ -1,90 +1,40 @@
-/** The HTTP calls that a client needs beside the WebSocket: lists, and what is done to sessions that stand. */
+/** The whole HTTP interface. What a connection does too, it does without one. */
 import { CountersignError } from "./errors.js";
-import { parseJson, stringifyJson, type JsonObject, type JsonValue } from "./json.js";
 import { approvalFromBlock } from "./fold.js";
-import type { SessionGraph } from "./graph.js";
-import type { HistoryPage } from "./history.js";
-import type { Answers, ApprovalRequestBlock, Decision, Resolution, RunStatus } from "./protocol.js";
-import type { ApprovalView, UpdateView } from "./view.js";
+import { OPERATIONS, type ApprovalView as ApprovalRow, type Operations } from "./generated/http.js";
+import type * as Http from "./generated/http.js";
+import { parseJson, stringifyJson, type JsonObject, type JsonValue } from "./json.js";
+import { isSessionEvent, type ErrorEvent, type SessionEvent } from "./protocol.js";
+import { dataOf } from "./sse.js";
+import type { ApprovalView } from "./view.js";
 
-export interface SessionSummary {
-  session_id: string;
-  agent?: string;
-  /** Whose it is. */
-  subject?: string;
-  status?: RunStatus;
-  title?: string;
-  created_at?: string;
-  updated_at?: string;
-  pending?: string[];
-  /** Whose past it has, if it is a fork. Not in lists. */
-  forked_from?: ForkedFrom;
-  /** Why its turn does not go on by itself, if it does not. Not in lists. */
-  held?: "fork" | "crashes";
-}
+export type {
+  AgentView as AgentSummary,
+  AuditLog,
+  AuditRecord,
+  CheckpointView as Checkpoint,
+  CreateSession as NewSession,
+  Decide as Reply,
+  ForkedFrom,
+  ForkSession as ForkRequest,
+  Graph as AgentGraph,
+  Health,
+  NamedGraph,
+  Outcome,
+  PostMessage as NewMessage,
+  RuleView as StandingRule,
+  SessionView as SessionSummary,
+  StartRun as RunRequest,
+  StateView as SessionState,
+} from "./generated/http.js";
 
-/** Whose past a fork has, and how far. */
-export interface ForkedFrom {
-  session_id: string;
-  checkpoint: number;
-}
+type Query<K extends keyof Operations> = Operations[K] extends { query?: infer Q } ? NonNullable<Q> : never;
 
-/** A place at which a session stood whole: it can be looked at, and forked from. */
-export interface Checkpoint {
-  /** Its position in the session's journal, which names it. */
-  checkpoint: number;
-  /** RFC 3339. */
-  at: string;
-  /** What brought the session there: `message`, `answer`, `decision`, `start`, `result`, `end` and others. */
-  after: string;
-  status: RunStatus;
-  /** The node of the graph at which it stood. */
-  node: string;
-  /** The approval keys that waited there. */
-  pending: string[];
-}
-
-/** How a fork is made. */
-export interface ForkRequest {
-  /** Up to where it has the past; the newest checkpoint if absent. */
-  checkpoint?: number;
-  /** The new session's id; made if absent. */
-  session_id?: string;
-  /** What is changed there: what the user says, or calls that have not begun. */
-  edit?: { message?: string; calls?: { tool_use_id: string; name?: string; args: JsonObject }[] };
-  /** It goes on by itself; else it stands until somebody decides what waits or says something. */
-  run?: boolean;
-  /** Makes it safe to send again. */
-  request_id?: string;
-}
-
-export interface AgentSummary {
-  name: string;
-  description?: string;
-  /** Whether its model takes images: a message with one is refused if not. */
-  takes_images?: boolean;
-  /** Most model calls in one turn. */
-  max_turns?: number;
-  tools?: (string | { name: string; description?: string })[];
-}
-
-/** A session's state, as far as programs use it here. */
-export interface SessionState extends SessionSummary {
-  /** The node where it stands. */
-  node: string;
-  /** The state of the graph that it runs; absent for agents' sessions. */
-  values?: JsonValue;
-}
-
-/** A run of a graph of the program that embeds the server. */
-export interface RunRequest {
-  /** The session; made if absent. */
-  session_id?: string;
-  /** The state to begin with. */
-  state: JsonValue;
-  /** Makes it safe to send again. */
-  request_id?: string;
-}
+export type ApprovalQuery = Query<"listApprovals">;
+export type SessionQuery = Query<"listSessions">;
+export type RuleQuery = Query<"listRules">;
+/** Which page of a history. Without a cursor: the first of its direction, so `backward` begins with the newest. */
+export type HistoryQuery = Query<"readHistory">;
 
 /** How a failed turn continues. */
 export interface RetryOptions {
@@ -94,56 +44,11 @@ export interface RetryOptions {
   requestId?: string;
 }
 
-/** A decision that decides later calls too. */
-export interface StandingRule {
-  id: string;
-  /** Its session; calls with its arguments, or all calls of the tool, in all sessions of the user. */
-  scope: "session" | "arguments" | "tool";
-  /** It approves; else it rejects. */
-  approve: boolean;
-  agent: string;
-  tool: string;
-  /** For these arguments only. */
-  args?: JsonObject;
-  /** What the model is told, when it rejects. */
-  message?: string;
-  /** The role in whose place it stands; absent: the session's own subject. */
-  role?: string;
-  /** Whose sessions it is for. */
-  subject?: string;
-  /** The session it was made in. */
-  session_id: string;
-  by?: string;
-  /** RFC 3339. */
-  made_at: string;
-  /** When it ends; absent: never by itself. */
-  until?: string;
-  /** Not revoked, and its time is not over. */
-  standing: boolean;
-  /** Whether it counts now; a suspended one does not, since whoever made it may not decide any more. */
-  state: "active" | "suspended" | "ended";
-  /** Why it is suspended. */
-  suspended?: string;
-  /** When it was revoked, or another took its place. */
-  revoked_at?: string;
-  revoked_by?: string;
-}
-
-export interface RuleQuery {
-  /** Not revoked (true) or revoked (false); absent: both. */
-  standing?: boolean;
-  /** Made in this session. */
-  session_id?: string;
-  cursor?: string;
-  limit?: number;
-}
-
-/** Which page of a history. Without a cursor: the first of its direction, so `backward` begins with the newest. */
-export interface HistoryQuery {
-  direction?: "forward" | "backward";
-  /** `next_cursor` of the page before. */
-  cursor?: string;
-  limit?: number;
+/** Where a stream of events begins, and what ends it. */
+export interface FollowOptions {
+  /** Replay what came after this `seq` (0: from the start). Absent: only what comes. */
+  after?: number;
+  signal?: AbortSignal;
 }
 
 export interface HttpOptions {
@@ -151,6 +56,15 @@ export interface HttpOptions {
   baseUrl?: string;
   token?: () => string | undefined;
   fetch?: typeof fetch;
+}
+
+/** What an operation takes, and how its answer is wanted. */
+interface Ask {
+  path?: Record<string, string>;
+  query?: object;
+  body?: object;
+  accept?: string;
+  signal?: AbortSignal | undefined;
 }
 
 export class CountersignHttp {
@@ -162,147 +76,255 @@ export class CountersignHttp {
     this.#options = options;
   }
 
-  async agents(): Promise<AgentSummary[]> {
-    return (await this.#get<{ agents?: AgentSummary[] }>("/v1/agents")).agents ?? [];
+  // ------------------------------------------------------------ agents and graphs
+
+  async agents(): Promise<Http.AgentView[]> {
+    return (await this.#json("listAgents")).agents;
   }
 
-  async sessions(cursor?: string): Promise<{ sessions: SessionSummary[]; next: string | undefined }> {
-    const query = cursor ? `?cursor=${encodeURIComponent(cursor)}` : "";
-    const body = await this.#get<{ sessions?: SessionSummary[]; next_cursor?: string | null }>(
-      `/v1/sessions${query}`,
-    );
-    return { sessions: body.sessions ?? [], next: body.next_cursor ?? undefined };
-  }
-
-  async session(sessionId: string): Promise<SessionSummary> {
-    return this.#get(`/v1/sessions/${encodeURIComponent(sessionId)}`);
-  }
-
-  /** What waits across sessions, a page at a time, the soonest deadline first. */
-  async waiting(
-    query: { cursor?: string; limit?: number } = {},
-  ): Promise<{ approvals: ApprovalView[]; next: string | undefined }> {
-    const body = await this.#get<{ approvals?: ApprovalRow[]; next_cursor?: string | null }>(
-      `/v1/approvals${search({ status: "waiting", ...query })}`,
-    );
-    return { approvals: (body.approvals ?? []).map(approvalOf), next: body.next_cursor ?? undefined };
-  }
-
-  /** One request, with what was said about it and when. */
-  async approval(approvalKey: string): Promise<ApprovalView> {
-    return approvalOf(await this.#get(`/v1/approvals/${encodeURIComponent(approvalKey)}`));
-  }
-
-  /** The same as the client's `comment`, without a connection. The same `requestId` again is done once. */
-  async comment(approvalKey: string, text: string, requestId?: string): Promise<ApprovalView> {
-    return this.#note(approvalKey, "comments", { text, ...(requestId ? { request_id: requestId } : {}) });
-  }
-
-  /** The same as the client's `reassign`, without a connection. */
-  async reassign(
-    approvalKey: string,
-    to: { role?: string; subject?: string; text?: string },
-    requestId?: string,
-  ): Promise<ApprovalView> {
-    return this.#note(approvalKey, "reassign", { ...to, ...(requestId ? { request_id: requestId } : {}) });
-  }
-
-  /** The standing rules, newest first. */
-  async rules(query: RuleQuery = {}): Promise<{ rules: StandingRule[]; next: string | undefined }> {
-    const body = await this.#get<{ rules?: StandingRule[]; next_cursor?: string | null }>(`/v1/rules${search(query)}`);
-    return { rules: body.rules ?? [], next: body.next_cursor ?? undefined };
-  }
-
-  /** From the next call on people are asked again. The rule as it is now. */
-  async revokeRule(id: string): Promise<StandingRule> {
-    return this.#ask("DELETE", `/v1/rules/${encodeURIComponent(id)}`);
-  }
-
-  async history(sessionId: string, query: HistoryQuery = {}): Promise<HistoryPage> {
-    return this.#get(`/v1/sessions/${encodeURIComponent(sessionId)}/history${search(query)}`);
-  }
-
-  /** The graph a session runs on, with where it stands. */
-  async sessionGraph(sessionId: string): Promise<SessionGraph> {
-    return this.#get(`/v1/sessions/${encodeURIComponent(sessionId)}/graph`);
+  /** The graph an agent runs on; with a session, where it stands. */
+  agentGraph(name: string, sessionId?: string): Promise<Http.Graph> {
+    return this.#json("getGraph", { path: { name }, query: { session_id: sessionId } });
   }
 
   /** The names of the graphs that sessions can run. */
   async graphs(): Promise<string[]> {
-    const body = await this.#get<{ graphs?: { name: string }[] }>("/v1/graphs");
-    return (body.graphs ?? []).map((graph) => graph.name);
+    return (await this.#json("listGraphs")).graphs.map((graph) => graph.name);
+  }
+
+  graph(name: string): Promise<Http.NamedGraph> {
+    return this.#json("getNamedGraph", { path: { name } });
   }
 
   /** Begin a run of a graph. It goes on by itself. */
-  async startRun(graph: string, request: RunRequest): Promise<SessionSummary> {
-    return this.#ask("POST", `/v1/graphs/${encodeURIComponent(graph)}/runs`, { ...request } as JsonObject);
+  startRun(graph: string, request: Http.StartRun): Promise<Http.SessionView> {
+    return this.#json("startRun", { path: { name: graph }, body: request });
+  }
+
+  // ------------------------------------------------------------ sessions
+
+  async sessions(query: string | SessionQuery = {}): Promise<{ sessions: Http.SessionView[]; next: string | undefined }> {
+    const body = await this.#json("listSessions", { query: typeof query === "string" ? { cursor: query } : query });
+    return { sessions: body.sessions, next: body.next_cursor ?? undefined };
+  }
+
+  /** Make a session without a message. The same id again answers with the session as it is. */
+  createSession(session: Http.CreateSession = {}): Promise<Http.SessionView> {
+    return this.#json("createSession", { body: session });
+  }
+
+  session(sessionId: string): Promise<Http.SessionView> {
+    return this.#json("getSession", of(sessionId));
+  }
+
+  /** Delete it with everything in it. Its id is never used again. */
+  deleteSession(sessionId: string): Promise<void> {
+    return this.#json("deleteSession", of(sessionId));
+  }
+
+  /** Send a message, and wait until the turn pauses or ends. */
+  sendMessage(sessionId: string, message: Http.PostMessage): Promise<Http.Outcome> {
+    return this.#json("sendMessage", { ...of(sessionId), body: message });
+  }
+
+  /** Send a message, and follow the turn until it pauses or ends. */
+  streamMessage(sessionId: string, message: Http.PostMessage, signal?: AbortSignal): AsyncGenerator<SessionEvent, void> {
+    return this.#stream("sendMessage", { ...of(sessionId), body: message, signal });
+  }
+
+  /** The session's events, for as long as the server sends them; `CountersignClient` connects again by itself. */
+  events(sessionId: string, { after, signal }: FollowOptions = {}): AsyncGenerator<SessionEvent, void> {
+    return this.#stream("followSession", { ...of(sessionId), query: { after }, signal });
+  }
+
+  /** Stop the turn; what waits is resolved as cancelled. */
+  cancel(sessionId: string, requestId?: string): Promise<Http.SessionView> {
+    return this.#json("cancelTurn", { ...of(sessionId), body: named(requestId) });
+  }
+
+  history(sessionId: string, query: HistoryQuery = {}): Promise<Http.History> {
+    return this.#json("readHistory", { ...of(sessionId), query });
+  }
+
+  /** The graph a session runs on, with where it stands. */
+  sessionGraph(sessionId: string): Promise<Http.GraphView> {
+    return this.#json("getSessionGraph", of(sessionId));
   }
 
   /** The session's state, now or at a checkpoint. */
-  async state(sessionId: string, checkpoint?: number): Promise<SessionState> {
-    return this.#get(`/v1/sessions/${encodeURIComponent(sessionId)}/state${search({ checkpoint })}`);
+  state(sessionId: string, checkpoint?: number): Promise<Http.StateView> {
+    return this.#json("getState", { ...of(sessionId), query: { checkpoint } });
   }
 
   /** Change the state of a graph's run, as a node would. The same `requestId` again is done once. */
-  async editState(sessionId: string, update: JsonValue, requestId?: string): Promise<SessionState> {
-    const body: JsonObject = { update, ...(requestId ? { request_id: requestId } : {}) };
-    return this.#ask("POST", `/v1/sessions/${encodeURIComponent(sessionId)}/state`, body);
+  editState(sessionId: string, update: JsonValue, requestId?: string): Promise<Http.StateView> {
+    return this.#json("editState", { ...of(sessionId), body: { update, ...named(requestId) } });
   }
 
   /**
    * Let a turn, or a run of a graph, continue that has failed: what failed is tried again, what is done stays done, and
    * what was decided meanwhile takes effect. The same `requestId` again is done once.
    */
-  async retry(sessionId: string, { moreCalls, requestId }: RetryOptions = {}): Promise<SessionSummary> {
-    const body: JsonObject = {
-      ...(moreCalls === undefined ? {} : { more_calls: moreCalls }),
-      ...(requestId ? { request_id: requestId } : {}),
-    };
-    return this.#ask("POST", `/v1/sessions/${encodeURIComponent(sessionId)}/retry`, body);
+  retry(sessionId: string, { moreCalls, requestId }: RetryOptions = {}): Promise<Http.SessionView> {
+    const more = moreCalls === undefined ? {} : { more_calls: moreCalls };
+    return this.#json("retry", { ...of(sessionId), body: { ...more, ...named(requestId) } });
   }
 
   /** The places at which the session stood whole, newest first. */
   async checkpoints(
     sessionId: string,
-    query: { cursor?: string; limit?: number } = {},
-  ): Promise<{ checkpoints: Checkpoint[]; next: string | undefined }> {
-    const body = await this.#get<{ checkpoints?: Checkpoint[]; next_cursor?: string | null }>(
-      `/v1/sessions/${encodeURIComponent(sessionId)}/checkpoints${search(query)}`,
-    );
-    return { checkpoints: body.checkpoints ?? [], next: body.next_cursor ?? undefined };
+    query: Query<"listCheckpoints"> = {},
+  ): Promise<{ checkpoints: Http.CheckpointView[]; next: string | undefined }> {
+    const body = await this.#json("listCheckpoints", { ...of(sessionId), query });
+    return { checkpoints: body.checkpoints, next: body.next_cursor ?? undefined };
   }
 
   /** Make a new session that has this one's past up to a checkpoint. This one stays as it is. */
-  async fork(sessionId: string, request: ForkRequest = {}): Promise<SessionSummary> {
-    return this.#ask("POST", `/v1/sessions/${encodeURIComponent(sessionId)}/fork`, { ...request } as JsonObject);
+  fork(sessionId: string, request: Http.ForkSession = {}): Promise<Http.SessionView> {
+    return this.#json("forkSession", { ...of(sessionId), body: request });
   }
 
-  async #note(approvalKey: string, kind: string, body: JsonObject): Promise<ApprovalView> {
-    return approvalOf(await this.#ask("POST", `/v1/approvals/${encodeURIComponent(approvalKey)}/${kind}`, body));
+  // ------------------------------------------------------------ approvals
+
+  /** What waits and what is over, across sessions, a page at a time: the soonest deadline first. */
+  async approvals(query: ApprovalQuery = {}): Promise<{ approvals: ListedApproval[]; next: string | undefined }> {
+    const body = await this.#json("listApprovals", { query });
+    return { approvals: body.approvals.map(approvalOf), next: body.next_cursor ?? undefined };
   }
 
-  #get<T>(path: string): Promise<T> {
-    return this.#ask("GET", path);
+  /** Only what waits. */
+  waiting(query: Omit<ApprovalQuery, "status"> = {}): Promise<{ approvals: ListedApproval[]; next: string | undefined }> {
+    return this.approvals({ status: "waiting", ...query });
   }
 
-  async #ask<T>(method: string, path: string, body?: JsonObject): Promise<T> {
+  /** One request, with what was said about it and when. */
+  async approval(approvalKey: string): Promise<ListedApproval> {
+    return approvalOf(await this.#json("getApproval", about(approvalKey)));
+  }
+
+  /** Decide or answer. The request as it is then; the turn goes on by itself. */
+  async decide(approvalKey: string, reply: Http.Decide): Promise<ListedApproval> {
+    return approvalOf((await this.#json("decideApproval", { ...about(approvalKey), body: reply })) as ApprovalRow);
+  }
+
+  /** Decide or answer, and wait until the turn pauses or ends. */
+  async decideAndWait(approvalKey: string, reply: Http.Decide): Promise<Http.Outcome> {
+    const asked = { ...about(approvalKey), query: { wait: true }, body: reply };
+    return (await this.#json("decideApproval", asked)) as Http.Outcome;
+  }
+
+  /** The same as the client's `comment`, without a connection. The same `requestId` again is done once. */
+  async comment(approvalKey: string, text: string, requestId?: string): Promise<ListedApproval> {
+    return approvalOf(await this.#json("commentApproval", { ...about(approvalKey), body: { text, ...named(requestId) } }));
+  }
+
+  /** The same as the client's `reassign`, without a connection. */
+  async reassign(
+    approvalKey: string,
+    to: Omit<Http.Reassign, "request_id">,
+    requestId?: string,
+  ): Promise<ListedApproval> {
+    return approvalOf(await this.#json("reassignApproval", { ...about(approvalKey), body: { ...to, ...named(requestId) } }));
+  }
+
+  /** The standing rules, newest first. */
+  async rules(query: RuleQuery = {}): Promise<{ rules: Http.RuleView[]; next: string | undefined }> {
+    const body = await this.#json("listRules", { query });
+    return { rules: body.rules, next: body.next_cursor ?? undefined };
+  }
+
+  /** From the next call on people are asked again. The rule as it is now. */
+  revokeRule(id: string): Promise<Http.RuleView> {
+    return this.#json("revokeRule", { path: { rule_id: id } });
+  }
+
+  // ------------------------------------------------------------ operation
+
+  /** The audit log, oldest first; `next` is the `after` of the next page, also where there is nothing more yet. */
+  async audit(query: Query<"readAudit"> = {}): Promise<{ records: Http.AuditRecord[]; next: number | undefined }> {
+    const { audit, next_cursor } = await this.#json("readAudit", { query });
+    return { records: audit, next: next_cursor === null ? undefined : Number(next_cursor) };
+  }
+
+  /** Whether the server runs. */
+  health(): Promise<Http.Health> {
+    return this.#json("healthz");
+  }
+
+  /** Whether its store can be written to; else an error with the status 503. */
+  ready(): Promise<Http.Health> {
+    return this.#json("readyz");
+  }
+
+  /** What the server counts, as OpenMetrics text. */
+  async metrics(): Promise<string> {
+    return (await this.#fetch("metrics", { accept: "application/openmetrics-text, text/plain" })).text();
+  }
+
+  /** The OpenAPI document. */
+  openapi(): Promise<JsonObject> {
+    return this.#json("openapi");
+  }
+
+  /** The AsyncAPI document. */
+  asyncapi(): Promise<JsonObject> {
+    return this.#json("asyncapi");
+  }
+
+  /** The JSON Schema of the WebSocket's frames. */
+  wireSchema(): Promise<JsonObject> {
+    return this.#json("wireSchema");
+  }
+
+  /** The address for `CountersignClient`. Where `baseUrl` is the page's own, so is this. */
+  webSocketUrl(): string {
+    const { baseUrl = "" } = this.#options;
+    const url = new URL(baseUrl + OPERATIONS.connect.path, globalThis.location?.href);
+    url.protocol = url.protocol === "https:" ? "wss:" : "ws:";
+    return url.href;
+  }
+
+  // ------------------------------------------------------------ asking
+
+  async #json<K extends keyof Operations>(operation: K, ask: Ask = {}): Promise<Operations[K]["answer"]> {
+    const text = await (await this.#fetch(operation, ask)).text();
+    return (text === "" ? undefined : parseJson(text)) as Operations[K]["answer"];
+  }
+
+  async *#stream(operation: keyof Operations, ask: Ask): AsyncGenerator<SessionEvent, void> {
+    const { body } = await this.#fetch(operation, { ...ask, accept: "text/event-stream" });
+    if (!body) return;
+    for await (const data of dataOf(body)) {
+      const event = parseJson(data) as unknown as SessionEvent | ErrorEvent;
+      if (event.type === "error") throw CountersignError.fromEvent(event);
+      // A newer server may send others.
+      if (isSessionEvent(event)) yield event;
+    }
+  }
+
+  async #fetch(operation: keyof Operations, { path = {}, query = {}, body, accept, signal }: Ask): Promise<Response> {
     const { baseUrl = "", token, fetch: fetchFn = globalThis.fetch } = this.#options;
+    const { method, path: template } = OPERATIONS[operation];
+    const place = template.replace(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(path[name] ?? ""));
     const bearer = token?.();
     const before = Date.now();
-    const response = await fetchFn(baseUrl + path, {
+    const response = await fetchFn(baseUrl + place + search(query), {
       method,
       headers: {
-        accept: "application/json",
+        accept: accept ?? "application/json",
         ...(body === undefined ? {} : { "content-type": "application/json" }),
         ...(bearer ? { authorization: `Bearer ${bearer}` } : {}),
       },
       ...(body === undefined ? {} : { body: stringifyJson(body) }),
+      ...(signal ? { signal } : {}),
       cache: "no-store",
+    }).catch((cause: unknown) => {
+      if (signal?.aborted) throw cause;
+      throw unreachable(cause);
     });
     this.#readClock(response.headers.get("date"), before);
-    const text = await response.text();
-    if (response.ok) return parseJson(text) as T;
-    throw problem(response.status, text);
+    if (response.ok) return response;
+    throw CountersignError.fromAnswer(response.status, await response.text());
   }
 
   #readClock(date: string | null, before: number): void {
@@ -314,24 +336,27 @@ export class CountersignHttp {
   }
 }
 
-/** What `GET /v1/approvals` and its kin answer: the block, how it stands, and how it ended. */
-type ApprovalRow = ApprovalRequestBlock & {
-  session_id: string;
-  subject?: string;
-  updates?: UpdateView[];
-  resolution?: Resolution;
-  by?: string;
-  decisions?: Decision[];
-  answers?: Answers;
-  resume?: JsonValue;
-};
+const unreachable = (cause: unknown) =>
+  new CountersignError("unreachable", cause instanceof Error ? cause.message : String(cause), { cause });
 
-function approvalOf(row: ApprovalRow): ApprovalView {
-  const { subject, resolution, by, decisions, answers, resume } = row;
+const of = (session_id: string) => ({ path: { session_id } });
+const about = (approval_key: string) => ({ path: { approval_key } });
+const named = (requestId: string | undefined) => (requestId ? { request_id: requestId } : {});
+
+/** A request as lists have it: they say when it was made. */
+export interface ListedApproval extends ApprovalView {
+  /** RFC 3339. */
+  createdAt?: string;
+}
+
+/** What `GET /v1/approvals` and its kin answer: the block, how it stands, and how it ended. */
+function approvalOf(row: ApprovalRow): ListedApproval {
+  const { subject, created_at: createdAt, resolution, by, decisions, answers, resume } = row;
   return {
     ...approvalFromBlock(row, row.session_id),
     complete: true,
     ...(subject === undefined ? {} : { subject }),
+    ...(createdAt === undefined ? {} : { createdAt }),
     ...(resolution === undefined ? {} : { resolution }),
     ...(by === undefined ? {} : { by }),
     ...(decisions === undefined ? {} : { decisions }),
@@ -345,17 +370,4 @@ function search(query: object): string {
   const given = Object.entries(query).filter(([, value]) => value !== undefined);
   const text = new URLSearchParams(given.map(([key, value]) => [key, String(value)])).toString();
   return text && `?${text}`;
-}
-
-/** RFC 9457: `{type, title, status, code, detail}`. */
-function problem(status: number, text: string): CountersignError {
-  let body: JsonObject = {};
-  try {
-    body = parseJson(text) as JsonObject;
-  } catch {
-    // A proxy's error page: the status has to do.
-  }
-  const code = typeof body.code === "string" ? body.code : status === 401 ? "unauthenticated" : `http_${status}`;
-  const message = [body.detail, body.title].find((s) => typeof s === "string") ?? `HTTP ${status}`;
-  return new CountersignError(code, String(message), body);
 }

@@ -1,15 +1,16 @@
 /** What a session looks like after folding its events. Values are never changed in place. */
+import type { UpdateView as DatedUpdate } from "./generated/http.js";
 import type {
   Action,
   Answers,
   ApprovalKind,
-  ApprovalUpdate,
   Decision,
   GraphQuestion,
   GraphStep,
   ImageSource,
   Resolution,
   ReviewConfig,
+  RunError,
   RunStatus,
   StopReason,
   ToolResultStatus,
@@ -95,12 +96,10 @@ export interface ApprovalView {
   escalatedFrom?: string;
 }
 
-/** Something that was said or changed about a request while it waited. */
-export type UpdateView = ApprovalUpdate & {
-  by?: string;
-  /** RFC 3339; events do not carry it, lists do. */
-  at?: string;
-};
+/** Something that was said or changed about a request while it waited. Events do not say when, lists do. */
+export type UpdateView = Undated<DatedUpdate>;
+
+type Undated<T> = T extends { at: string } ? Omit<T, "at"> & Partial<Pick<T, "at">> : never;
 
 /** A run of steps that belong together. */
 export interface GroupView {
@@ -116,7 +115,8 @@ export interface SessionView {
   lastSeq: number;
   /** Absent until the first `run_status`. */
   status?: RunStatus;
-  error?: JsonValue;
+  /** Why the newest turn has failed, if it has. */
+  error?: RunError;
   messages: MessageView[];
   approvals: Record<string, ApprovalView>;
   /** The group that new blocks fall into. */
@@ -133,7 +133,7 @@ export function pendingApprovals(view: SessionView): ApprovalView[] {
 }
 
 /** Whom it was handed to, if it was: holders of `role` in place of those who were asked, and only `subject`. */
-export function assigned({ updates }: ApprovalView): { role?: string; subject?: string } {
+export function assigned({ updates }: Pick<ApprovalView, "updates">): { role?: string; subject?: string } {
   let now: { role?: string; subject?: string } = {};
   for (const update of updates) {
     if (update.update !== "reassigned") continue;

@@ -5,6 +5,7 @@ import { visibleText } from "../../lib/visible.js";
 import { Icon } from "../Icon.js";
 import { Visible } from "../Visible.js";
 import { AgentPath } from "./AgentPath.js";
+import { RiskMark } from "./RiskMark.js";
 
 interface Props {
   action: Action;
@@ -51,11 +52,7 @@ export function ActionFacts({ action, config, showTitle, showRole }: Props) {
             {level !== undefined && levels && <> ({t("card.level", { n: level, of: levels.length })})</>}
           </span>
         )}
-        {config.risk && (
-          <span className="risk" data-risk={config.risk.toLowerCase()}>
-            {t("card.risk", { risk: config.risk })}
-          </span>
-        )}
+        {config.risk && <RiskMark risk={config.risk} />}
       </div>
       {action.description && (
         <p className="card-text">

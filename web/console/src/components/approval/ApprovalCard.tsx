@@ -15,13 +15,19 @@ import { subjectOf } from "./title.js";
 import { Unsent } from "./Unsent.js";
 import { useSubmit } from "./useSubmit.js";
 
-export function ApprovalCard({ approval }: { approval: ApprovalView }) {
+interface Props {
+  approval: ApprovalView;
+  /** A reply of this tab is stored. */
+  onSent?: () => void;
+}
+
+export function ApprovalCard({ approval, onSent }: Props) {
   const { t } = useI18n();
   const box = useRef<HTMLDivElement>(null);
   const hadFocus = useRef(false);
   const resolved = approval.resolution !== undefined;
   const wasWaiting = useRef(!resolved);
-  const submission = useSubmit(approval);
+  const submission = useSubmit(approval, onSent);
   const question = approval.kind === "question";
   const interrupt = approval.kind === "interrupt" || approval.kind === "input";
 

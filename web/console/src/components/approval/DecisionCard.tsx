@@ -92,6 +92,7 @@ export function DecisionCard({ approval, submission }: { approval: ApprovalView;
     const at = actionAt(target) ?? (single ? 0 : approval.actions.findIndex((_, i) => draftOf(i).choice === undefined));
     const { choice: chosen, alwaysDraft } = draftOf(at);
     if (event.key === "Escape" && (chosen || alwaysDraft)) {
+      event.preventDefault();
       press(at, undefined);
       if (!single) focusAction(event.currentTarget, at);
       return;

@@ -1,12 +1,19 @@
 import { questionsOf, type ApprovalView } from "@countersign/client";
 import type { Translate } from "../../i18n/index.js";
 import { elicitationOf } from "../../lib/elicitation.js";
+import { inLine, textOf } from "../../lib/shown.js";
 import { visibleText } from "../../lib/visible.js";
 
-/** What a card is called: the server's title for a single action, else a general one. */
+/** The operator's line about a single action. */
+function ownTitle({ actions, reviewConfigs }: ApprovalView): string | undefined {
+  const own = actions.length === 1 ? reviewConfigs[0]?.title : undefined;
+  return own && visibleText(own);
+}
+
+/** What a card is called: the operator's line about a single action, else what kind of request it is. */
 export function cardTitle(approval: ApprovalView, t: Translate): string {
-  const own = approval.actions.length === 1 ? approval.reviewConfigs[0]?.title : undefined;
-  if (own) return visibleText(own);
+  const own = approval.kind === "approval" ? ownTitle(approval) : undefined;
+  if (own) return own;
   if (approval.kind === "in_doubt") return t(approval.step ? "card.titleInDoubtStep" : "card.titleInDoubt");
   if (approval.kind === "question") {
     const n = questionsOf(approval.actions[0]?.args)?.length ?? 1;
@@ -21,17 +28,36 @@ export function cardTitle(approval: ApprovalView, t: Translate): string {
   const asked = elicitationOf(approval);
   if (asked) return t(asked.address ? "elicit.titleAddress" : "elicit.title", { server: visibleText(asked.from) });
   if (approval.kind === "interrupt" || approval.kind === "input") return t("card.titleInterrupt", { name: subjectOf(approval) });
-  return approval.actions.length > 1 ? t("card.titleMany", { n: approval.actions.length }) : t("card.title");
+  return approval.actions.length > 1 ? t("card.titleMany", { n: approval.actions.length }) : t("card.title", { tool: toolNames(approval) });
+}
+
+/** What a row of a list is called. In a long list the kind of request would say nothing. */
+export function rowTitle(approval: ApprovalView, t: Translate): string {
+  if (approval.kind === "question") return firstQuestion(approval) ?? cardTitle(approval, t);
+  if (approval.kind !== "approval") return messageOf(approval) ?? cardTitle(approval, t);
+  const [first, ...rest] = approval.actions.map((action, i) => visibleText(approval.reviewConfigs[i]?.title ?? action.name));
+  return rest.length > 0 ? `${first} ${t("inbox.more", { n: rest.length })}` : (first ?? cardTitle(approval, t));
+}
+
+/** What a row says below that: the arguments, or what kind of request it is. */
+export function rowDetail(approval: ApprovalView, t: Translate): string | undefined {
+  if (approval.kind === "question" || approval.kind === "input") {
+    const title = cardTitle(approval, t);
+    return title === rowTitle(approval, t) ? undefined : title;
+  }
+  const own = approval.kind === "in_doubt" ? ownTitle(approval) : undefined;
+  const [first] = approval.actions;
+  return own ?? (first && inLine(textOf(first)));
 }
 
 export function toolNames(approval: ApprovalView): string {
   return visibleText([...new Set(approval.actions.map((a) => a.name))].join(", "));
 }
 
-/** What a request is about, in a few words: the tools, or the first question. */
+/** What a request is about, in a few words: the first question, the operator's line, or the tools. */
 export function subjectOf(approval: ApprovalView): string {
   const question = approval.kind === "question" ? firstQuestion(approval) : messageOf(approval);
-  return question ?? toolNames(approval);
+  return question ?? ownTitle(approval) ?? toolNames(approval);
 }
 
 /** What a server asks, as far as a line holds it. */

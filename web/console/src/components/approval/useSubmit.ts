@@ -17,7 +17,7 @@ export interface Submission {
 }
 
 /** Sending a person's reply to a request, and what came of it. */
-export function useSubmit(approval: ApprovalView): Submission {
+export function useSubmit(approval: ApprovalView, onSent?: () => void): Submission {
   const { approvalKey } = approval;
   const [voted, setVoted] = useTabState(`voted:${approvalKey}`, () => false);
   const [state, setState] = useState<Submission["state"]>("no");
@@ -31,6 +31,7 @@ export function useSubmit(approval: ApprovalView): Submission {
       const vote = progress(approval) && "decisions" in reply && reply.decisions.every((d) => d.type === "approve");
       setState(vote ? "no" : "stored");
       if (vote) setVoted(true);
+      onSent?.();
       return true;
     } catch (e) {
       setError(asRefusal(e));

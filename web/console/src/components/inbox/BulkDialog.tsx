@@ -1,0 +1,181 @@
+/** One decision about many requests, each of which is shown with what would run and its digest. */
+import { useCallback, useEffect, useId, useRef, useState } from "react";
+import type { CountersignError, ListedApproval } from "@countersign/client";
+import { useI18n } from "../../i18n/index.js";
+import { bulkDecisions, type BulkChoice } from "../../lib/bulk.js";
+import { isLongText, textOf } from "../../lib/shown.js";
+import { visibleText } from "../../lib/visible.js";
+import { client, connectionState } from "../../state/connection.js";
+import { asRefusal } from "../../state/sessions.js";
+import { useStore } from "../../state/store.js";
+import { AgentSays } from "../approval/AgentSays.js";
+import { PreviewText } from "../approval/Preview.js";
+import { RiskMark } from "../approval/RiskMark.js";
+import { ShownArgs } from "../approval/ShownArgs.js";
+import { rowTitle } from "../approval/title.js";
+import { Icon } from "../Icon.js";
+import { Refusal } from "../Refusal.js";
+
+export interface Bulk {
+  choice: BulkChoice;
+  rows: ListedApproval[];
+  /** How many were chosen that cannot be decided so. */
+  leftOut: number;
+}
+
+/** What came of one of them. */
+type Outcome = "stored" | CountersignError;
+
+interface Props {
+  bulk: Bulk;
+  /** Called with those that are decided. */
+  onStored: (rows: ListedApproval[], choice: BulkChoice) => void;
+  onClose: () => void;
+}
+
+export function BulkDialog({ bulk: { choice, rows, leftOut }, onStored, onClose }: Props) {
+  const { t } = useI18n();
+  const id = useId();
+  const dialog = useRef<HTMLDialogElement>(null);
+  const online = useStore(connectionState) === "open";
+  const [reason, setReason] = useState("");
+  const [busy, setBusy] = useState(false);
+  const [outcomes, setOutcomes] = useState<ReadonlyMap<string, Outcome>>(new Map());
+  const [seen, setSeen] = useState<ReadonlySet<string>>(new Set());
+  const onSeen = useCallback((place: string) => setSeen((all) => (all.has(place) ? all : new Set(all).add(place))), []);
+  useEffect(() => dialog.current?.showModal(), []);
+
+  const allSeen = rows.every((row) => row.actions.every((action, i) => seen.has(placeOf(row, i)) || !isLongText(textOf(action))));
+  const over = outcomes.size > 0 && !busy;
+  const refused = [...outcomes.values()].filter((outcome) => outcome !== "stored").length;
+
+  const send = async () => {
+    setBusy(true);
+    const sent = rows.map(async (row): Promise<[ListedApproval, Outcome]> => {
+      try {
+        await client.reply(row, { decisions: bulkDecisions(row, choice, reason) });
+        return [row, "stored"];
+      } catch (error) {
+        return [row, asRefusal(error)];
+      }
+    });
+    const results = await Promise.all(sent);
+    setBusy(false);
+    const stored = results.filter(([, outcome]) => outcome === "stored").map(([row]) => row);
+    onStored(stored, choice);
+    if (stored.length === rows.length) return onClose();
+    setOutcomes(new Map(results.map(([row, outcome]) => [row.approvalKey, outcome])));
+  };
+
+  return (
+    <dialog ref={dialog} className="dialog bulk" aria-labelledby={`${id}-heading`} onClose={onClose} onCancel={(e) => busy && e.preventDefault()}>
+      <div className="dialog-body">
+        <div className="dialog-head">
+          <h2 id={`${id}-heading`}>{t(`bulk.heading.${choice}`, { n: rows.length })}</h2>
+          <button type="button" className="icon-button" onClick={onClose} disabled={busy} aria-label={t("app.close")}>
+            <Icon name="close" />
+          </button>
+        </div>
+        <div className="bulk-list" tabIndex={0} role="group" aria-label={t("bulk.list")}>
+          {leftOut > 0 && <p className="hint">{t("bulk.leftOut", { n: leftOut })}</p>}
+          <ol>
+            {rows.map((row) => (
+              <BulkRow key={row.approvalKey} row={row} outcome={outcomes.get(row.approvalKey)} seen={seen} onSeen={onSeen} />
+            ))}
+          </ol>
+        </div>
+        <div className="bulk-foot">
+          {choice === "reject" && !over && (
+            <div className="field">
+              <label className="label" htmlFor={`${id}-reason`}>
+                {t("bulk.reason")}
+              </label>
+              <textarea
+                id={`${id}-reason`}
+                className="input"
+                rows={2}
+                placeholder={t("decide.reasonPlaceholder")}
+                value={reason}
+                disabled={busy}
+                onChange={(e) => setReason(e.target.value)}
+              />
+            </div>
+          )}
+          {choice === "approve" && !allSeen && !over && <p className="hint warn">{t("bulk.unseen")}</p>}
+          {busy && <p className="hint" role="status">{t(online ? "decide.sending" : "decide.sendingOffline")}</p>}
+          {over && (
+            <p className="field-error" role="alert">
+              {t("bulk.refused", { n: refused, of: rows.length })}
+            </p>
+          )}
+          <div className="buttons">
+            <button type="button" className="button quiet" disabled={busy} onClick={onClose}>
+              {t(over ? "app.close" : "decide.back")}
+            </button>
+            {!over && (
+              <button
+                type="button"
+                className={choice === "approve" ? "button primary" : "button danger solid"}
+                disabled={busy || (choice === "approve" && !allSeen)}
+                onClick={() => void send()}
+              >
+                {t(`bulk.confirm.${choice}`, { n: rows.length })}
+              </button>
+            )}
+          </div>
+        </div>
+      </div>
+    </dialog>
+  );
+}
+
+const placeOf = (row: ListedApproval, action: number) => `${row.approvalKey} ${action}`;
+
+interface RowProps {
+  row: ListedApproval;
+  outcome: Outcome | undefined;
+  seen: ReadonlySet<string>;
+  onSeen: (place: string) => void;
+}
+
+function BulkRow({ row, outcome, seen, onSeen }: RowProps) {
+  const { t } = useI18n();
+  const risk = row.reviewConfigs.find((config) => config.risk)?.risk;
+  return (
+    <li className="bulk-row">
+      <h3>{rowTitle(row, t)}</h3>
+      <p className="inbox-meta">
+        <span>
+          {[row.subject !== undefined && t("inbox.requestedBy", { name: visibleText(row.subject) }), visibleText(row.actions[0]?.agent ?? "")]
+            .filter(Boolean)
+            .join(" · ")}
+        </span>
+        {risk && <RiskMark risk={risk} />}
+      </p>
+      {row.actions.map((action, i) => (
+        <div key={i} className="bulk-action">
+          <code className="bulk-tool">{visibleText(action.name)}</code>
+          <ShownArgs action={action} seen={seen.has(placeOf(row, i))} onSeen={() => onSeen(placeOf(row, i))} />
+          <PreviewText action={action} />
+          <AgentSays action={action} />
+          {action.digest !== undefined && (
+            <p className="bulk-digest">
+              {t("bulk.digest")} <code>{action.digest}</code>
+            </p>
+          )}
+        </div>
+      ))}
+      {outcome === "stored" && (
+        <p className="bulk-stored">
+          <Icon name="check" />
+          {t("decide.stored")}
+        </p>
+      )}
+      {outcome !== undefined && outcome !== "stored" && (
+        <div className="field-error">
+          <Refusal error={outcome} />
+        </div>
+      )}
+    </li>
+  );
+}

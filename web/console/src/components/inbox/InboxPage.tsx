@@ -1,0 +1,207 @@
+/** All that waits for people, across sessions: the list, what of it is shown, and beside it the request that is open. */
+import { useEffect, useRef, useState } from "react";
+import type { ListedApproval } from "@countersign/client";
+import { useI18n } from "../../i18n/index.js";
+import { announce } from "../../lib/announce.js";
+import { fitsBulk, type BulkChoice } from "../../lib/bulk.js";
+import { nextAfter, stepFrom, type InboxQuery } from "../../lib/inbox.js";
+import { readLocal, writeLocal } from "../../lib/storage.js";
+import { timeText } from "../../lib/time.js";
+import { bringBack, putOffRequest } from "../../state/later.js";
+import { forgetWaiting, readMoreWaiting, waiting } from "../../state/lists.js";
+import { showInbox } from "../../state/route.js";
+import { useStore } from "../../state/store.js";
+import { focusCard } from "../approval/focus.js";
+import { rowTitle } from "../approval/title.js";
+import { TopBar } from "../TopBar.js";
+import { BulkBar } from "./BulkBar.js";
+import { BulkDialog, type Bulk } from "./BulkDialog.js";
+import { InboxFilters } from "./InboxFilters.js";
+import { InboxList } from "./InboxList.js";
+import { InboxPane, StoredNote, type Stored } from "./InboxPane.js";
+import { rowId } from "./InboxRow.js";
+import { InboxTabs } from "./InboxTabs.js";
+import { KeyHelp } from "./KeyHelp.js";
+import { Nothing } from "./Nothing.js";
+import { useInboxKeys } from "./useInboxKeys.js";
+import { useChosen, useListing, type Chosen, type Listing } from "./useListing.js";
+import { useSettling } from "./useSettling.js";
+
+const KEYS_OFF = "keys-off";
+
+export function InboxPage({ query, onMenu }: { query: InboxQuery; onMenu: () => void }) {
+  const { t } = useI18n();
+  const { open } = query;
+  const listing = useListing(query);
+  const chosen = useChosen(listing);
+  const [bulk, setBulk] = useState<Bulk>();
+  const [help, setHelp] = useState(false);
+  const [keysOn, setKeysOn] = useState(() => readLocal(KEYS_OFF) === null);
+  const head = useRef<HTMLDivElement>(null);
+  const list = useRef<HTMLDivElement>(null);
+  const walk = useWalk(query, listing, list);
+  const { order, putOff } = listing;
+
+  const onBulkStored = (done: ListedApproval[], choice: BulkChoice) => {
+    const keys = done.map((row) => row.approvalKey);
+    keys.forEach(forgetWaiting);
+    chosen.chooseAll(keys, false);
+    announce(t(`bulk.stored.${choice}`, { n: keys.length }));
+    if (open !== undefined && keys.includes(open)) walk.go(undefined);
+  };
+  useInboxKeys({
+    on: keysOn,
+    open,
+    settling: walk.settling,
+    press: (key) => {
+      if (key === "next" || key === "previous") walk.step(key === "next" ? 1 : -1);
+      else if (key === "help") setHelp(true);
+      else if (key === "later") walk.later();
+      else if (key === "search") head.current?.querySelector("input")?.focus();
+      else if (key === "choose" && open !== undefined && chosen.choosable.has(open)) chosen.choose(open, !chosen.chosen.has(open));
+      else if (key === "back" && open !== undefined) walk.go(undefined);
+    },
+  });
+
+  return (
+    <>
+      <TopBar
+        title={t("inbox.heading")}
+        onMenu={onMenu}
+        actions={
+          <button type="button" className="button quiet small desk-only" onClick={() => setHelp(true)}>
+            {t("keys.open")} <kbd>?</kbd>
+          </button>
+        }
+      />
+      <div className="inbox" data-open={open !== undefined || undefined}>
+        <div className="inbox-head" ref={head}>
+          <InboxTabs query={query} listing={listing} />
+          <InboxFilters query={query} rows={listing.tabs[query.tab]} onQuery={(next) => showInbox(next, false)} />
+        </div>
+        <div className="inbox-side-list">
+          <div className="inbox-list" ref={list} tabIndex={-1}>
+            {open === undefined && <StoredNote stored={walk.stored} query={query} />}
+            <ListBody query={query} listing={listing} chosen={chosen} />
+          </div>
+          <BulkBar chosen={chosen.chosen.size} onBulk={(choice) => setBulk(bulkOf(choice, listing, chosen))} onClear={() => chosen.chooseAll(order, false)} />
+        </div>
+        <InboxPane
+          query={query}
+          row={walk.row}
+          place={open === undefined ? -1 : order.indexOf(open)}
+          of={order.length}
+          putOff={open !== undefined && putOff.has(open)}
+          stored={walk.stored}
+          settling={walk.settling}
+          onStep={walk.step}
+          onLater={walk.later}
+          onBack={() => walk.go(undefined)}
+          onSent={walk.sent}
+        />
+      </div>
+      {bulk && <BulkDialog bulk={bulk} onStored={onBulkStored} onClose={() => setBulk(undefined)} />}
+      {help && (
+        <KeyHelp
+          on={keysOn}
+          onSwitch={(on) => {
+            setKeysOn(on);
+            writeLocal(KEYS_OFF, on ? null : "yes");
+          }}
+          onClose={() => setHelp(false)}
+        />
+      )}
+    </>
+  );
+}
+
+function ListBody({ query, listing, chosen }: { query: InboxQuery; listing: Listing; chosen: Chosen }) {
+  const { t } = useI18n();
+  const { tabs, found, shown, drawn, others, putOff, read, more, loaded } = listing;
+  const all = tabs[query.tab].length;
+  const some = loaded && found.length > 0;
+  return (
+    <>
+      <p className="inbox-count" role="status">
+        {some && (found.length === all ? t("inbox.n", { n: all }) : t("inbox.nOf", { n: found.length, of: all }))}
+      </p>
+      {loaded && !some && <Nothing query={query} listing={listing} />}
+      <InboxList groups={shown} query={query} chosen={chosen} others={others} putOff={putOff} />
+      {found.length > drawn && (
+        <button type="button" className="button quiet wide" onClick={listing.drawMore}>
+          {t("sessions.more")}
+        </button>
+      )}
+      {more && (
+        <div className="inbox-partly">
+          <p className="hint">{t("inbox.partly", { n: read })}</p>
+          <button type="button" className="link" onClick={readMoreWaiting}>
+            {t("inbox.readMore")}
+          </button>
+        </div>
+      )}
+    </>
+  );
+}
+
+function bulkOf(choice: BulkChoice, { found }: Listing, { chosen }: Chosen): Bulk {
+  const all = found.filter((row) => chosen.has(row.approvalKey));
+  const rows = all.filter((row) => fitsBulk(row, choice));
+  return { choice, rows, leftOut: all.length - rows.length };
+}
+
+/** Going from request to request: by keys and buttons, and by itself once one is decided or put off. */
+function useWalk(query: InboxQuery, { order, found, putOff }: Listing, list: { current: HTMLElement | null }) {
+  const { t, language } = useI18n();
+  const { open } = query;
+  const { rows } = useStore(waiting);
+  const row = rows.find((one) => one.approvalKey === open);
+  const [stored, setStored] = useState<Stored>();
+  const [settling, settle] = useSettling();
+  useEffect(() => {
+    if (open !== undefined) document.getElementById(rowId(open))?.scrollIntoView({ block: "nearest" });
+  }, [open]);
+
+  const go = (next: string | undefined) => {
+    showInbox({ ...query, open: next }, open === undefined);
+    if (next === undefined) focusRow(open, list.current);
+    else focusCard(next);
+  };
+  const step = (by: 1 | -1) => {
+    const next = stepFrom(order, open, by);
+    if (next !== undefined && next !== open) go(next);
+  };
+  /** On from one that is done with, and what opens in its place, in words. */
+  const goOn = (from: string): string => {
+    const next = nextAfter(order, from);
+    settle();
+    go(next);
+    const nextRow = found.find((one) => one.approvalKey === next);
+    return nextRow ? t("inbox.nextIs", { what: rowTitle(nextRow, t) }) : t("inbox.noneLeft");
+  };
+  const sent = (request: ListedApproval) => {
+    const { approvalKey } = request;
+    const title = rowTitle(request, t);
+    forgetWaiting(approvalKey);
+    setStored({ approvalKey, title });
+    announce(`${t("inbox.stored", { what: title })} ${goOn(approvalKey)}`);
+  };
+  const later = () => {
+    if (!row) return;
+    if (putOff.has(row.approvalKey)) {
+      bringBack(row.approvalKey);
+      return announce(t("inbox.broughtBack"));
+    }
+    const until = timeText(putOffRequest(row), language);
+    announce(`${t("inbox.putOff", { time: until })} ${goOn(row.approvalKey)}`);
+  };
+  return { row, stored, settling, go, step, sent, later };
+}
+
+/** Back to the row that was open, or to the list where it is gone. */
+function focusRow(approvalKey: string | undefined, list: HTMLElement | null): void {
+  requestAnimationFrame(() => {
+    const row = approvalKey === undefined ? null : document.getElementById(rowId(approvalKey));
+    (row?.querySelector("a") ?? list)?.focus();
+  });
+}

@@ -1,0 +1,106 @@
+import { memo } from "react";
+import { assigned, decidingRole, progress, type ListedApproval } from "@countersign/client";
+import { useI18n, type Translate } from "../../i18n/index.js";
+import { deciderName, roleName } from "../../lib/people.js";
+import { agoText } from "../../lib/time.js";
+import { useNow } from "../../lib/useNow.js";
+import { visibleText } from "../../lib/visible.js";
+import { Countdown } from "../approval/Countdown.js";
+import { focusCard } from "../approval/focus.js";
+import { rowDetail, rowTitle } from "../approval/title.js";
+import { RiskMark } from "../approval/RiskMark.js";
+
+export const rowId = (approvalKey: string) => `row-${approvalKey}`;
+
+interface Props {
+  row: ListedApproval;
+  href: string;
+  open: boolean;
+  /** It is for others to decide. */
+  others: boolean;
+  /** It is put off until then. */
+  until: string | undefined;
+  /** Whether it is chosen, where it can be. */
+  chosen: boolean | undefined;
+  onChoose: (approvalKey: string, chosen: boolean) => void;
+}
+
+/** One request in the list. Rows that have not changed are not drawn again. */
+export const InboxRow = memo(function InboxRow({ row, href, open, others, until, chosen, onChoose }: Props) {
+  const { t } = useI18n();
+  const title = rowTitle(row, t);
+  const detail = rowDetail(row, t);
+  const risk = row.reviewConfigs.find((config) => config.risk)?.risk;
+  return (
+    <li className="inbox-row" id={rowId(row.approvalKey)} data-open={open || undefined} data-chosen={chosen || undefined}>
+      {chosen !== undefined && (
+        <label className="inbox-choose">
+          <input
+            type="checkbox"
+            checked={chosen}
+            aria-label={t("inbox.choose", { what: title })}
+            onChange={(e) => onChoose(row.approvalKey, e.target.checked)}
+          />
+        </label>
+      )}
+      <a
+        className="inbox-link"
+        href={href}
+        aria-current={open || undefined}
+        onClick={(e) => {
+          if (!e.ctrlKey && !e.metaKey && !e.shiftKey) focusCard(row.approvalKey);
+        }}
+      >
+        <span className="inbox-title">{title}</span>
+        <span className="inbox-deadline">
+          {row.expiresAt ? <Countdown expiresAt={row.expiresAt} compact /> : <span className="hint">{t("inbox.noDeadline")}</span>}
+        </span>
+        {detail !== undefined && <span className="inbox-detail">{detail}</span>}
+        <span className="inbox-meta">
+          {risk && <RiskMark risk={risk} />} {until !== undefined && <strong>{t("inbox.backAt", { time: until })} · </strong>}
+          {others && <strong className="inbox-waits">{t("status.waitingFor", { who: deciderName(row, t) })} · </strong>}
+          <RowFacts row={row} mine={!others} />
+        </span>
+      </a>
+    </li>
+  );
+});
+
+/** Who asks for what through whom, since when, and how far it is. */
+function RowFacts({ row, mine }: { row: ListedApproval; mine: boolean }) {
+  const { t, language } = useI18n();
+  const now = useNow(30_000);
+  const tools = [...new Set(row.actions.map((action) => action.name))].map((name) => visibleText(name)).join(", ");
+  const agent = row.actions[0]?.agent;
+  const role = decidingRole(row);
+  const comments = row.updates.filter((update) => update.update === "comment").length;
+  const facts = [
+    row.subject !== undefined && t("inbox.requestedBy", { name: visibleText(row.subject) }),
+    agent !== undefined && visibleText(agent),
+    mine && role !== undefined && t("inbox.asRole", { role: roleName(role, t) }),
+    mine && assigned(row).subject !== undefined && t("inbox.handedToYou"),
+    decidedSoFar(row, t),
+    comments > 0 && t("inbox.comments", { n: comments }),
+    agoText(row.createdAt, now, language),
+  ];
+  return (
+    <>
+      {row.kind !== "question" && <code>{row.interrupt ? visibleText(row.interrupt.node) : tools}</code>}
+      {row.kind !== "question" && " · "}
+      {facts.filter(Boolean).join(" · ")}
+    </>
+  );
+}
+
+/** At which step a request is, and who has approved it there. */
+function decidedSoFar(row: ListedApproval, t: Translate): string {
+  const votes = progress(row);
+  const { level, levels } = row.reviewConfigs[0] ?? {};
+  const step = level !== undefined && levels !== undefined && t("card.level", { n: level, of: levels.length });
+  const votesText =
+    votes &&
+    (votes.by.length > 0
+      ? t("people.progressBy", { n: votes.approved, of: votes.quorum, names: votes.by.map((name) => visibleText(name)).join(", ") })
+      : t("people.progress", { n: votes.approved, of: votes.quorum }));
+  return [step, votesText].filter(Boolean).join(" · ");
+}

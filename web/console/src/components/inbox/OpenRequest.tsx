@@ -1,0 +1,104 @@
+/** The request that is open beside the list: who asks, and the card to decide it on. */
+import { useEffect, useMemo, useState } from "react";
+import type { ListedApproval } from "@countersign/client";
+import { useI18n } from "../../i18n/index.js";
+import { agoText, momentText } from "../../lib/time.js";
+import { TurnFailed } from "../../lib/turnFailed.js";
+import { useNow } from "../../lib/useNow.js";
+import { visibleText } from "../../lib/visible.js";
+import { http } from "../../state/connection.js";
+import { sessionList } from "../../state/lists.js";
+import { sessionHref } from "../../state/route.js";
+import { followSession, sessionStore } from "../../state/sessions.js";
+import { useStore } from "../../state/store.js";
+import { ApprovalCard } from "../approval/ApprovalCard.js";
+import { Icon } from "../Icon.js";
+import { shortId } from "../Sidebar.js";
+
+/** Whoever walks through the list looks at a request for longer than this before its session is read. */
+const FOLLOW_AFTER_MS = 250;
+
+interface Props {
+  approvalKey: string;
+  /** Where it waits. */
+  row: ListedApproval | undefined;
+  onSent: (approval: ListedApproval) => void;
+}
+
+export function OpenRequest({ approvalKey, row, onSent }: Props) {
+  const { t } = useI18n();
+  const { request, missing } = useKnown(approvalKey, row);
+  if (missing) return <p className="notice">{t("error.approval_not_found")}</p>;
+  if (!request) return <p className="muted">{t("inbox.loading")}</p>;
+  return <Request listed={request} onSent={onSent} />;
+}
+
+function Request({ listed, onSent }: { listed: ListedApproval; onSent: (approval: ListedApproval) => void }) {
+  const { sessionId, approvalKey } = listed;
+  const { view } = useStore(sessionStore(sessionId));
+  useEffect(() => {
+    let stop = () => {};
+    const timer = setTimeout(() => (stop = followSession(sessionId)), FOLLOW_AFTER_MS);
+    return () => {
+      clearTimeout(timer);
+      stop();
+    };
+  }, [sessionId]);
+  // Its session's events say at once what becomes of it.
+  const live = view.approvals[approvalKey];
+  const request = useMemo((): ListedApproval => (live?.complete ? { ...listed, ...live } : listed), [listed, live]);
+  return (
+    <>
+      <Asked request={request} />
+      <TurnFailed value={view.status === "failed"}>
+        <ApprovalCard approval={request} onSent={() => onSent(request)} />
+      </TurnFailed>
+    </>
+  );
+}
+
+/** Who asked, when, and where. */
+function Asked({ request: { sessionId, subject, createdAt } }: { request: ListedApproval }) {
+  const { t, language } = useI18n();
+  const now = useNow(30_000);
+  const title = useStore(sessionList).rows.find((row) => row.session_id === sessionId)?.title;
+  return (
+    <p className="inbox-asked">
+      {createdAt !== undefined && (
+        <time dateTime={createdAt} title={momentText(createdAt, language)}>
+          {subject === undefined
+            ? t("inbox.askedAt", { when: agoText(createdAt, now, language) })
+            : t("inbox.askedBy", { name: visibleText(subject), when: agoText(createdAt, now, language) })}
+        </time>
+      )}
+      <a className="link" href={sessionHref(sessionId)}>
+        <Icon name="comment" />
+        {title ? visibleText(title) : t("inbox.session", { id: shortId(sessionId) })}
+      </a>
+    </p>
+  );
+}
+
+interface Known {
+  request: ListedApproval | undefined;
+  missing: boolean;
+}
+
+/** A request that is in no list, or no longer, is asked for by its key. */
+function useKnown(approvalKey: string, row: ListedApproval | undefined): Known {
+  const [read, setRead] = useState<Known>({ request: row, missing: false });
+  const waits = row !== undefined;
+  useEffect(() => {
+    if (waits) return;
+    let gone = false;
+    http.approval(approvalKey).then(
+      (request) => !gone && setRead({ request, missing: false }),
+      () => !gone && setRead(({ request }) => ({ request, missing: request === undefined })),
+    );
+    return () => void (gone = true);
+  }, [approvalKey, waits]);
+  useEffect(() => {
+    if (row) setRead({ request: row, missing: false });
+  }, [row]);
+  return row ? { request: row, missing: false } : read;
+}

@@ -1,0 +1,60 @@
+/** The inbox's keys, wherever the focus is. */
+import { useEffect, useRef } from "react";
+import { cardId } from "../approval/focus.js";
+import { keyName, type KeyName } from "./KeyHelp.js";
+
+/** Keys that the open card understands itself. */
+const OF_CARD: readonly (KeyName | undefined)[] = ["approve", "edit", "reject"];
+const TYPING = "textarea, select, input:not([type=checkbox], [type=radio])";
+
+interface Keys {
+  /** Single letters do something. */
+  on: boolean;
+  /** The request that is open. */
+  open: string | undefined;
+  /** It has just taken the place of another: a key pressed twice was meant for that one. */
+  settling: boolean;
+  press: (key: Exclude<KeyName, "approve" | "edit" | "reject">) => void;
+}
+
+export function useInboxKeys(keys: Keys): void {
+  const latest = useRef(keys);
+  latest.current = keys;
+  useEffect(() => {
+    const guard = (event: KeyboardEvent) => {
+      if (!latest.current.settling || !OF_CARD.includes(keyName(event.key))) return;
+      event.preventDefault();
+      event.stopPropagation();
+    };
+    const onKey = (event: KeyboardEvent) => {
+      const { on, open, press } = latest.current;
+      const key = keyName(event.key);
+      if (key === undefined || event.defaultPrevented || isForElsewhere(event)) return;
+      if (!on && key !== "back") return;
+      if (key === "approve" || key === "edit" || key === "reject") return tellCard(open, event);
+      event.preventDefault();
+      press(key);
+    };
+    document.addEventListener("keydown", guard, true);
+    document.addEventListener("keydown", onKey);
+    return () => {
+      document.removeEventListener("keydown", guard, true);
+      document.removeEventListener("keydown", onKey);
+    };
+  }, []);
+}
+
+function isForElsewhere(event: KeyboardEvent): boolean {
+  const target = event.target as HTMLElement;
+  if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing || event.repeat) return true;
+  return target.closest(TYPING) !== null || document.querySelector("dialog[open]") !== null;
+}
+
+/** What the card does with a key when it has the focus, it does now. */
+function tellCard(approvalKey: string | undefined, event: KeyboardEvent): void {
+  const card = approvalKey === undefined ? null : document.getElementById(cardId(approvalKey));
+  if (!card || card.contains(event.target as Node)) return;
+  event.preventDefault();
+  card.focus({ preventScroll: true });
+  card.dispatchEvent(new KeyboardEvent("keydown", { key: event.key, bubbles: true, cancelable: true }));
+}

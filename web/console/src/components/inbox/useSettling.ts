@@ -1,0 +1,17 @@
+import { useCallback, useEffect, useRef, useState } from "react";
+
+/** For as long a key or a press may still have been meant for the request that was open before. */
+const SETTLES_MS = 500;
+
+/** Whether a request has just opened by itself, and how to say that one has. */
+export function useSettling(): [boolean, () => void] {
+  const [settling, setSettling] = useState(false);
+  const timer = useRef<ReturnType<typeof setTimeout>>(undefined);
+  useEffect(() => () => clearTimeout(timer.current), []);
+  const settle = useCallback(() => {
+    clearTimeout(timer.current);
+    setSettling(true);
+    timer.current = setTimeout(() => setSettling(false), SETTLES_MS);
+  }, []);
+  return [settling, settle];
+}

@@ -1,0 +1,19 @@
+/** One decision for many requests. */
+import type { ApprovalView, Decision } from "@countersign/client";
+import { allowedOf, configOf, toDecision } from "./decisions.js";
+
+export type BulkChoice = "approve" | "reject";
+
+/** Most requests that are decided at once: what is approved has to be looked at. */
+export const BULK_MOST = 100;
+
+/** Whether a request can be one of many: all its actions allow it, and it asks for no more than yes or no. */
+export function fitsBulk(row: ApprovalView, choice: BulkChoice): boolean {
+  return row.kind === "approval" && row.actions.every((_, i) => allowedOf(configOf(row, i)).includes(choice));
+}
+
+/** The decisions about all actions of a request, each with the digests of what was shown. */
+export function bulkDecisions(row: ApprovalView, choice: BulkChoice, reason: string): Decision[] {
+  const draft = { choice, reason, output: "" };
+  return row.actions.flatMap((action, i) => toDecision(action, configOf(row, i), draft) ?? []);
+}

@@ -1,0 +1,2071 @@
+// Generated from docs/openapi.json by `npm run generate`. Not to be edited.
+
+import type { JsonObject, JsonValue } from "../json.js";
+import type * as Wire from "./wire.js";
+
+/**
+ * The kind of a node.
+ * - `start`: Where a run begins.
+ * - `end`: Where it ends.
+ * - `node`: An ordinary node.
+ * - `graph`: A graph of its own: drawn as a frame around the nodes that name it as their parent, or as one box without any.
+ */
+export type NodeKind = "start" | "end" | "node" | "graph";
+/**
+ * An interruption in the inbox: the block that asked, and its resolution.
+ */
+export type ApprovalView = ActionApprovalView | QuestionApprovalView;
+export type RequestedAction = Wire.RequestedAction;
+export type Answers = Wire.Answers;
+export type Decision = Wire.Decision;
+export type GraphQuestion = Wire.GraphQuestion;
+export type ActionKind = Wire.ActionKind;
+export type Resolution = Wire.Resolution;
+export type ReviewConfig = Wire.ReviewConfig;
+/**
+ * Whether an interruption is pending.
+ * - `waiting`: It is pending.
+ * - `resolved`: It is resolved.
+ */
+export type ApprovalStatus = "waiting" | "resolved";
+export type GraphStep = Wire.GraphStep;
+/**
+ * A comment on a pending interruption, or a change of it.
+ */
+export type UpdateView = CommentUpdate | ReassignedUpdate | ReminderUpdate | ApprovedUpdate;
+export type QuestionAction = Wire.QuestionAction;
+/**
+ * The kind of requests that have questions.
+ */
+export type QuestionKind = "question";
+export type QuestionReview = Wire.QuestionReview;
+export type RunError = Wire.RunError;
+/**
+ * A pending request, complete, wherever it is not streamed.
+ */
+export type Request = ApprovalRequest | QuestionRequest;
+export type Status = Wire.Status;
+export type StopReason = Wire.StopReason;
+/**
+ * Why a turn is on hold.
+ * - `fork`: It was forked, and has not been continued yet.
+ * - `crashes`: The server ended in the middle of it, several times in a row.
+ */
+export type Held = "fork" | "crashes";
+export type Args = Wire.Args;
+/**
+ * The scope of a standing rule.
+ * - `session`: Its session.
+ * - `arguments`: Calls with its arguments, in all sessions of the user.
+ * - `tool`: All calls of the tool, in all sessions of the user.
+ */
+export type RuleScope = "session" | "arguments" | "tool";
+/**
+ * Whether a standing rule applies.
+ * - `active`: It applies.
+ * - `suspended`: It does not apply for now, since its maker may not decide any more.
+ * - `ended`: It was revoked, or has expired.
+ */
+export type RuleState = "active" | "suspended" | "ended";
+/**
+ * A session's language, fixed at its creation.
+ * - `en`: English
+ * - `vi`: Vietnamese
+ * - `zh`: Chinese
+ */
+export type Locale = "en" | "vi" | "zh";
+export type Content = Wire.Content;
+/**
+ * A block of a history message.
+ */
+export type HistoryBlock = HistoryText | HistoryImage | HistoryThinking | HistoryStep;
+export type ImageSource = Wire.ImageSource;
+/**
+ * An approval or questions, pending or resolved.
+ */
+export type HistoryStep = HistoryActionStep | HistoryQuestionStep;
+/**
+ * Where a history message is displayed.
+ * - `content`: Outside groups.
+ * - `group_start`: The first of a group, or the only one.
+ * - `group_item`: Within a group.
+ * - `group_end`: The last of a group.
+ */
+export type DisplayType = "content" | "group_start" | "group_item" | "group_end";
+/**
+ * What kind of message it is.
+ * - `step`: An approval, or questions.
+ */
+export type MessageType = "step";
+/**
+ * The author's role in a history message.
+ * - `user`: A person.
+ * - `assistant`: The agent.
+ * - `tool`: A tool.
+ */
+export type HistoryRole = "user" | "assistant" | "tool";
+export type CallStatus = Wire.CallStatus;
+export type OnPending = Wire.OnPending;
+/**
+ * The progress of a to-do.
+ * - `pending`: Not begun.
+ * - `in_progress`: Being done now.
+ * - `completed`: Done.
+ */
+export type TodoStatus = "pending" | "in_progress" | "completed";
+export type Always = Wire.Always;
+export type ArgumentsScope = Wire.ArgumentsScope;
+export type Base64Source = Wire.Base64Source;
+export type Code = Wire.Code;
+export type DecisionType = Wire.DecisionType;
+export type EditedAction = Wire.EditedAction;
+export type ImageSourceInput = Wire.ImageSourceInput;
+export type ImageSourceInputBase64Source = Wire.ImageSourceInputBase64Source;
+export type ImageSourceInputUrlSource = Wire.ImageSourceInputUrlSource;
+export type InputBlock = Wire.InputBlock;
+export type InputImage = Wire.InputImage;
+export type InputText = Wire.InputText;
+export type MediaType = Wire.MediaType;
+export type PathStep = Wire.PathStep;
+export type PreviewKind = Wire.PreviewKind;
+export type Risk = Wire.Risk;
+export type SessionScope = Wire.SessionScope;
+export type Shown = Wire.Shown;
+export type ShownPreview = Wire.ShownPreview;
+export type ToolScope = Wire.ToolScope;
+export type UrlSource = Wire.UrlSource;
+export type Warning = Wire.Warning;
+export type WarningKind = Wire.WarningKind;
+export type WrittenScope = Wire.WrittenScope;
+
+export interface Operations {
+  /**
+   * The WebSocket's frames.
+   */
+  asyncapi: {
+    answer: JsonObject;
+  };
+  /**
+   * Whether the process lives.
+   */
+  healthz: {
+    answer: Health;
+  };
+  /**
+   * Metrics for Prometheus.
+   */
+  metrics: {
+    answer: string;
+  };
+  /**
+   * This document.
+   */
+  openapi: {
+    answer: JsonObject;
+  };
+  /**
+   * Whether the store can be written to.
+   */
+  readyz: {
+    answer: Health;
+  };
+  /**
+   * The agents, the default one first.
+   */
+  listAgents: {
+    answer: AgentsList;
+  };
+  /**
+   * The graph an agent runs on, as data and as a Mermaid flow chart.
+   */
+  getGraph: {
+    path: {
+      name: string;
+    };
+    query?: {
+      /**
+       * Mark where this session stands.
+       */
+      session_id?: string;
+      /**
+       * The language of the answer: JSON by default, a Mermaid flow chart, or DOT for Graphviz.
+       */
+      format?: "json" | "mermaid" | "dot";
+    };
+    answer: Graph;
+  };
+  /**
+   * The inbox: what waits or waited for a decision, across sessions, the soonest deadline first.
+   */
+  listApprovals: {
+    query?: {
+      /**
+       * Only what waits, or what is over.
+       */
+      status?: "waiting" | "resolved";
+      /**
+       * Only what this role decides.
+       */
+      role?: string;
+      /**
+       * Only what this agent asks.
+       */
+      agent?: string;
+      /**
+       * Only what is about this tool.
+       */
+      tool?: string;
+      /**
+       * Only this session.
+       */
+      session_id?: string;
+      /**
+       * The next_cursor of the page before.
+       */
+      cursor?: string;
+      /**
+       * Rows of the page, from 1 to 200; 50 by default.
+       */
+      limit?: number;
+    };
+    answer: Approvals;
+  };
+  /**
+   * An approval: what is asked, and how it ended.
+   */
+  getApproval: {
+    path: {
+      approval_key: string;
+    };
+    answer: ApprovalView;
+  };
+  /**
+   * Decides what waits. The answer comes when it is stored, or with wait when the turn pauses or ends.
+   */
+  decideApproval: {
+    path: {
+      approval_key: string;
+    };
+    query?: {
+      /**
+       * Answer with the outcome, when the turn pauses or ends.
+       */
+      wait?: boolean;
+    };
+    body: Decide;
+    answer: ApprovalView | Outcome;
+  };
+  /**
+   * Says something about what waits, to the other people; the model is not told.
+   */
+  commentApproval: {
+    path: {
+      approval_key: string;
+    };
+    body: Comment;
+    answer: ApprovalView;
+  };
+  /**
+   * Hands what waits to one person, or to holders of another role that the policy allows.
+   */
+  reassignApproval: {
+    path: {
+      approval_key: string;
+    };
+    body: Reassign;
+    answer: ApprovalView;
+  };
+  /**
+   * The audit log, oldest first: without tokens for everybody, with them for the role auditor, of its tenant.
+   */
+  readAudit: {
+    query?: {
+      /**
+       * Only records with larger numbers; 0 by default.
+       */
+      after?: number;
+      /**
+       * Records of the page, from 1 to 1000; 100 by default.
+       */
+      limit?: number;
+    };
+    answer: AuditLog;
+  };
+  /**
+   * The graphs of the program that embeds the server, whose runs sessions can be.
+   */
+  listGraphs: {
+    answer: GraphList;
+  };
+  /**
+   * A graph of the program.
+   */
+  getNamedGraph: {
+    path: {
+      name: string;
+    };
+    query?: {
+      /**
+       * The language of the answer: JSON by default, a Mermaid flow chart, or DOT for Graphviz.
+       */
+      format?: "json" | "mermaid" | "dot";
+    };
+    answer: NamedGraph;
+  };
+  /**
+   * Begins a run of a graph, as the turn of a session; it goes on by itself.
+   */
+  startRun: {
+    path: {
+      name: string;
+    };
+    body: StartRun;
+    answer: SessionView;
+  };
+  /**
+   * Standing rules ("always") of one's sessions, of one's making, or in place of one's roles.
+   */
+  listRules: {
+    query?: {
+      /**
+       * Only those that stand: neither revoked nor over; or only the others.
+       */
+      standing?: boolean;
+      /**
+       * Only those made in this session.
+       */
+      session_id?: string;
+      /**
+       * The next_cursor of the page before.
+       */
+      cursor?: string;
+      /**
+       * Rows of the page, from 1 to 200; 50 by default.
+       */
+      limit?: number;
+    };
+    answer: Rules;
+  };
+  /**
+   * Revokes a standing rule: from the next call on people are asked again.
+   */
+  revokeRule: {
+    path: {
+      rule_id: string;
+    };
+    answer: RuleView;
+  };
+  /**
+   * The sessions the caller may see, most recently used first.
+   */
+  listSessions: {
+    query?: {
+      /**
+       * Only sessions of this status.
+       */
+      status?: "idle" | "running" | "awaiting_input" | "completed" | "failed" | "cancelled";
+      /**
+       * Only sessions of this agent.
+       */
+      agent?: string;
+      /**
+       * The next_cursor of the page before.
+       */
+      cursor?: string;
+      /**
+       * Rows of the page, from 1 to 200; 50 by default.
+       */
+      limit?: number;
+    };
+    answer: Sessions;
+  };
+  /**
+   * Makes a session. The same id again is answered with the session as it is.
+   */
+  createSession: {
+    body: CreateSession;
+    answer: SessionView;
+  };
+  /**
+   * Stops a session and deletes everything of it.
+   */
+  deleteSession: {
+    path: {
+      session_id: string;
+    };
+    answer: undefined;
+  };
+  /**
+   * A session.
+   */
+  getSession: {
+    path: {
+      session_id: string;
+    };
+    answer: SessionView;
+  };
+  /**
+   * Stops the turn; what waits resolves as cancelled.
+   */
+  cancelTurn: {
+    path: {
+      session_id: string;
+    };
+    body: CancelTurn;
+    answer: SessionView;
+  };
+  /**
+   * The session's checkpoints: the positions at which it stood whole, newest first.
+   */
+  listCheckpoints: {
+    path: {
+      session_id: string;
+    };
+    query?: {
+      /**
+       * The next_cursor of the page before.
+       */
+      cursor?: string;
+      /**
+       * Rows of the page, from 1 to 200; 50 by default.
+       */
+      limit?: number;
+    };
+    answer: CheckpointList;
+  };
+  /**
+   * The session's events: what came after a seq, then live.
+   */
+  followSession: {
+    path: {
+      session_id: string;
+    };
+    query?: {
+      /**
+       * Replay what came after this seq; 0: from the start; absent: only what comes.
+       */
+      after?: number;
+    };
+    answer: string;
+  };
+  /**
+   * Makes a new session that has this one's past up to a checkpoint. This one is not changed.
+   */
+  forkSession: {
+    path: {
+      session_id: string;
+    };
+    body: ForkSession;
+    answer: SessionView;
+  };
+  /**
+   * The graph the session runs on, with where it stands.
+   */
+  getSessionGraph: {
+    path: {
+      session_id: string;
+    };
+    query?: {
+      /**
+       * The language of the answer: JSON by default, a Mermaid flow chart, or DOT for Graphviz.
+       */
+      format?: "json" | "mermaid" | "dot";
+    };
+    answer: GraphView;
+  };
+  /**
+   * The session's messages, oldest first.
+   */
+  readHistory: {
+    path: {
+      session_id: string;
+    };
+    query?: {
+      /**
+       * Which way pages follow: from the first message (the default), or from the newest.
+       */
+      direction?: "forward" | "backward";
+      /**
+       * The next_cursor of the page before.
+       */
+      cursor?: string;
+      /**
+       * Messages of the page, from 1 to 1000; 100 by default.
+       */
+      limit?: number;
+    };
+    answer: History;
+  };
+  /**
+   * Sends a message, and answers when the turn pauses or ends; or streams its events.
+   */
+  sendMessage: {
+    path: {
+      session_id: string;
+    };
+    body: PostMessage;
+    answer: Outcome;
+  };
+  /**
+   * Lets a turn, or a run of a graph, continue that has failed: what failed is tried again, what is done stays done.
+   */
+  retry: {
+    path: {
+      session_id: string;
+    };
+    body: Retry;
+    answer: SessionView;
+  };
+  /**
+   * The session's state: where it stands, what waits, what it used; now, or at a checkpoint.
+   */
+  getState: {
+    path: {
+      session_id: string;
+    };
+    query?: {
+      /**
+       * The state at this checkpoint.
+       */
+      checkpoint?: number;
+    };
+    answer: StateView;
+  };
+  /**
+   * Changes the state of a graph's run that waits, has failed or is over, as a node would have changed it.
+   */
+  editState: {
+    path: {
+      session_id: string;
+    };
+    body: EditState;
+    answer: StateView;
+  };
+  /**
+   * The WebSocket, subprotocol countersign.v1; /asyncapi.json describes its frames.
+   */
+  connect: {
+    answer: undefined;
+  };
+  /**
+   * The WebSocket's frames, and the events of event streams.
+   */
+  wireSchema: {
+    answer: JsonObject;
+  };
+}
+/**
+ * The answer of `/healthz` and `/readyz`.
+ */
+export interface Health {
+  /**
+   * `ok`.
+   */
+  status: string;
+}
+/**
+ * The agents of the server.
+ */
+export interface AgentsList {
+  /**
+   * The agents, the default one first.
+   */
+  agents: AgentView[];
+  /**
+   * Always null: all agents are on one page.
+   */
+  next_cursor: string | null;
+}
+/**
+ * An agent, as clients see it.
+ */
+export interface AgentView {
+  /**
+   * What it is for.
+   */
+  description?: string;
+  /**
+   * Most model calls in one turn.
+   */
+  max_turns: number;
+  /**
+   * The configured name of its model.
+   */
+  model: string;
+  /**
+   * Its name.
+   */
+  name: string;
+  /**
+   * Whether its model takes images: if not, a message with one is refused.
+   */
+  takes_images: boolean;
+  /**
+   * Its tools.
+   */
+  tools: string[];
+}
+/**
+ * The graph an agent runs on.
+ */
+export interface Graph {
+  /**
+   * The agent.
+   */
+  agent: string;
+  /**
+   * The session's current node, if a session was requested; the first if there are several.
+   */
+  current?: string;
+  /**
+   * The full graph: the kinds and labels of nodes, sub-graphs, and every position.
+   */
+  drawing: Drawing;
+  /**
+   * The edges between them.
+   */
+  edges: Edge[];
+  /**
+   * The graph as a Mermaid flow chart.
+   */
+  mermaid: string;
+  /**
+   * The ids of the nodes, except the start.
+   */
+  nodes: string[];
+}
+/**
+ * A graph to be drawn. Any value can be drawn: a node that is only named by an edge or a position is drawn under its
+ * id, the first of two nodes with the same id counts, and a `parent` that does not exist, or is circular, is ignored.
+ */
+export interface Drawing {
+  /**
+   * The session's current nodes; empty without a session.
+   */
+  current: Position[];
+  /**
+   * The edges.
+   */
+  edges: DrawnEdge[];
+  /**
+   * The nodes, those of sub-graphs among them, in drawing order.
+   */
+  nodes: DrawnNode[];
+}
+/**
+ * A current node of a session. It may have no tasks: at the end, for example.
+ */
+export interface Position {
+  /**
+   * The id of the node.
+   */
+  node: string;
+  /**
+   * Tasks that run there.
+   */
+  running: number;
+  /**
+   * Tasks that wait there for a person.
+   */
+  waiting: number;
+}
+/**
+ * An edge of a drawing.
+ */
+export interface DrawnEdge {
+  /**
+   * One of several that the node before may choose; drawn dashed.
+   */
+  conditional: boolean;
+  /**
+   * The id of the node where it begins.
+   */
+  from: string;
+  /**
+   * When it is taken; may be empty.
+   */
+  label: string;
+  /**
+   * The id of the node where it ends.
+   */
+  to: string;
+}
+/**
+ * A node of a drawing.
+ */
+export interface DrawnNode {
+  /**
+   * Its id, unique in the drawing. It may contain any character.
+   */
+  id: string;
+  /**
+   * Its kind.
+   */
+  kind: NodeKind;
+  /**
+   * Its text; several lines are possible. If empty, the id is used.
+   */
+  label: string;
+  /**
+   * The id of the sub-graph it is in, to any depth; none at the top.
+   */
+  parent?: string;
+}
+/**
+ * An edge of a graph.
+ */
+export interface Edge {
+  /**
+   * Where it begins.
+   */
+  from: string;
+  /**
+   * When it is taken; empty if always.
+   */
+  label: string;
+  /**
+   * Where it ends.
+   */
+  to: string;
+}
+/**
+ * A page of approvals: pending ones by their deadlines, the soonest first; then those without one and resolved ones,
+ * the newest first.
+ */
+export interface Approvals {
+  /**
+   * The approvals.
+   */
+  approvals: ApprovalView[];
+  /**
+   * Where the next page begins; null on the last.
+   */
+  next_cursor: string | null;
+}
+/**
+ * Actions.
+ */
+export interface ActionApprovalView {
+  /**
+   * The pending actions, in the model's order.
+   */
+  actions: RequestedAction[];
+  /**
+   * To questions.
+   */
+  answers?: Answers;
+  /**
+   * `{session_id}_{n}`.
+   */
+  approval_key: string;
+  /**
+   * Who has approved it so far, where it has a quorum. Never in the block of the stream.
+   */
+  approved_by?: string[];
+  /**
+   * The only person who may decide it, if it was reassigned to one. Never in the block of the stream, which shows
+   * the original request.
+   */
+  assignee?: string;
+  /**
+   * Who resolved it.
+   */
+  by?: string;
+  /**
+   * When it was requested (RFC 3339).
+   */
+  created_at: string;
+  /**
+   * To actions, one for each; to declined questions, one reject.
+   */
+  decisions?: Decision[];
+  /**
+   * When it times out (RFC 3339); absent if never.
+   */
+  expires_at?: string;
+  /**
+   * The question of a graph's node, if it is one: it is answered with `resume`.
+   */
+  interrupt?: GraphQuestion;
+  /**
+   * What kind of answer it waits for.
+   */
+  kind: ActionKind;
+  /**
+   * How it was resolved.
+   */
+  resolution?: Resolution;
+  /**
+   * When it was resolved (RFC 3339).
+   */
+  resolved_at?: string;
+  /**
+   * To a node of a graph.
+   */
+  resume?: JsonValue;
+  /**
+   * One for each action, in the same order.
+   */
+  review_configs: ReviewConfig[];
+  /**
+   * The session.
+   */
+  session_id: string;
+  /**
+   * `waiting` or `resolved`.
+   */
+  status: ApprovalStatus;
+  /**
+   * The graph's step whose outcome is unknown, if it is one and not a call.
+   */
+  step?: GraphStep;
+  /**
+   * The session's owner.
+   */
+  subject?: string;
+  /**
+   * Comments and changes while it was pending, oldest first.
+   */
+  updates?: UpdateView[];
+}
+/**
+ * A comment for the other people.
+ */
+export interface CommentUpdate {
+  /**
+   * When (RFC 3339).
+   */
+  at: string;
+  /**
+   * Who, if a person.
+   */
+  by?: string;
+  /**
+   * The comment.
+   */
+  text: string;
+  update: "comment";
+}
+/**
+ * It was handed over to another reviewer.
+ */
+export interface ReassignedUpdate {
+  /**
+   * When (RFC 3339).
+   */
+  at: string;
+  /**
+   * Who, if a person.
+   */
+  by?: string;
+  /**
+   * The holders of this role, in place of the previous reviewer.
+   */
+  role?: string;
+  /**
+   * Only this person.
+   */
+  subject?: string;
+  /**
+   * Why.
+   */
+  text?: string;
+  update: "reassigned";
+}
+/**
+ * It has been pending long enough for a reminder.
+ */
+export interface ReminderUpdate {
+  /**
+   * When (RFC 3339).
+   */
+  at: string;
+  /**
+   * Who, if a person.
+   */
+  by?: string;
+  update: "reminder";
+}
+/**
+ * One approval of a quorum; more are needed.
+ */
+export interface ApprovedUpdate {
+  /**
+   * How many have approved.
+   */
+  approved: number;
+  /**
+   * When (RFC 3339).
+   */
+  at: string;
+  /**
+   * Who, if a person.
+   */
+  by?: string;
+  /**
+   * How many must approve.
+   */
+  quorum: number;
+  update: "approved";
+}
+/**
+ * Questions.
+ */
+export interface QuestionApprovalView {
+  /**
+   * One call of `ask_user_question`.
+   */
+  action_requests: QuestionAction[];
+  /**
+   * To questions.
+   */
+  answers?: Answers;
+  /**
+   * `{session_id}_{n}`.
+   */
+  approval_key: string;
+  /**
+   * Who resolved it.
+   */
+  by?: string;
+  /**
+   * When it was requested (RFC 3339).
+   */
+  created_at: string;
+  /**
+   * To actions, one for each; to declined questions, one reject.
+   */
+  decisions?: Decision[];
+  /**
+   * The permanent identity of the questions, like the `digest` of an action.
+   */
+  digest?: string;
+  /**
+   * When it times out (RFC 3339); absent if never.
+   */
+  expires_at?: string;
+  /**
+   * `question`.
+   */
+  kind: QuestionKind;
+  /**
+   * How it was resolved.
+   */
+  resolution?: Resolution;
+  /**
+   * When it was resolved (RFC 3339).
+   */
+  resolved_at?: string;
+  /**
+   * To a node of a graph.
+   */
+  resume?: JsonValue;
+  /**
+   * One for each action.
+   */
+  review_configs: QuestionReview[];
+  /**
+   * The session.
+   */
+  session_id: string;
+  /**
+   * `waiting` or `resolved`.
+   */
+  status: ApprovalStatus;
+  /**
+   * The session's owner.
+   */
+  subject?: string;
+  /**
+   * Seconds to answer; 0 for no limit.
+   */
+  timeout_seconds: number;
+  /**
+   * Comments and changes while it was pending, oldest first.
+   */
+  updates?: UpdateView[];
+}
+/**
+ * The body of `POST /v1/approvals/{approval_key}`: one of `decisions`, `answers` and `resume`.
+ */
+export interface Decide {
+  /**
+   * For questions: question text → answer.
+   */
+  answers?: {
+    [k: string]: string | string[];
+  };
+  /**
+   * For actions: one decision each; missing ones repeat the first.
+   */
+  decisions?: Decision[];
+  /**
+   * The `digest` of one of the actions, or of the questions, as shown; refused as `stale_action` if it does not
+   * match.
+   */
+  digest?: string;
+  /**
+   * Makes a repeated request safe.
+   */
+  request_id?: string;
+  /**
+   * For an interrupt of a graph node: its answer, any JSON value, including `null`. For actions: "yes" or "no",
+   * for all of them.
+   */
+  resume?: JsonValue;
+  /**
+   * The reviewer's words, shown in history and told to the model.
+   */
+  user_edit_content?: string;
+}
+/**
+ * The state of a turn when nothing more happens by itself.
+ */
+export interface Outcome {
+  /**
+   * Why the turn failed, if it did.
+   */
+  error?: RunError;
+  /**
+   * The pending interruptions.
+   */
+  interruptions: Request[];
+  /**
+   * The pending keys.
+   */
+  pending: string[];
+  /**
+   * The session.
+   */
+  session_id: string;
+  /**
+   * Its status.
+   */
+  status: Status;
+  /**
+   * Why the turn has ended, if it has: an incomplete answer says so here.
+   */
+  stop_reason?: StopReason;
+  /**
+   * The text of the latest answer.
+   */
+  text: string;
+}
+/**
+ * The `approval_request` block of actions.
+ */
+export interface ApprovalRequest {
+  /**
+   * The pending actions, in the model's order.
+   */
+  actions: RequestedAction[];
+  /**
+   * `{session_id}_{n}`.
+   */
+  approval_key: string;
+  /**
+   * Who has approved it so far, where it has a quorum. Never in the block of the stream.
+   */
+  approved_by?: string[];
+  /**
+   * The only person who may decide it, if it was reassigned to one. Never in the block of the stream, which shows
+   * the original request.
+   */
+  assignee?: string;
+  /**
+   * When it times out (RFC 3339); absent if never.
+   */
+  expires_at?: string;
+  /**
+   * The question of a graph's node, if it is one: it is answered with `resume`.
+   */
+  interrupt?: GraphQuestion;
+  /**
+   * What kind of answer it waits for.
+   */
+  kind: ActionKind;
+  /**
+   * One for each action, in the same order.
+   */
+  review_configs: ReviewConfig[];
+  /**
+   * The graph's step whose outcome is unknown, if it is one and not a call.
+   */
+  step?: GraphStep;
+}
+/**
+ * Pending questions, complete.
+ */
+export interface QuestionRequest {
+  /**
+   * One call of `ask_user_question`.
+   */
+  action_requests: QuestionAction[];
+  /**
+   * `{session_id}_{n}`.
+   */
+  approval_key: string;
+  /**
+   * The permanent identity of the questions, like the `digest` of an action.
+   */
+  digest?: string;
+  /**
+   * When it times out (RFC 3339); absent if never.
+   */
+  expires_at?: string;
+  /**
+   * `question`.
+   */
+  kind: QuestionKind;
+  /**
+   * One for each action.
+   */
+  review_configs: QuestionReview[];
+  /**
+   * Seconds to answer; 0 for no limit.
+   */
+  timeout_seconds: number;
+}
+/**
+ * The body of `POST /v1/approvals/{approval_key}/comments`.
+ */
+export interface Comment {
+  /**
+   * Makes a repeated request safe.
+   */
+  request_id?: string;
+  /**
+   * The comment; at most 4 KiB. The model does not see it.
+   */
+  text: string;
+}
+/**
+ * The body of `POST /v1/approvals/{approval_key}/reassign`.
+ */
+export interface Reassign {
+  /**
+   * Makes a repeated request safe.
+   */
+  request_id?: string;
+  /**
+   * Holders of this role decide it from now on: one of the action's `reassign`, or the role that decides already.
+   */
+  role?: string;
+  /**
+   * Only this person decides it, who must also hold the role; absent: any holder.
+   */
+  subject?: string;
+  /**
+   * The reason.
+   */
+  text?: string;
+}
+/**
+ * A page of the audit log, oldest first.
+ */
+export interface AuditLog {
+  /**
+   * The records.
+   */
+  audit: AuditRecord[];
+  /**
+   * The `after` of the next page; null if there are no records yet.
+   */
+  next_cursor: string | null;
+}
+/**
+ * A record of the log.
+ */
+export interface AuditRecord {
+  /**
+   * What happened, as JSON.
+   */
+  body: JsonObject;
+  /**
+   * Lower-case hexadecimal SHA-256 of `prev`, LF, `n`, LF and the canonical body: RFC 8785 with numbers as written.
+   */
+  hash: string;
+  /**
+   * Its number, from 1 without gaps, over all sessions of a store.
+   */
+  n: number;
+  /**
+   * The hash of the record before it; 64 zeros before the first.
+   */
+  prev: string;
+}
+/**
+ * The graphs that sessions can run.
+ */
+export interface GraphList {
+  /**
+   * By name.
+   */
+  graphs: GraphRow[];
+}
+/**
+ * A graph of the program.
+ */
+export interface GraphRow {
+  /**
+   * Its name.
+   */
+  name: string;
+}
+/**
+ * A graph of the program.
+ */
+export interface NamedGraph {
+  /**
+   * The graph.
+   */
+  drawing: Drawing;
+  /**
+   * The graph as a Mermaid flow chart.
+   */
+  mermaid: string;
+  /**
+   * Its name.
+   */
+  name: string;
+}
+/**
+ * The body of `POST /v1/graphs/{name}/runs`.
+ */
+export interface StartRun {
+  /**
+   * Makes a repeated request safe.
+   */
+  request_id?: string;
+  /**
+   * The session, `[A-Za-z0-9._-]{1,128}`; generated if absent, created if unknown.
+   */
+  session_id?: string;
+  /**
+   * The initial state, as the graph's type reads it.
+   */
+  state: JsonValue;
+}
+/**
+ * A session, as lists show it.
+ */
+export interface SessionView {
+  /**
+   * The agent that answers.
+   */
+  agent: string;
+  /**
+   * When it was made (RFC 3339).
+   */
+  created_at: string;
+  /**
+   * The session whose past it has, if it is a fork. Not in lists.
+   */
+  forked_from?: ForkedFrom;
+  /**
+   * Why its turn is on hold, if it is: a message, a decision or a cancel lets it continue. Not in lists.
+   */
+  held?: Held;
+  /**
+   * The pending approval keys.
+   */
+  pending: string[];
+  /**
+   * Its id.
+   */
+  session_id: string;
+  /**
+   * What it is doing.
+   */
+  status: Status;
+  /**
+   * Its owner.
+   */
+  subject?: string;
+  /**
+   * The beginning of its first message.
+   */
+  title?: string;
+  /**
+   * When it last changed (RFC 3339).
+   */
+  updated_at: string;
+}
+/**
+ * The origin of a fork: the session and the checkpoint.
+ */
+export interface ForkedFrom {
+  /**
+   * The checkpoint: the position of the last append that both sessions share.
+   */
+  checkpoint: number;
+  /**
+   * The session.
+   */
+  session_id: string;
+}
+/**
+ * A page of standing rules, newest first.
+ */
+export interface Rules {
+  /**
+   * Where the next page begins; null on the last.
+   */
+  next_cursor: string | null;
+  /**
+   * The rules.
+   */
+  rules: RuleView[];
+}
+/**
+ * A standing rule, as lists show it.
+ */
+export interface RuleView {
+  /**
+   * The agent it is for.
+   */
+  agent: string;
+  /**
+   * Whether it approves; else it rejects.
+   */
+  approve: boolean;
+  /**
+   * The arguments it is for, if it is limited to them.
+   */
+  args?: Args;
+  /**
+   * Who made it.
+   */
+  by?: string;
+  /**
+   * `{approval_key}.{action}`: the interruption and the action it was made in.
+   */
+  id: string;
+  /**
+   * When it was made (RFC 3339).
+   */
+  made_at: string;
+  /**
+   * The message to the model, if it rejects.
+   */
+  message?: string;
+  /**
+   * When it was revoked or replaced (RFC 3339).
+   */
+  revoked_at?: string;
+  /**
+   * Who revoked it.
+   */
+  revoked_by?: string;
+  /**
+   * The role its maker acted in; absent: the session's own subject.
+   */
+  role?: string;
+  /**
+   * The scope: `session`, `arguments` or `tool`.
+   */
+  scope: RuleScope;
+  /**
+   * The session it was made in.
+   */
+  session_id: string;
+  /**
+   * Whether it stands: not revoked or expired.
+   */
+  standing: boolean;
+  /**
+   * Whether it applies now.
+   */
+  state: RuleState;
+  /**
+   * Whose sessions it is for.
+   */
+  subject?: string;
+  /**
+   * Why it is suspended, if it is.
+   */
+  suspended?: string;
+  /**
+   * The tool it is for.
+   */
+  tool: string;
+  /**
+   * When it ends (RFC 3339); absent: never by itself.
+   */
+  until?: string;
+}
+/**
+ * A page of sessions, most recently used first.
+ */
+export interface Sessions {
+  /**
+   * Where the next page begins; null on the last.
+   */
+  next_cursor: string | null;
+  /**
+   * The sessions.
+   */
+  sessions: SessionView[];
+}
+/**
+ * The body of `POST /v1/sessions`.
+ */
+export interface CreateSession {
+  /**
+   * The agent that answers; the first one if absent.
+   */
+  agent?: string;
+  /**
+   * The application's own data, a JSON object.
+   */
+  context?: JsonObject;
+  /**
+   * The language of the server's own texts.
+   */
+  locale?: Locale;
+  /**
+   * Makes a repeated request safe.
+   */
+  request_id?: string;
+  /**
+   * Its id, `[A-Za-z0-9._-]{1,128}`; generated if absent.
+   */
+  session_id?: string;
+}
+/**
+ * The body of `POST /v1/sessions/{session_id}/cancel`; may be absent.
+ */
+export interface CancelTurn {
+  /**
+   * Makes a repeated request safe.
+   */
+  request_id?: string;
+}
+/**
+ * A page of checkpoints, newest first.
+ */
+export interface CheckpointList {
+  /**
+   * The checkpoints.
+   */
+  checkpoints: CheckpointView[];
+  /**
+   * Where the next page begins; null on the last.
+   */
+  next_cursor: string | null;
+}
+/**
+ * A checkpoint of a session, as lists show it.
+ */
+export interface CheckpointView {
+  /**
+   * What led there: `created`, `message`, `queued`, `answer` (the model's), `asked`, `decision` (a person's, also
+   * answers to questions), `timeout`, `note`, `rule`, `start`, `handoff`, `result`, `input`, `lost` and
+   * `tool_changed` (of calls), `approval_sent`, `end` (of a turn), `restart`, `status`, `fork`, `compression`; of
+   * graphs `run`, `graph`, `node`, `pause`, `step`, `resume`, `failure`, `retry`, `edit`.
+   */
+  after: string;
+  /**
+   * When the session reached it (RFC 3339).
+   */
+  at: string;
+  /**
+   * Its position in the session's journal, which names it.
+   */
+  checkpoint: number;
+  /**
+   * The graph's node that the session was at.
+   */
+  node: string;
+  /**
+   * The approval keys that were pending there.
+   */
+  pending: string[];
+  /**
+   * The session's status there.
+   */
+  status: Status;
+}
+/**
+ * The body of `POST /v1/sessions/{session_id}/fork`; may be absent.
+ */
+export interface ForkSession {
+  /**
+   * The checkpoint to fork from; the newest if absent.
+   */
+  checkpoint?: number;
+  /**
+   * What to change in the fork.
+   */
+  edit?: Edit;
+  /**
+   * Makes a repeated request safe.
+   */
+  request_id?: string;
+  /**
+   * Whether the new session continues by itself; otherwise it stays as it is until a pending request is decided or
+   * answered, or a message is sent.
+   */
+  run?: boolean;
+  /**
+   * The new session's id, `[A-Za-z0-9._-]{1,128}`; generated if absent.
+   */
+  session_id?: string;
+}
+/**
+ * A change in a fork: one of the two.
+ */
+export interface Edit {
+  /**
+   * Calls of the latest answer that have not begun there, and what runs in their place. The policy applies to each
+   * anew.
+   */
+  calls?: EditCall[];
+  /**
+   * The user's message instead, or next: at a checkpoint before or right after a message that begins a turn.
+   */
+  message?: Content;
+}
+/**
+ * An edited call.
+ */
+export interface EditCall {
+  /**
+   * The arguments.
+   */
+  args: Args;
+  /**
+   * The tool; the call's own if absent.
+   */
+  name?: string;
+  /**
+   * The id of the call, as the model gave it.
+   */
+  tool_use_id: string;
+}
+/**
+ * The graph of a session, with its positions.
+ */
+export interface GraphView {
+  /**
+   * The agent that answers.
+   */
+  agent: string;
+  /**
+   * The graph, with the session's positions.
+   */
+  drawing: Drawing;
+  /**
+   * The `seq` of the last event that the drawing includes.
+   */
+  seq: number;
+  /**
+   * The session.
+   */
+  session_id: string;
+  /**
+   * What the session is doing.
+   */
+  status: Status;
+}
+/**
+ * A page of history, oldest first.
+ */
+export interface History {
+  /**
+   * Whether there are more in that direction.
+   */
+  has_more: boolean;
+  /**
+   * The messages, oldest first in either paging direction.
+   */
+  messages: HistoryMessage[];
+  /**
+   * Where the next page begins, and where paging the other way continues; null on the last.
+   */
+  next_cursor: string | null;
+}
+/**
+ * One message of the history.
+ */
+export interface HistoryMessage {
+  /**
+   * Who wrote it, if known by name.
+   */
+  by?: string;
+  /**
+   * The blocks.
+   */
+  content: HistoryBlock[];
+  /**
+   * Where it is displayed.
+   */
+  display_type: DisplayType;
+  /**
+   * `step` for approvals and questions.
+   */
+  message_type?: MessageType;
+  /**
+   * For a result: the tool.
+   */
+  name?: string;
+  /**
+   * It belongs to an interrupted answer of the model: the new answer follows. Absent means no.
+   */
+  replaced?: boolean;
+  /**
+   * The author's role.
+   */
+  role: HistoryRole;
+  /**
+   * For a result: how the call ended.
+   */
+  status?: CallStatus;
+  /**
+   * On the first and the last message of a group: the newest `tool_content_message` of its calls.
+   */
+  summary?: string;
+  /**
+   * For a result: the call's id.
+   */
+  tool_call_id?: string;
+  /**
+   * The calls of one answer.
+   */
+  tool_calls?: HistoryCall[];
+}
+/**
+ * Text.
+ */
+export interface HistoryText {
+  /**
+   * The last text of a turn.
+   */
+  is_final?: boolean;
+  /**
+   * On the last text of a turn whose answer is incomplete: the reason. Such a text is not final.
+   */
+  stop_reason?: StopReason;
+  /**
+   * The text.
+   */
+  text: string;
+  type: "text";
+}
+/**
+ * An image in a person's message.
+ */
+export interface HistoryImage {
+  /**
+   * The image's bytes or address.
+   */
+  source: ImageSource;
+  type: "image";
+}
+/**
+ * The model's reasoning.
+ */
+export interface HistoryThinking {
+  /**
+   * The text.
+   */
+  thinking: string;
+  type: "thinking";
+}
+/**
+ * Actions.
+ */
+export interface HistoryActionStep {
+  /**
+   * The calls.
+   */
+  actionRequests: RequestedAction[];
+  /**
+   * Its key.
+   */
+  approval_key: string;
+  /**
+   * When it times out (RFC 3339), while it is pending.
+   */
+  expires_at?: string;
+  /**
+   * The question of a graph's node, if it is one.
+   */
+  interrupt?: GraphQuestion;
+  /**
+   * Whether it is over.
+   */
+  isResolved: boolean;
+  /**
+   * How it ended; absent while it is pending.
+   */
+  resolution?: Resolution;
+  /**
+   * How they could be decided.
+   */
+  reviewConfigs: ReviewConfig[];
+  /**
+   * The decisions, one for each call.
+   */
+  submittedDecisions?: Decision[];
+  /**
+   * The answer to it.
+   */
+  submittedResume?: JsonValue;
+  type: "approval_request";
+}
+/**
+ * Questions.
+ */
+export interface HistoryQuestionStep {
+  /**
+   * One call of `ask_user_question`.
+   */
+  actionRequests: HistoryQuestionAction[];
+  /**
+   * Its key, while it is pending.
+   */
+  approval_key?: string;
+  /**
+   * Its permanent identity, while it is pending.
+   */
+  digest?: string;
+  /**
+   * When it times out (RFC 3339), while it is pending.
+   */
+  expires_at?: string;
+  /**
+   * Whether it is over.
+   */
+  isResolved: boolean;
+  /**
+   * How it ended, if not by answers: `decided` is declined.
+   */
+  resolution?: Resolution;
+  /**
+   * The answers.
+   */
+  submittedAnswers?: Answers;
+  /**
+   * The reject that declined them.
+   */
+  submittedDecisions?: Decision[];
+  type: "approval_request";
+}
+/**
+ * A call of `ask_user_question` in history.
+ */
+export interface HistoryQuestionAction {
+  /**
+   * The questions and, once there are some, the answers.
+   */
+  args: HistoryQuestionArgs;
+  /**
+   * `ask_user_question`.
+   */
+  name: string;
+}
+/**
+ * The questions and, once there are some, the answers.
+ */
+export interface HistoryQuestionArgs {
+  /**
+   * Question text → answer.
+   */
+  answers?: Answers;
+  /**
+   * As they were asked.
+   */
+  questions: Question[];
+}
+/**
+ * One question.
+ */
+export interface Question {
+  /**
+   * A title above it.
+   */
+  header?: string;
+  /**
+   * Whether several options may be chosen.
+   */
+  multiSelect: boolean;
+  /**
+   * 1 to 20 options with different labels, plus the free-text option that the server adds.
+   */
+  options: Choice[];
+  /**
+   * The question itself; answers name it by this text.
+   */
+  question: string;
+}
+/**
+ * An option of a question.
+ */
+export interface Choice {
+  /**
+   * More about it.
+   */
+  description?: string;
+  /**
+   * Whether the user writes the answer.
+   */
+  input?: boolean;
+  /**
+   * Its text; the answer if it is chosen.
+   */
+  label: string;
+}
+/**
+ * A call in a history message.
+ */
+export interface HistoryCall {
+  /**
+   * The arguments the model gave; absent if they are not a JSON object.
+   */
+  args?: Args;
+  /**
+   * The call's id.
+   */
+  id: string;
+  /**
+   * The tool.
+   */
+  name: string;
+  /**
+   * What the call is for, in one line.
+   */
+  tool_content_message?: string;
+}
+/**
+ * The body of `POST /v1/sessions/{session_id}/messages`.
+ */
+export interface PostMessage {
+  /**
+   * The agent that answers from now on.
+   */
+  agent?: string;
+  /**
+   * The text, or blocks of text and images.
+   */
+  content: Content;
+  /**
+   * What to do if the session is paused or running.
+   */
+  on_pending?: OnPending;
+  /**
+   * Makes a repeated request safe.
+   */
+  request_id?: string;
+}
+/**
+ * The body of `POST /v1/sessions/{session_id}/retry`; may be absent.
+ */
+export interface Retry {
+  /**
+   * How many more model calls the turn may make, where it has exhausted its limit: 1 to the number that its agent
+   * allows for a turn.
+   */
+  more_calls?: number;
+  /**
+   * Makes a repeated request safe.
+   */
+  request_id?: string;
+}
+/**
+ * The state of a session, for inspection.
+ */
+export interface StateView {
+  /**
+   * The agent that answers.
+   */
+  agent: string;
+  /**
+   * When it was made (RFC 3339).
+   */
+  created_at: string;
+  /**
+   * The session whose past it has, if it is a fork. Not in lists.
+   */
+  forked_from?: ForkedFrom;
+  /**
+   * Why its turn is on hold, if it is: a message, a decision or a cancel lets it continue. Not in lists.
+   */
+  held?: Held;
+  /**
+   * The pending interruptions.
+   */
+  interruptions: Request[];
+  /**
+   * The language of the server's own texts.
+   */
+  locale: Locale;
+  /**
+   * The node it is at: of the agent's loop, or of a graph; several are separated by `, `.
+   */
+  node: string;
+  /**
+   * The pending approval keys.
+   */
+  pending: string[];
+  /**
+   * The `seq` of the last event.
+   */
+  seq: number;
+  /**
+   * Its id.
+   */
+  session_id: string;
+  /**
+   * What it is doing.
+   */
+  status: Status;
+  /**
+   * Its owner.
+   */
+  subject?: string;
+  /**
+   * The beginning of its first message.
+   */
+  title?: string;
+  /**
+   * The agent's to-do list.
+   */
+  todos: Todo[];
+  /**
+   * Model calls of the current turn.
+   */
+  turn_calls: number;
+  /**
+   * Turns so far.
+   */
+  turns: number;
+  /**
+   * When it last changed (RFC 3339).
+   */
+  updated_at: string;
+  /**
+   * Tokens so far.
+   */
+  usage: Usage;
+  /**
+   * The state of the graph that the session runs, as JSON, with all finished rounds. Absent for agents' sessions,
+   * and if the program does not have the graph.
+   */
+  values?: JsonValue;
+}
+/**
+ * One thing to do.
+ */
+export interface Todo {
+  /**
+   * What is to be done.
+   */
+  content: string;
+  /**
+   * Its progress.
+   */
+  status: TodoStatus;
+}
+/**
+ * Tokens of one model call, or of a session.
+ */
+export interface Usage {
+  /**
+   * How many of the tokens read came from the provider's cache.
+   */
+  cached_input_tokens?: number;
+  /**
+   * Tokens read.
+   */
+  input_tokens: number;
+  /**
+   * Tokens written.
+   */
+  output_tokens: number;
+  /**
+   * How many of the tokens written were reasoning, where the provider says so.
+   */
+  reasoning_tokens?: number;
+}
+/**
+ * The body of `POST /v1/sessions/{session_id}/state`.
+ */
+export interface EditState {
+  /**
+   * Makes a repeated request safe.
+   */
+  request_id?: string;
+  /**
+   * The update, as a node would return it: the fields, and for those with a reducer `{"add": …}` or `{"replace":
+   * …}`.
+   */
+  update: JsonValue;
+}
+/**
+ * An RFC 9457 problem document.
+ */
+export interface Problem {
+  /**
+   * The stable code, the same as in an `error` frame.
+   */
+  code: Code;
+  /**
+   * What is wrong, where, and what would be right.
+   */
+  detail: string;
+  /**
+   * Machine-readable details.
+   */
+  details?: JsonObject;
+  /**
+   * The HTTP status.
+   */
+  status: number;
+  /**
+   * The status in words.
+   */
+  title: string;
+  /**
+   * `about:blank`: the status and the code identify the problem.
+   */
+  type: string;
+}
+
+/** How each operation is asked for. */
+export const OPERATIONS = {
+  asyncapi: { method: "GET", path: "/asyncapi.json" },
+  healthz: { method: "GET", path: "/healthz" },
+  metrics: { method: "GET", path: "/metrics" },
+  openapi: { method: "GET", path: "/openapi.json" },
+  readyz: { method: "GET", path: "/readyz" },
+  listAgents: { method: "GET", path: "/v1/agents" },
+  getGraph: { method: "GET", path: "/v1/agents/{name}/graph" },
+  listApprovals: { method: "GET", path: "/v1/approvals" },
+  getApproval: { method: "GET", path: "/v1/approvals/{approval_key}" },
+  decideApproval: { method: "POST", path: "/v1/approvals/{approval_key}" },
+  commentApproval: { method: "POST", path: "/v1/approvals/{approval_key}/comments" },
+  reassignApproval: { method: "POST", path: "/v1/approvals/{approval_key}/reassign" },
+  readAudit: { method: "GET", path: "/v1/audit" },
+  listGraphs: { method: "GET", path: "/v1/graphs" },
+  getNamedGraph: { method: "GET", path: "/v1/graphs/{name}/graph" },
+  startRun: { method: "POST", path: "/v1/graphs/{name}/runs" },
+  listRules: { method: "GET", path: "/v1/rules" },
+  revokeRule: { method: "DELETE", path: "/v1/rules/{rule_id}" },
+  listSessions: { method: "GET", path: "/v1/sessions" },
+  createSession: { method: "POST", path: "/v1/sessions" },
+  deleteSession: { method: "DELETE", path: "/v1/sessions/{session_id}" },
+  getSession: { method: "GET", path: "/v1/sessions/{session_id}" },
+  cancelTurn: { method: "POST", path: "/v1/sessions/{session_id}/cancel" },
+  listCheckpoints: { method: "GET", path: "/v1/sessions/{session_id}/checkpoints" },
+  followSession: { method: "GET", path: "/v1/sessions/{session_id}/events" },
+  forkSession: { method: "POST", path: "/v1/sessions/{session_id}/fork" },
+  getSessionGraph: { method: "GET", path: "/v1/sessions/{session_id}/graph" },
+  readHistory: { method: "GET", path: "/v1/sessions/{session_id}/history" },
+  sendMessage: { method: "POST", path: "/v1/sessions/{session_id}/messages" },
+  retry: { method: "POST", path: "/v1/sessions/{session_id}/retry" },
+  getState: { method: "GET", path: "/v1/sessions/{session_id}/state" },
+  editState: { method: "POST", path: "/v1/sessions/{session_id}/state" },
+  connect: { method: "GET", path: "/v1/ws" },
+  wireSchema: { method: "GET", path: "/wire.schema.json" },
+} as const satisfies { [K in keyof Operations]: object };

@@ -1,0 +1,53 @@
+import { readFileSync } from "node:fs";
+import { describe, expect, it } from "vitest";
+import { emptySession, fold, foldAll, historyOf, parseJson, type HistoryMessage, type SessionEvent } from "../src/index.js";
+
+interface Vector {
+  session_id: string;
+  events: SessionEvent[];
+  history: HistoryMessage[];
+}
+
+/** Recorded sessions of all kinds: their events, and the history that the server's own fold makes of them. */
+const vectors = readFileSync(new URL("../../../../tests/formats/wire.jsonl", import.meta.url), "utf8")
+  .trimEnd()
+  .split("\n")
+  .map((line) => parseJson(line) as unknown as Vector);
+
+const run = ({ session_id, events }: Vector) => events.reduce(fold, emptySession(session_id));
+
+/** What comes again after a connection that broke behind `cut` events: a block that had begun starts over. */
+function rest(events: SessionEvent[], cut: number): SessionEvent[] {
+  const began = events.slice(0, cut).findLastIndex((event) => event.type === "content_block_start");
+  const open = began >= 0 && !events.slice(began, cut).some((event) => event.type === "content_block_stop");
+  return events.slice(open ? began : cut);
+}
+
+describe("w2: the fold, by the vectors of the server's", () => {
+  it("makes the history that the server makes", () => {
+    expect(vectors.length).toBeGreaterThan(80);
+    for (const vector of vectors) expect(historyOf(run(vector)), vector.session_id).toEqual(vector.history);
+  });
+
+  it("makes the same of all events at once, and of those that come after a connection broke anywhere", () => {
+    for (const vector of vectors) {
+      const view = run(vector);
+      expect(foldAll(emptySession(vector.session_id), vector.events), vector.session_id).toEqual(view);
+      for (let cut = 0; cut <= vector.events.length; cut++) {
+        const before = foldAll(emptySession(vector.session_id), vector.events.slice(0, cut));
+        const again = foldAll(before, rest(vector.events, cut));
+        expect(again, `${vector.session_id} cut at ${cut}`).toEqual(view);
+      }
+    }
+  });
+
+  it("knows every kind of event and of block in them", () => {
+    const types = new Set(vectors.flatMap(({ events }) => events.map((event) => event.type)));
+    expect([...types].sort()).toEqual([
+      "approval_resolved", "approval_updated", "content_block_delta", "content_block_start", "content_block_stop",
+      "content_replaced", "group_end", "group_start", "message_start", "message_stop", "run_status",
+    ]);
+    const blocks = vectors.flatMap((vector) => run(vector).messages.flatMap((message) => message.blocks));
+    expect(blocks.filter((block) => block.type === "unknown")).toEqual([]);
+  });
+});

@@ -1,0 +1,198 @@
+// @vitest-environment jsdom
+import { describe, expect, it, vi } from "vitest";
+import { CountersignError, LosslessNumber, NO_PREFERENCE, stringifyJson, type HistoryStep, type JsonValue } from "@countersign/client";
+import { ApprovalCard, ResolvedQuestionBlock, type CardReply } from "../src/index.js";
+import { alert, button, click, labelled, request, show, Socket, write } from "./page.js";
+
+const replies = () => {
+  const sent: CardReply[] = [];
+  return { sent, onReply: vi.fn(async (_: unknown, reply: CardReply) => void sent.push(reply)) };
+};
+
+describe("ApprovalCard", () => {
+  it("says what would run, who decides and until when, and chooses nothing by itself", async () => {
+    const { sent, onReply } = replies();
+    const expiresAt = "2027-01-01T00:00:00Z";
+    const { page } = await show(<ApprovalCard approval={request({ expiresAt })} onReply={onReply} />);
+    expect(page.querySelector("legend")?.textContent).toBe("pay");
+    expect(page.querySelector('[data-part="shown"]')?.textContent).toBe('{"n": 1}');
+    expect(page.querySelector('[data-part="who"]')?.textContent).toContain("Waiting for admin");
+    expect(page.querySelector("time")?.dateTime).toBe(expiresAt);
+    expect(page.querySelectorAll("input:checked").length).toBe(0);
+    await click(button(page, "Send"));
+    expect(alert(page)).toBe("Choose for every call.");
+    expect(sent).toEqual([]);
+  });
+
+  it("sends each choice with the digests of what was shown", async () => {
+    const digests = { digest: "d1", args_digest: "a1" };
+    for (const [choice, field, text, decision] of [
+      ["Approve", undefined, "", { type: "approve" }],
+      ["Reject", "Reason for the agent", " too dear ", { type: "reject", message: "too dear" }],
+      ["Give the result", "Result of the call", "paid by hand", { type: "respond", output: "paid by hand" }],
+    ] as const) {
+      const { sent, onReply } = replies();
+      const { page } = await show(<ApprovalCard approval={request()} onReply={onReply} />);
+      await click(labelled(page, choice));
+      if (field) await write(labelled(page, field), text);
+      await write(labelled(page, "Message to the agent"), "Be quick");
+      await click(button(page, "Send"));
+      expect(sent).toEqual([{ decisions: [{ ...decision, ...digests }], user_edit_content: "Be quick" }]);
+      expect(page.querySelector('[role="status"]')?.textContent).toBe("Sent.");
+      expect(page.querySelector("fieldset")?.disabled).toBe(true);
+    }
+  });
+
+  it("keeps every digit of an edit, and says what is wrong with one that is no object", async () => {
+    const { sent, onReply } = replies();
+    const args = { n: new LosslessNumber("9007199254740993") };
+    const [action] = request().actions;
+    const { page } = await show(<ApprovalCard approval={request({ actions: [{ ...action!, args }] })} onReply={onReply} />);
+    await click(labelled(page, "Edit"));
+    const field = labelled(page, "Arguments, as JSON") as HTMLTextAreaElement;
+    expect(field.value).toBe('{\n  "n": 9007199254740993\n}');
+    for (const text of ["{", "[1]"]) {
+      await write(field, text);
+      await click(button(page, "Send"));
+      expect(alert(page)).toMatch(/^This is not valid JSON: /);
+    }
+    await write(field, '{"n": 9007199254740993, "price": 1.10}');
+    await click(button(page, "Send"));
+    expect(stringifyJson(sent[0])).toContain('"args":{"n":9007199254740993,"price":1.10}');
+  });
+
+  it("keeps what was entered when the server refuses it, and sends it again", async () => {
+    const onReply = vi.fn().mockRejectedValueOnce(new CountersignError("invalid_edit", "n: 1 is less than 5")).mockResolvedValue(undefined);
+    const { page } = await show(<ApprovalCard approval={request()} onReply={onReply} />);
+    await click(labelled(page, "Reject"));
+    await write(labelled(page, "Reason for the agent"), "No");
+    await click(button(page, "Send"));
+    expect(alert(page)).toBe("n: 1 is less than 5");
+    expect((labelled(page, "Reason for the agent") as HTMLTextAreaElement).value).toBe("No");
+    await click(button(page, "Send"));
+    expect([onReply.mock.calls.length, alert(page)]).toEqual([2, ""]);
+  });
+
+  it("decides several calls one by one, and sends them together", async () => {
+    const { sent, onReply } = replies();
+    const [action] = request().actions;
+    const actions = [action!, { ...action!, name: "mail", id: "c2", digest: "d2" }];
+    const reviewConfigs = [{ allowed_decisions: ["approve" as const] }, { allowed_decisions: ["reject" as const] }];
+    const { page } = await show(<ApprovalCard approval={request({ actions, reviewConfigs })} onReply={onReply} />);
+    await click(labelled(page, "Approve"));
+    await click(button(page, "Send"));
+    expect([alert(page), sent.length]).toEqual(["Choose for every call.", 0]);
+    await click(labelled(page, "Reject"));
+    await click(button(page, "Send"));
+    expect(sent).toMatchObject([{ decisions: [{ type: "approve", digest: "d1" }, { type: "reject", digest: "d2" }] }]);
+  });
+
+  it("replies by the connection, and once however often it is pressed", async () => {
+    const { page } = await show(<ApprovalCard approval={request()} />);
+    await click(labelled(page, "Approve"));
+    await click(button(page, "Send"));
+    await click(button(page, "Send"));
+    expect(Socket.last.sent).toMatchObject([{ type: "approval", approval_key: "s_1", digest: "d1", decisions: [{ type: "approve" }] }]);
+    expect(page.querySelector('[role="status"]')?.textContent).toBe("Sending…");
+  });
+
+  it("begins anew with another request", async () => {
+    const { page, draw } = await show(<ApprovalCard approval={request()} />);
+    await click(labelled(page, "Approve"));
+    await draw(<ApprovalCard approval={request({ approvalKey: "s_2" })} />);
+    expect(page.querySelectorAll("input:checked").length).toBe(0);
+  });
+
+  it("shows afterwards what ran, by whom, and not what was proposed", async () => {
+    const edited = { type: "edit" as const, edited_action: { name: "pay", args: { n: 25 } } };
+    const { page, draw } = await show(<ApprovalCard approval={request({ resolution: "decided", by: "bob", decisions: [edited] })} />);
+    expect(page.querySelector("section p")?.textContent).toBe("Approved with other arguments by bob");
+    expect(page.querySelector("pre")?.textContent).toBe('{\n  "n": 25\n}');
+    expect(page.querySelector("form")).toBeNull();
+    await draw(<ApprovalCard approval={request({ resolution: "timeout" })} />);
+    expect(page.querySelector("section p")?.textContent).toBe("Nobody decided in time");
+  });
+
+  it("answers what a node of a graph asks with any value", async () => {
+    const { sent, onReply } = replies();
+    const interrupt = { node: "article", name: "review", payload: "Green?" };
+    const { page } = await show(<ApprovalCard approval={request({ kind: "interrupt", interrupt })} onReply={onReply} />);
+    await write(labelled(page, "Answer, as JSON"), "yes");
+    await click(button(page, "Send"));
+    expect(alert(page)).toMatch(/^This is not valid JSON/);
+    await write(labelled(page, "Answer, as JSON"), "null");
+    await click(button(page, "Send"));
+    expect(sent).toEqual([{ resume: null }]);
+  });
+
+  it("writes out what a screen would hide in the words of a model", async () => {
+    const [action] = request().actions;
+    const { page } = await show(<ApprovalCard approval={request({ actions: [{ ...action!, name: "pay\u202E", description: "a\u200Bb\nc" }] })} />);
+    expect(page.querySelector("legend")?.textContent).toBe("pay\\u{202E}");
+    expect(page.querySelector('[data-part="description"]')?.textContent).toBe("a\\u{200B}b\nc");
+  });
+});
+
+const questions: JsonValue = [
+  { question: "Which?", header: "Goal", multiSelect: false, options: [{ label: "A", description: "first" }, { label: "Other", input: true }] },
+  { question: "When?", multiSelect: true, options: [{ label: "Now" }, { label: "Later" }] },
+];
+const asked = (more = {}) =>
+  request({ kind: "question", actions: [{ name: "ask_user_question", args: { questions } }], reviewConfigs: [], ...more });
+
+describe("QuestionCard", () => {
+  it("sends one answer, several, and what a person wrote", async () => {
+    const { sent, onReply } = replies();
+    const { page } = await show(<ApprovalCard approval={asked()} onReply={onReply} />);
+    await click(button(page, "Send"));
+    expect(alert(page)).toBe("Write your answer, or choose another one. (Which?)");
+    await click(labelled(page, "Later"));
+    await click(labelled(page, "Now"));
+    await click(labelled(page, "Other"));
+    await click(button(page, "Send"));
+    expect(alert(page)).toContain("(Which?)");
+    await write(labelled(page, "Your answer: Which?"), " Mine ");
+    await click(button(page, "Send"));
+    expect(sent).toEqual([{ answers: { "Which?": "Mine", "When?": ["Now", "Later"] } }]);
+  });
+
+  it("sends that there is no preference, and that they are not answered", async () => {
+    const { sent, onReply } = replies();
+    const { page } = await show(<ApprovalCard approval={asked()} onReply={onReply} />);
+    await click(labelled(page, "A"));
+    await click(labelled(page, "Now"));
+    await click([...page.querySelectorAll('[aria-label="No preference"]')][1]);
+    await click(button(page, "Send"));
+    expect(sent).toEqual([{ answers: { "Which?": "A", "When?": NO_PREFERENCE } }]);
+    const other = await show(<ApprovalCard approval={asked({ approvalKey: "s_9" })} onReply={onReply} />);
+    await click(button(other.page, "Decline to answer"));
+    expect(sent[1]).toEqual({ decisions: [{ type: "reject" }] });
+  });
+
+  it("shows afterwards what was answered, also from a block of the history", async () => {
+    const answers = { "Which?": "A", "When?": NO_PREFERENCE };
+    const { page, draw } = await show(<ApprovalCard approval={asked({ resolution: "decided", by: "ann", answers })} />);
+    expect(page.querySelector("section p")?.textContent).toBe("Answered by ann");
+    const pairs = () => [...page.querySelectorAll("dt, dd")].map((one) => one.textContent);
+    expect(pairs()).toEqual(["Which?", "A", "When?", "No preference"]);
+    const block: HistoryStep = {
+      type: "approval_request",
+      isResolved: true,
+      actionRequests: [{ name: "ask_user_question", args: { questions: questions as never, answers } }],
+      submittedAnswers: answers,
+    };
+    await draw(<ResolvedQuestionBlock block={block} />);
+    expect(pairs()).toEqual(["Which?", "A", "When?", "No preference"]);
+    await draw(<ApprovalCard approval={asked({ resolution: "decided", decisions: [{ type: "reject" }] })} />);
+    expect([page.querySelector("section p")?.textContent, ...pairs()]).toEqual(["Rejected", "Which?", "When?"]);
+  });
+
+  it("shows questions that it cannot read as they are, to be declined", async () => {
+    const { sent, onReply } = replies();
+    const actions = [{ name: "ask_user_question", args: { questions: "?" } }];
+    const { page } = await show(<ApprovalCard approval={asked({ actions })} onReply={onReply} />);
+    expect(page.querySelector("pre")?.textContent).toContain('"questions": "?"');
+    await click(button(page, "Send"));
+    expect([alert(page), sent.length]).toEqual(["These questions cannot be shown.", 0]);
+  });
+});

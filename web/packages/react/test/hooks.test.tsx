@@ -1,0 +1,142 @@
+// @vitest-environment jsdom
+import { act, StrictMode } from "react";
+import { createRoot } from "react-dom/client";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { CountersignHttp } from "@countersign/client";
+import { useConnection, useInbox, useSession, type Inbox, type Session } from "../src/index.js";
+import { connected, show, Socket } from "./page.js";
+
+beforeEach(() => void vi.useFakeTimers());
+afterEach(() => void vi.useRealTimers());
+const wait = (ms: number) => act(() => vi.advanceTimersByTimeAsync(ms));
+
+describe("useSession", () => {
+  let session: Session;
+  let drawn = 0;
+  function Chat({ id = "s" }) {
+    drawn++;
+    session = useSession(id);
+    const state = useConnection();
+    return <p>{`${session.view.status ?? "none"} ${session.missing} ${state}`}</p>;
+  }
+  const subscriptions = () => Socket.last.sent.map(({ type, session_id }) => `${type} ${session_id}`);
+  const status = (seq: number, now: string, session_id = "s") => ({ type: "run_status", status: now, pending: [], session_id, seq });
+
+  it("follows a session while it is shown, and draws a burst of events once", async () => {
+    const { page, draw } = await show(<Chat />);
+    expect([page.textContent, subscriptions()]).toEqual(["none false open", ["subscribe s"]]);
+    drawn = 0;
+    Socket.last.receive(status(1, "running"), status(2, "awaiting_input"), status(1, "running", "other"));
+    await wait(20);
+    expect(page.textContent).toBe("awaiting_input false open");
+    expect([session.view.lastSeq, drawn]).toEqual([2, 1]);
+    await draw(<p />);
+    expect(subscriptions()).toEqual(["subscribe s", "unsubscribe s"]);
+  });
+
+  it("shares a session between components, and ends with the last", async () => {
+    const { page, draw } = await show(<><Chat /><Chat key="b" /></>);
+    expect(subscriptions()).toEqual(["subscribe s"]);
+    await draw(<><Chat key="b" /></>);
+    Socket.last.receive(status(1, "running"));
+    await wait(20);
+    expect([page.textContent, subscriptions()]).toEqual(["running false open", ["subscribe s"]]);
+    await draw(<Chat key="b" id="t" />);
+    expect(page.textContent).toBe("none false open");
+    expect(subscriptions().slice(1).sort()).toEqual(["subscribe t", "unsubscribe s"]);
+  });
+
+  it("says that there is none, until a message makes it", async () => {
+    const client = connected();
+    const { page } = await show(<StrictMode><Chat /></StrictMode>, { client });
+    await act(async () => Socket.last.receive({ type: "error", code: "session_not_found", message: "no", session_id: "s" }));
+    expect(page.textContent).toBe("none true open");
+    // The connection ends before their answers come.
+    const sent = session.send("Hi", { agent: "trader" }).catch(() => undefined);
+    expect(Socket.last.sent.at(-1)).toMatchObject({ type: "message", session_id: "s", content: "Hi", agent: "trader" });
+    Socket.last.receive(status(1, "running"));
+    await wait(20);
+    expect(page.textContent).toBe("running false open");
+    const cancelled = session.cancel().catch(() => undefined);
+    expect(Socket.last.sent.at(-1)).toMatchObject({ type: "cancel", session_id: "s" });
+    await act(async () => client.close());
+    await Promise.all([sent, cancelled]);
+  });
+
+  it("needs a provider, and says so", async () => {
+    const root = createRoot(document.createElement("div"));
+    const drawn = act(async () => root.render(<Chat />));
+    await expect(drawn).rejects.toThrow("There is no <CountersignProvider client={…} http={…}> above this component.");
+  });
+});
+
+describe("useInbox", () => {
+  let inbox: Inbox;
+  function List({ tool }: { tool?: string }) {
+    inbox = useInbox(tool === undefined ? {} : { query: { tool } });
+    return <p>{inbox.requests.map((one) => one.approvalKey).join(" ")}</p>;
+  }
+  /** A server with these keys, two on a page. */
+  const serving = (keys: string[], delay = 0) => {
+    const asked: string[] = [];
+    const fetch = (async (url: string) => {
+      asked.push(url);
+      const at = Number(new URL(url, "http://x").searchParams.get("cursor") ?? 0);
+      const approvals = keys.slice(at, at + 2).map((key) => ({ approval_key: key, session_id: "s", actions: [] }));
+      await new Promise((resolve) => setTimeout(resolve, delay));
+      if (keys.includes("down")) throw new TypeError("fetch failed");
+      return new Response(JSON.stringify({ approvals, next_cursor: at + 2 < keys.length ? String(at + 2) : null }));
+    }) as typeof globalThis.fetch;
+    return { asked, keys, http: new CountersignHttp({ fetch }) };
+  };
+
+  it("reads page after page, and all that is shown again", async () => {
+    const { keys, http } = serving(["a", "b", "c", "d", "e"]);
+    const { page } = await show(<List />, { client: connected(), http });
+    expect(inbox.loading).toBe(true);
+    await wait(1);
+    expect([page.textContent, inbox.more, inbox.loading]).toEqual(["a b", true, false]);
+    void inbox.loadMore();
+    await wait(5);
+    expect([page.textContent, inbox.more]).toEqual(["a b c d", true]);
+    keys.shift();
+    await wait(10_010);
+    expect([page.textContent, inbox.more]).toEqual(["b c d e", false]);
+  });
+
+  it("reads again for another filter, and drops what came for the one before", async () => {
+    const { asked, http } = serving(["a"], 50);
+    const { page, draw } = await show(<List tool="pay" />, { client: connected(), http });
+    await draw(<List tool="mail" />);
+    await wait(200);
+    expect(asked).toEqual(["/v1/approvals?status=waiting&tool=pay", "/v1/approvals?status=waiting&tool=mail"]);
+    expect(page.textContent).toBe("a");
+  });
+
+  it("keeps what it has when the server cannot be reached, and waits for one that is slow", async () => {
+    const { asked, keys, http } = serving(["a"], 25_000);
+    const { page } = await show(<List />, { client: connected(), http });
+    await wait(24_000);
+    expect(asked.length).toBe(1);
+    await wait(2_000);
+    expect([page.textContent, inbox.error]).toEqual(["a", undefined]);
+    keys.push("down");
+    await wait(40_000);
+    expect([page.textContent, inbox.error]).toMatchObject(["a", { code: "unreachable" }]);
+  });
+
+  it("ends with the component, and leaves a hidden page alone", async () => {
+    const { asked, http } = serving(["a"]);
+    const { draw } = await show(<List />, { client: connected(), http });
+    await wait(1);
+    Object.defineProperty(document, "visibilityState", { value: "hidden", configurable: true });
+    await wait(30_000);
+    expect(asked.length).toBe(1);
+    Reflect.deleteProperty(document, "visibilityState");
+    await wait(10_000);
+    expect(asked.length).toBe(2);
+    await draw(<p />);
+    await wait(60_000);
+    expect(asked.length).toBe(2);
+  });
+});
