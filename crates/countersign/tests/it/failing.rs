@@ -4,7 +4,7 @@ use std::{
     collections::HashMap,
     sync::{
         Arc, Mutex,
-        atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering},
     },
 };
 
@@ -16,9 +16,10 @@ use countersign_core::{
 use countersign_store::{
     Append, Due, Durability, Head, InterruptionFilter, InterruptionRow, Page, Paged, RuleFilter, RuleOwner, RuleRow,
     SessionFilter, Summary, Waypoint,
-    nodes::{Epoch, Nodes},
+    nodes::{Epoch, Hint, Leased, Nodes, Position},
 };
 use futures::{FutureExt as _, TryFutureExt as _, future::BoxFuture};
+use tokio::sync::broadcast;
 
 /// A store of which the next accesses of a kind fail.
 pub(crate) struct Failing {
@@ -44,14 +45,72 @@ pub(crate) struct Failing {
     on_disk: Mutex<HashMap<Arc<str>, u64>>,
     /// How often somebody has waited for the disk.
     pub(crate) syncs: AtomicU32,
+    /// The leases of a node that others could take, if there are any.
+    nodes: Option<Terms>,
+}
+
+/// Leases of one node, whose term is renewed too late while the first record of a type is stored.
+struct Terms {
+    inner: Arc<dyn Store>,
+    /// The record's type in the journal.
+    renewed_at: &'static str,
+    term: AtomicU64,
+    hints: broadcast::Sender<Hint>,
+}
+
+impl Nodes for Terms {
+    fn claim(&self, _: &str) -> BoxFuture<'_, Result<Option<Epoch>, StoreError>> {
+        async { Ok(Some(Epoch::SOLE)) }.boxed()
+    }
+    fn release(&self, _: &str, _: Epoch, _: u64) -> BoxFuture<'_, Result<bool, StoreError>> {
+        async { Ok(true) }.boxed()
+    }
+    fn take_over(&self, _: usize) -> BoxFuture<'_, Result<Vec<Leased>, StoreError>> {
+        async { Ok(Vec::new()) }.boxed()
+    }
+    fn own(&self, _: &str, _: bool, _: usize) -> BoxFuture<'_, Result<Vec<Arc<str>>, StoreError>> {
+        async { Ok(Vec::new()) }.boxed()
+    }
+    fn take_due(&self, _: Millis, _: usize) -> BoxFuture<'_, Result<Vec<Due>, StoreError>> {
+        async { Ok(Vec::new()) }.boxed()
+    }
+    fn positions(&self, ids: Vec<Arc<str>>) -> BoxFuture<'_, Result<Vec<Position>, StoreError>> {
+        async {
+            let mut positions = Vec::new();
+            for id in ids {
+                positions.extend(self.inner.head(&id).await?.map(|head| (id, head.pos)));
+            }
+            Ok(positions)
+        }
+        .boxed()
+    }
+    fn term(&self) -> Option<u64> {
+        Some(self.term.load(Ordering::SeqCst))
+    }
+    fn hints(&self) -> broadcast::Receiver<Hint> {
+        self.hints.subscribe()
+    }
+    fn leave(&self) -> BoxFuture<'_, ()> {
+        async {}.boxed()
+    }
 }
 
 impl Failing {
     pub(crate) fn over(inner: Arc<dyn Store>) -> Arc<Failing> {
+        Arc::new(Failing::around(inner, None))
+    }
+
+    /// One of several nodes, whose leases end and begin again while the first record of this type is stored.
+    pub(crate) fn renewed_at(inner: Arc<dyn Store>, renewed_at: &'static str) -> Arc<Failing> {
+        let terms = Terms { inner: inner.clone(), renewed_at, term: AtomicU64::new(1), hints: broadcast::channel(1).0 };
+        Arc::new(Failing::around(inner, Some(terms)))
+    }
+
+    fn around(inner: Arc<dyn Store>, nodes: Option<Terms>) -> Failing {
         let (appends, heads, firsts, failed) = Default::default();
         let (largest, read, forgets, waypoints, hangs, gap) = Default::default();
         let (written, on_disk, syncs) = Default::default();
-        Arc::new(Failing {
+        Failing {
             inner,
             appends,
             heads,
@@ -66,7 +125,17 @@ impl Failing {
             written,
             on_disk,
             syncs,
-        })
+            nodes,
+        }
+    }
+
+    /// See [`Terms`].
+    fn renew(&self, entries: &[Arc<Entry>]) {
+        let Some(nodes) = &self.nodes else { return };
+        let of_type = |record| serde_json::to_value(record).expect("JSON").get(nodes.renewed_at).is_some();
+        if entries.iter().any(|entry| entry.records.iter().any(of_type)) {
+            let _ = nodes.term.compare_exchange(1, 2, Ordering::SeqCst, Ordering::SeqCst);
+        }
     }
 
     /// How many positions of a session a power cut would leave.
@@ -106,9 +175,11 @@ impl Store for Failing {
             Ok(()) => {
                 let (session_id, durability) = (append.session_id.clone(), append.durability);
                 let last = append.entries.last().map_or(0, |entry| entry.pos);
+                let entries = append.entries.clone();
                 let stored = self.inner.append(append);
                 async move {
                     let lease = stored.await?;
+                    self.renew(&entries);
                     self.written.lock().expect("written").insert(session_id, last);
                     if durability == Durability::Synced {
                         self.reaches_the_disk();
@@ -121,7 +192,7 @@ impl Store for Failing {
         }
     }
     fn nodes(&self) -> Option<&dyn Nodes> {
-        self.inner.nodes()
+        self.nodes.as_ref().map(|nodes| nodes as &dyn Nodes).or_else(|| self.inner.nodes())
     }
     fn sync(&self) -> BoxFuture<'_, Result<(), StoreError>> {
         self.reaches_the_disk();

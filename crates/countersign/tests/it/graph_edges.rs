@@ -21,7 +21,7 @@ use crate::{
     support::{Ledger, decide, entry, send},
 };
 
-fn in_line(name: &str, build: impl FnOnce(&mut StateGraph<Work>)) -> Graph<Work> {
+pub fn in_line(name: &str, build: impl FnOnce(&mut StateGraph<Work>)) -> Graph<Work> {
     let mut graph = StateGraph::new(name);
     build(&mut graph);
     graph.compile().expect("graph")

@@ -71,6 +71,7 @@ mod streams;
 mod support;
 mod table;
 mod team;
+mod terms;
 mod tool_changes;
 
 /// What runs a test on every store.

@@ -61,6 +61,10 @@ pub(crate) struct Parked {
 pub(crate) trait Journal: Send + Sync {
     /// Stores what `make` makes. `false`: the turn is over, or the runtime closes.
     fn store<'a>(self: Arc<Self>, session_id: &'a Arc<str>, turn: Turn, make: &'a Make<'a>) -> BoxFuture<'a, bool>;
+    /// The term in which this node's leases last; `None` if they have ended.
+    fn term(&self) -> Option<u64>;
+    /// Whether they have lasted without a break since `term` was read.
+    fn lasts(&self, term: Option<u64>) -> bool;
 }
 
 /// Makes a transition of a state.

@@ -31,6 +31,7 @@ use futures::future::BoxFuture;
 use super::{
     Inner,
     live::{Live, LiveRef, LiveState},
+    nodes::ELSEWHERE,
     now,
 };
 use ending::Ending;
@@ -327,6 +328,14 @@ impl Journal for Inner {
             self.must_store(&live, turn, |state, _| Some(make(state))).await
         })
     }
+
+    fn term(&self) -> Option<u64> {
+        Inner::term(self)
+    }
+
+    fn lasts(&self, term: Option<u64>) -> bool {
+        Inner::lasts(self, term)
+    }
 }
 
 impl Memory {
@@ -337,9 +346,23 @@ impl Memory {
     }
 
     /// Records that a step begins. When nothing may begin any more it does not return.
+    ///
+    /// Like a call, a step begins in the term in which its start was stored, or not at all: another node may have taken the
+    /// session over since, and have asked what became of the step. If none has, it is recorded that the step has not begun.
     pub(crate) async fn step_started(&self, step: &Arc<str>) {
-        if !self.store(|state| Draft::new(state, now()).step_started(self.task, step.clone())).await {
-            std::future::pending::<()>().await;
+        loop {
+            let Some(journal) = self.inner.upgrade() else { return std::future::pending().await };
+            let term = journal.term();
+            if !self.store(|state| Draft::new(state, now()).step_started(self.task, step.clone())).await {
+                std::future::pending::<()>().await;
+            }
+            if journal.lasts(term) {
+                break;
+            }
+            self.step_done(step, None).await;
+            while journal.term().is_none() {
+                tokio::time::sleep(ELSEWHERE).await;
+            }
         }
         self.inside().steps.insert(step.clone(), countersign_core::journal::run::Step::Started);
     }
