@@ -14,6 +14,7 @@ mod loaded;
 mod man;
 mod mcp;
 mod models;
+mod pages;
 mod past;
 mod policy;
 mod reach;

@@ -3,22 +3,18 @@
 use std::{collections::HashSet, thread, time::Duration};
 
 use clap::{Args, ValueEnum};
-use reqwest::Method;
-use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 
 use super::show;
 use crate::{
     Outcome,
     failure::{Exit, Failure},
-    remote::{Asked, Remote},
-    say,
+    pages::{Listed, Paging},
+    remote::Asked,
     terminal::{tell, visible_json},
     write_line,
 };
 
-/// Requests per page, when all are wanted.
-const PAGE: usize = 200;
 /// How much of what is asked stands in a list.
 const SUMMARY_CHARS: usize = 100;
 
@@ -47,15 +43,8 @@ pub(crate) struct List {
     /// Pending ones, resolved ones, or both
     #[arg(long, value_enum, default_value_t)]
     status: Status,
-    /// Requests on a page, 1 to 200
-    #[arg(long, value_name = "NUMBER", default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=200))]
-    limit: u16,
-    /// The page that begins here, as the page before it says
-    #[arg(long)]
-    cursor: Option<String>,
-    /// All pages
-    #[arg(long, conflicts_with = "cursor")]
-    all: bool,
+    #[command(flatten)]
+    paging: Paging,
     #[command(flatten)]
     asked: Asked,
 }
@@ -80,13 +69,6 @@ enum Status {
     All,
 }
 
-/// A page, with its requests as the server wrote them: their numbers keep their digits.
-#[derive(Deserialize)]
-struct Page {
-    approvals: Vec<Box<RawValue>>,
-    next_cursor: Option<String>,
-}
-
 impl Filter {
     fn query(&self) -> Vec<(&'static str, String)> {
         let all = [("role", &self.role), ("agent", &self.agent), ("tool", &self.tool), ("session_id", &self.session)];
@@ -103,22 +85,7 @@ impl List {
             Status::Resolved => query.push(("status", "resolved".to_owned())),
             Status::All => {}
         }
-        let page = if self.all {
-            Page { approvals: all(&self.asked.server, &query)?, next_cursor: None }
-        } else {
-            page(&self.asked.server, &query, usize::from(self.limit), self.cursor.as_deref())?
-        };
-        if self.asked.json {
-            let items: Vec<&str> = page.approvals.iter().map(|item| item.get()).collect();
-            let next = serde_json::to_string(&page.next_cursor).map_err(|error| error.to_string())?;
-            return say(&visible_json(&format!("{{\"approvals\":[{}],\"next_cursor\":{next}}}", items.join(","))));
-        }
-        let requests = page.approvals.iter().map(|item| self.asked.server.read(item.get()));
-        table(&requests.collect::<Result<Vec<Value>, Failure>>()?).iter().try_for_each(|line| say(line))?;
-        if let Some(next) = page.next_cursor {
-            tell(&format!("there are more: --cursor {}", show::one(&next)));
-        }
-        Ok(())
+        requests(query).print(&self.asked, &self.paging, table)
     }
 }
 
@@ -127,10 +94,11 @@ impl Watch {
     pub(crate) fn run(&self) -> Outcome {
         let mut query = self.filter.query();
         query.push(("status", "waiting".to_owned()));
+        let approvals = requests(query);
         let (mut known, mut lost): (HashSet<String>, bool) = (HashSet::new(), false);
         let mut first = true;
         loop {
-            match all(&self.asked.server, &query) {
+            match approvals.all(&self.asked.server) {
                 Ok(items) => {
                     if std::mem::take(&mut lost) {
                         tell("the server answers again");
@@ -197,25 +165,6 @@ fn table(requests: &[Value]) -> Vec<String> {
     rows.iter().zip(requests).map(line).collect()
 }
 
-fn page(
-    server: &Remote,
-    query: &[(&'static str, String)],
-    limit: usize,
-    cursor: Option<&str>,
-) -> Result<Page, Failure> {
-    let mut query = query.to_vec();
-    query.push(("limit", limit.to_string()));
-    query.extend(cursor.map(|cursor| ("cursor", cursor.to_owned())));
-    server.read(&server.ask(Method::GET, &["approvals"], &query, None)?)
-}
-
-/// All pages.
-fn all(server: &Remote, query: &[(&'static str, String)]) -> Result<Vec<Box<RawValue>>, Failure> {
-    let Page { approvals: mut found, mut next_cursor } = page(server, query, PAGE, None)?;
-    while let Some(cursor) = next_cursor {
-        let more = page(server, query, PAGE, Some(&cursor))?;
-        found.extend(more.approvals);
-        next_cursor = more.next_cursor;
-    }
-    Ok(found)
+fn requests(query: Vec<(&'static str, String)>) -> Listed<'static> {
+    Listed { path: &["approvals"], member: "approvals", query }
 }

@@ -3,21 +3,19 @@
 use clap::Args;
 use countersign_core::wire::client::check_session_id;
 use reqwest::Method;
-use serde::Deserialize;
-use serde_json::{Value, value::RawValue};
+use serde_json::Value;
 
 use crate::{
     Outcome,
     approvals::show::{cut, list, name, one},
     conversation,
     failure::Failure,
+    pages::{Listed, Paging},
     remote::Asked,
     say,
     terminal::{confirm, tell, visible_json},
 };
 
-/// Sessions per page, when all are wanted.
-const PAGE: usize = 200;
 /// How much of a title stands in a list.
 const TITLE_CHARS: usize = 60;
 
@@ -30,15 +28,8 @@ pub(crate) struct List {
     /// Only those of this agent
     #[arg(long)]
     agent: Option<String>,
-    /// Sessions on a page, 1 to 200
-    #[arg(long, value_name = "NUMBER", default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=200))]
-    limit: u16,
-    /// The page that begins here, as the page before it says
-    #[arg(long)]
-    cursor: Option<String>,
-    /// All pages
-    #[arg(long, conflicts_with = "cursor")]
-    all: bool,
+    #[command(flatten)]
+    paging: Paging,
     #[command(flatten)]
     asked: Asked,
 }
@@ -80,44 +71,13 @@ pub(crate) struct Delete {
     asked: Asked,
 }
 
-/// A page, as the server wrote it.
-#[derive(Deserialize)]
-struct Page {
-    sessions: Vec<Box<RawValue>>,
-    next_cursor: Option<String>,
-}
-
 impl List {
     /// Prints the list.
     pub(crate) fn run(&self) -> Outcome {
-        let mut found = self.page(if self.all { PAGE } else { self.limit.into() }, self.cursor.as_deref())?;
-        while self.all
-            && let Some(cursor) = found.next_cursor.take()
-        {
-            let page = self.page(PAGE, Some(&cursor))?;
-            found.sessions.extend(page.sessions);
-            found.next_cursor = page.next_cursor;
-        }
-        if self.asked.json {
-            let items: Vec<&str> = found.sessions.iter().map(|item| item.get()).collect();
-            let next = serde_json::to_string(&found.next_cursor).map_err(|error| error.to_string())?;
-            return say(&visible_json(&format!("{{\"sessions\":[{}],\"next_cursor\":{next}}}", items.join(","))));
-        }
-        for item in &found.sessions {
-            let session: Value = self.asked.server.read(item.get())?;
-            say(&row(&session))?;
-        }
-        if let Some(next) = found.next_cursor {
-            tell(&format!("there are more: --cursor {}", one(&next)));
-        }
-        Ok(())
-    }
-
-    fn page(&self, limit: usize, cursor: Option<&str>) -> Result<Page, Failure> {
-        let mut query = vec![("limit", limit.to_string())];
-        let filters = [("status", self.status.as_deref()), ("agent", self.agent.as_deref()), ("cursor", cursor)];
-        query.extend(filters.into_iter().filter_map(|(name, value)| Some((name, value?.to_owned()))));
-        self.asked.server.read(&self.asked.server.ask(Method::GET, &["sessions"], &query, None)?)
+        let filters = [("status", &self.status), ("agent", &self.agent)];
+        let query = filters.into_iter().filter_map(|(name, value)| Some((name, value.clone()?))).collect();
+        let sessions = Listed { path: &["sessions"], member: "sessions", query };
+        sessions.print(&self.asked, &self.paging, |sessions| sessions.iter().map(row).collect())
     }
 }
 

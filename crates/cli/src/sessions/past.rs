@@ -11,13 +11,11 @@ use crate::{
     Outcome,
     approvals::show::list,
     failure::Failure,
+    pages::Listed,
     remote::Asked,
     say,
     terminal::{visible, visible_json},
 };
-
-/// Checkpoints per page, when all are wanted.
-const PAGE: &str = "200";
 
 /// Arguments of `checkpoints`.
 #[derive(Args)]
@@ -88,25 +86,15 @@ pub(crate) struct Retry {
 impl Checkpoints {
     /// Lists all.
     pub(crate) fn run(&self) -> Outcome {
-        let mut all = Vec::new();
-        let mut cursor: Option<String> = None;
-        loop {
-            let mut query = vec![("limit", PAGE.to_owned())];
-            query.extend(cursor.take().map(|cursor| ("cursor", cursor)));
-            let text = of(&self.asked, Method::GET, &self.id, "checkpoints", &query, None)?;
-            let mut page: Value = self.asked.server.read(&text)?;
-            if let Value::Array(rows) = page["checkpoints"].take() {
-                all.extend(rows);
-            }
-            match page["next_cursor"].as_str() {
-                Some(next) => cursor = Some(next.to_owned()),
-                None => break,
-            }
-        }
+        check_session_id(&self.id).map_err(|refusal| refusal.message)?;
+        let (path, query) = (["sessions", &self.id, "checkpoints"], Vec::new());
+        let all = Listed { path: &path, member: "checkpoints", query }.all(&self.asked.server)?;
         if self.asked.json {
-            return say(&visible_json(&json!({ "checkpoints": all }).to_string()));
+            let items: Vec<&str> = all.iter().map(|item| item.get()).collect();
+            return say(&visible_json(&format!("{{\"checkpoints\":[{}]}}", items.join(","))));
         }
-        for one in &all {
+        for item in &all {
+            let one: Value = self.asked.server.read(item.get())?;
             let pending: Vec<&str> = list(&one["pending"]).iter().filter_map(Value::as_str).collect();
             let requests =
                 if pending.is_empty() { String::new() } else { format!("  pending: {}", pending.join(", ")) };

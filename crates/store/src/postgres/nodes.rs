@@ -13,14 +13,18 @@ use super::{
     rows::{count, get, get_text, pos_of},
 };
 
+/// Whether the node that has the lease of a session `s` is not alive any more.
+macro_rules! is_dead {
+    () => {
+        "NOT EXISTS (SELECT FROM nodes n WHERE n.id = s.node AND n.until > clock_timestamp())"
+    };
+}
+pub(super) use is_dead;
+
 /// Whether a node may take the lease of a session `s`: it is not its own, and no other node that is alive has it.
 macro_rules! is_free {
     ($me:literal) => {
-        concat!(
-            "(s.node IS NULL OR (s.node <> ",
-            $me,
-            " AND NOT EXISTS (SELECT FROM nodes n WHERE n.id = s.node AND n.until > clock_timestamp())))"
-        )
+        concat!("(s.node IS NULL OR (s.node <> ", $me, " AND ", $crate::postgres::nodes::is_dead!(), "))")
     };
 }
 pub(super) use is_free;
@@ -33,11 +37,13 @@ const CLAIM: &str = concat!(
 const RELEASE: &str =
     "UPDATE sessions SET node = NULL WHERE id = $1 AND node = $2 AND epoch = $3 AND pos = $4 RETURNING row";
 /// Locked rows are those of nodes that are still storing, or that others take over now.
-pub(super) const TAKE_OVER: &str = "UPDATE sessions SET node = $1, epoch = epoch + 1 WHERE row IN (
-   SELECT s.row FROM sessions s WHERE s.node IS NOT NULL AND s.node <> $1
-     AND NOT EXISTS (SELECT FROM nodes n WHERE n.id = s.node AND n.until > clock_timestamp())
-   LIMIT $2 FOR UPDATE SKIP LOCKED
- ) RETURNING id, epoch";
+pub(super) const TAKE_OVER: &str = concat!(
+    "UPDATE sessions SET node = $1, epoch = epoch + 1 WHERE row IN (
+       SELECT s.row FROM sessions s WHERE s.node IS NOT NULL AND s.node <> $1 AND ",
+    is_dead!(),
+    " LIMIT $2 FOR UPDATE SKIP LOCKED
+     ) RETURNING id, epoch"
+);
 pub(super) const OWN: &str =
     "SELECT id FROM sessions WHERE node = $1 AND id > $2 AND (status = 'running' OR $3) ORDER BY id LIMIT $4";
 const POSITIONS: &str = "SELECT id, pos FROM sessions WHERE id = ANY($1)";

@@ -1,0 +1,141 @@
+//! Lists of the server, a page at a time or whole.
+
+use std::collections::BTreeMap;
+
+use clap::Args;
+use reqwest::Method;
+use serde_json::{Value, value::RawValue};
+
+use crate::{
+    Outcome,
+    approvals::show::one,
+    failure::{Exit, Failure},
+    remote::{Asked, Remote},
+    say,
+    terminal::{tell, visible_json},
+};
+
+/// Entries per page, when all are wanted.
+const PAGE: u16 = 200;
+/// How many pages a list has at most: a server that always names a next one would be asked forever.
+const PAGES: usize = 50_000;
+
+/// Which part of a list.
+#[derive(Args)]
+pub(crate) struct Paging {
+    /// Entries on a page, 1 to 200
+    #[arg(long, value_name = "NUMBER", default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=200))]
+    limit: u16,
+    /// The page that begins here, as the page before it says
+    #[arg(long)]
+    cursor: Option<String>,
+    /// All pages
+    #[arg(long, conflicts_with = "cursor")]
+    all: bool,
+}
+
+/// A list on the server.
+pub(crate) struct Listed<'a> {
+    /// Its path.
+    pub(crate) path: &'a [&'a str],
+    /// The member of an answer that has its entries.
+    pub(crate) member: &'static str,
+    /// Which of them.
+    pub(crate) query: Vec<(&'static str, String)>,
+}
+
+/// Entries as the server wrote them: their numbers keep their digits.
+pub(crate) type Entries = Vec<Box<RawValue>>;
+
+impl Listed<'_> {
+    /// All entries.
+    pub(crate) fn all(&self, server: &Remote) -> Result<Entries, Failure> {
+        self.within(server, PAGES)
+    }
+
+    fn within(&self, server: &Remote, pages: usize) -> Result<Entries, Failure> {
+        let (mut all, mut cursor) = (Entries::new(), None);
+        for _ in 0..pages {
+            let (entries, next) = self.page(server, PAGE, cursor)?;
+            all.extend(entries);
+            cursor = next;
+            if cursor.is_none() {
+                return Ok(all);
+            }
+        }
+        let text = format!("the list of {} has not ended after {pages} pages; ask for less of it", self.member);
+        Err(Failure::new(Exit::Error, text))
+    }
+
+    fn page(&self, server: &Remote, limit: u16, cursor: Option<String>) -> Result<(Entries, Option<String>), Failure> {
+        let mut query = self.query.clone();
+        query.push(("limit", limit.to_string()));
+        query.extend(cursor.map(|cursor| ("cursor", cursor)));
+        let text = server.ask(Method::GET, self.path, &query, None)?;
+        let mut page: BTreeMap<String, Box<RawValue>> = server.read(&text)?;
+        let (Some(entries), Some(next)) = (page.remove(self.member), page.remove("next_cursor")) else {
+            return Err(server.strange());
+        };
+        Ok((server.read(entries.get())?, server.read(next.get())?))
+    }
+
+    /// Prints the wanted part; for people with `lines`, which may align its rows.
+    pub(crate) fn print(&self, asked: &Asked, paging: &Paging, lines: impl FnOnce(&[Value]) -> Vec<String>) -> Outcome {
+        let (entries, next) = if paging.all {
+            (self.all(&asked.server)?, None)
+        } else {
+            self.page(&asked.server, paging.limit, paging.cursor.clone())?
+        };
+        if asked.json {
+            let items: Vec<&str> = entries.iter().map(|item| item.get()).collect();
+            let (member, next) = (self.member, Value::from(next));
+            return say(&visible_json(&format!("{{\"{member}\":[{}],\"next_cursor\":{next}}}", items.join(","))));
+        }
+        let read = entries.iter().map(|item| asked.server.read(item.get()));
+        lines(&read.collect::<Result<Vec<Value>, Failure>>()?).iter().try_for_each(|line| say(line))?;
+        if let Some(next) = next {
+            tell(&format!("there are more: --cursor {}", one(&next)));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        io::{BufRead as _, BufReader, Write as _},
+        net::TcpListener,
+        thread,
+    };
+
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Program {
+        #[command(flatten)]
+        asked: Asked,
+    }
+
+    #[test]
+    fn u3_a_list_that_never_ends_is_an_error() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let url = format!("http://{}", listener.local_addr().expect("its address"));
+        let server = thread::spawn(move || {
+            for _ in 0..3 {
+                let (mut stream, _) = listener.accept().expect("a request");
+                let lines = BufReader::new(&stream).lines().map_while(Result::ok);
+                assert!(lines.take_while(|line| !line.is_empty()).count() > 0);
+                let body = r#"{"approvals":[1.10],"next_cursor":"more"}"#;
+                let head = format!("content-length: {}\r\nconnection: close", body.len());
+                write!(stream, "HTTP/1.1 200 OK\r\n{head}\r\n\r\n{body}").expect("answered");
+            }
+        });
+        let Program { asked } = Program::parse_from(["program", "--url", &url]);
+        let list = Listed { path: &["approvals"], member: "approvals", query: Vec::new() };
+        let failure = list.within(&asked.server, 3).expect_err("it does not end");
+        assert_eq!(failure.text, "the list of approvals has not ended after 3 pages; ask for less of it");
+        server.join().expect("three pages were asked for");
+    }
+}
