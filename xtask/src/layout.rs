@@ -40,7 +40,7 @@ const MAY_USE: [(&str, &str, &[&[&str]]); 18] = [
     ("countersign", "crates/countersign", &[PARTS, &["countersign-macros", "countersign-test-postgres"]]),
     ("countersign-server", "crates/server", &[PARTS]),
     ("countersign-cli", "crates/cli", &[PARTS, &["countersign-server", "countersign-test-postgres"]]),
-    ("countersign-torture", "crates/torture", &[PARTS, &["countersign-server"]]),
+    ("countersign-torture", "crates/torture", &[PARTS, &["countersign-server", "countersign-test-postgres"]]),
     ("countersign-compile-fail", "crates/compile-fail", &[&["countersign"]]),
     ("countersign-fuzz-targets", "fuzz/targets", &[PARTS, &["countersign-server"]]),
     ("countersign-bench", "bench", &[PARTS, &["countersign", "countersign-server"]]),

@@ -16,6 +16,7 @@ mod python;
 mod security;
 mod stamp;
 mod test;
+mod torture;
 mod valgrind;
 mod web;
 
@@ -32,6 +33,8 @@ Usage: cargo xtask COMMAND
                    (the LiteLLM proxy, some 750 MB)
   security         runs the tests that docs/security.md names, threat by threat
   web              builds the console, if its sources have changed
+  torture [OPTION…]
+                   builds everything, and kills servers for some time; `--minutes 30 --store postgres`, more with `--help`
   bench [NAME…]    runs the benchmarks, in release mode
   fuzz [TARGET] [SECONDS]
                    fuzzes what reads input from outside, guided by coverage; 600 seconds are ten minutes for each target";
@@ -79,6 +82,7 @@ fn main() -> ExitCode {
         (Some("test"), [option]) if option == "--all" => test::run(&places, true),
         (Some("security"), []) => security::run(&places),
         (Some("web"), []) => web::build(&places).map(drop),
+        (Some("torture"), options) => torture::run(&places, options),
         (Some("bench"), names) => bench::run(&places, names),
         (Some("fuzz"), words) => fuzz::run(&places, words),
         (Some("help" | "--help" | "-h"), _) => {

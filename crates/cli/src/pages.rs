@@ -8,11 +8,10 @@ use serde_json::{Value, value::RawValue};
 
 use crate::{
     Outcome,
-    approvals::show::one,
     failure::{Exit, Failure},
     remote::{Asked, Remote},
     say,
-    terminal::{tell, visible_json},
+    terminal::{tell, visible, visible_json},
 };
 
 /// Entries per page, when all are wanted.
@@ -94,7 +93,7 @@ impl Listed<'_> {
         let read = entries.iter().map(|item| asked.server.read(item.get()));
         lines(&read.collect::<Result<Vec<Value>, Failure>>()?).iter().try_for_each(|line| say(line))?;
         if let Some(next) = next {
-            tell(&format!("there are more: --cursor {}", one(&next)));
+            tell(&format!("there are more: --cursor {}", visible(&next)));
         }
         Ok(())
     }

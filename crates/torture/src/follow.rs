@@ -219,7 +219,7 @@ impl Follow {
                 Ok(())
             }
             "content_block_start" | "message_stop" | "run_status" | "group_start" | "group_end" => {
-                Err("an event inside an open block".to_owned())
+                Err(format!("an event inside the open block {:?}", self.open))
             }
             _ => Err("an unknown event".to_owned()),
         }
@@ -325,7 +325,7 @@ mod tests {
         let other = json!({ "type": "content_block_stop", "session_id": "s", "seq": 3, "message_id": "m", "index": 1 });
         assert!(started().event(&other).expect_err("another block").contains("not open"));
         let status = json!({ "type": "run_status", "session_id": "s", "seq": 3, "status": "completed", "pending": [] });
-        assert!(started().event(&status).expect_err("inside").contains("inside an open block"));
+        assert!(started().event(&status).expect_err("inside").contains("inside the open block"));
         let stranger =
             json!({ "type": "run_status", "session_id": "t", "seq": 3, "status": "completed", "pending": [] });
         assert!(started().event(&stranger).expect_err("stranger").contains("another session"));
@@ -348,7 +348,7 @@ mod tests {
     #[test]
     fn q5_groups_that_do_not_nest_and_blocks_in_the_wrong_place_are_found() {
         let mut follow = started();
-        assert!(follow.clone().event(&group("group_start", 3, "g1")).expect_err("inside").contains("inside an open"));
+        assert!(follow.clone().event(&group("group_start", 3, "g1")).expect_err("inside").contains("inside the open"));
         follow.event(&stop(3)).expect("stop");
         let [thinking, end] = block(4, 1, "thinking");
         assert!(follow.clone().event(&thinking).expect_err("outside").contains("Q5"));

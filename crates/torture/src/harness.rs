@@ -2,6 +2,7 @@
 
 use std::{fs, net::SocketAddr, os::unix::process::ExitStatusExt as _, process::Stdio, time::Duration};
 
+use rustix::process::{Pid, Signal, kill_process};
 use tokio::{
     io::{AsyncBufReadExt as _, BufReader},
     process::{Child, Command},
@@ -66,6 +67,16 @@ impl Server {
             }
             _ => Err(format!("the server said {line:?} instead of where it listens")),
         }
+    }
+
+    /// Sends it a signal.
+    ///
+    /// # Errors
+    /// It has ended.
+    pub fn signal(&self, signal: Signal) -> Result<(), String> {
+        let id = self.child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
+        let id = id.ok_or("the server has ended by itself")?;
+        kill_process(id, signal).map_err(|error| format!("the server could not be sent {signal:?}: {error}"))
     }
 
     /// Waits until it dies.

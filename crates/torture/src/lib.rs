@@ -1,5 +1,5 @@
 //! Real processes, real kills: a Countersign server is killed at every failpoint and at random moments, and what is
-//! left is checked against the promises of spec R1 to R4 and R7.
+//! left is checked against the promises of spec R1 to R5 and R7.
 //!
 //! * [`world`] makes a folder with a configuration, scripted models and tools that write a [`ledger`];
 //! * [`harness`] starts servers in it and kills them;
@@ -7,7 +7,7 @@
 //!   remember every answer;
 //! * [`follow`] checks the event stream as it arrives;
 //! * [`checker`] compares journal, ledger and the people's memories at the end;
-//! * [`torture`] combines them.
+//! * [`torture`] combines them for one server after another, [`nodes`] for several at once.
 //!
 //! Never published, and the only place that builds the runtime with its failpoints.
 
@@ -16,7 +16,9 @@ pub mod client;
 pub mod follow;
 pub mod harness;
 pub mod ledger;
+pub mod nodes;
 pub mod player;
+pub mod reliability;
 pub mod report;
 pub mod rng;
 pub mod torture;

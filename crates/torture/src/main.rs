@@ -8,7 +8,15 @@ use std::{
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use countersign_runtime::run::failpoint::POINTS;
-use countersign_torture::{ledger, report::Report, torture};
+use countersign_torture::{
+    ledger, nodes,
+    reliability::{self, Setting},
+    report::Report,
+    torture,
+};
+
+/// How many servers share a database.
+const NODES: usize = 3;
 
 /// Kills Countersign servers and checks what is left.
 #[derive(Parser)]
@@ -31,6 +39,9 @@ struct Run {
     /// The store that the servers use
     #[arg(long, value_enum, default_value = "sqlite")]
     store: Store,
+    /// Where to write what it proves, as a page of Markdown
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
     /// Sessions at a time
     #[arg(long, default_value_t = 16)]
     sessions: u64,
@@ -38,7 +49,10 @@ struct Run {
 
 #[derive(Clone, Copy, ValueEnum)]
 enum Store {
+    /// A file, which one server after another uses
     Sqlite,
+    /// A database, which three servers share
+    Postgres,
 }
 
 #[derive(Subcommand)]
@@ -69,10 +83,10 @@ fn main() -> ExitCode {
 }
 
 fn run(run: &Run) -> Result<(), String> {
-    let Store::Sqlite = run.store;
     let tool = std::env::current_exe().map_err(|error| error.to_string())?;
     let runtime = tokio::runtime::Runtime::new().map_err(|error| error.to_string())?;
-    let end = Instant::now() + Duration::from_secs(60 * run.minutes);
+    let begun = Instant::now();
+    let end = begun + Duration::from_secs(60 * run.minutes);
     let mut report = Report::default();
     let mut seed = run.seed;
     loop {
@@ -83,11 +97,25 @@ fn run(run: &Run) -> Result<(), String> {
             break;
         }
     }
-    let untried = report.untried(true);
-    if untried.is_empty() { Ok(()) } else { Err(untried.join("\n")) }
+    let untried = report.untried(matches!(run.store, Store::Sqlite));
+    if !untried.is_empty() {
+        return Err(untried.join("\n"));
+    }
+    let Some(file) = &run.report else { return Ok(()) };
+    let servers = match run.store {
+        Store::Sqlite => "one server after another on a SQLite store",
+        Store::Postgres => "three servers at once on a PostgreSQL store",
+    };
+    let minutes = begun.elapsed().as_secs() / 60;
+    let page = reliability::page(&report, &Setting { servers, seeds: (run.seed, seed - 1), minutes });
+    std::fs::write(file, page).map_err(|error| format!("{} cannot be written: {error}", file.display()))
 }
 
 async fn round(tool: &std::path::Path, run: &Run, seed: u64, report: &mut Report) -> Result<(), String> {
+    if let Store::Postgres = run.store {
+        report.add(&nodes::random(tool, seed, NODES, run.sessions, 100).await?);
+        return Ok(());
+    }
     for at_acks in [false, true] {
         report.add(&torture::random(tool, seed, run.sessions, 100, at_acks).await?);
     }

@@ -41,6 +41,8 @@ pub struct Player {
     cancels: u64,
     /// Percentage of frames after which it hangs up.
     hang_ups: u64,
+    /// Whether it waits and asks again when a server cannot reach its store.
+    patient: bool,
     /// Frames so far.
     frames: u64,
     /// Connections it ended itself.
@@ -67,6 +69,7 @@ impl Player {
             messages,
             cancels: 0,
             hang_ups: 0,
+            patient: false,
             frames: 0,
             hung_up: 0,
             enough: Arc::default(),
@@ -87,6 +90,13 @@ impl Player {
     #[must_use]
     pub fn hangs_up(mut self, percent: u64) -> Player {
         self.hang_ups = percent;
+        self
+    }
+
+    /// Asks again when a server cannot reach its store for a while.
+    #[must_use]
+    pub fn patient(mut self) -> Player {
+        self.patient = true;
         self
     }
 
@@ -178,6 +188,8 @@ impl Player {
         match kind.as_str() {
             "pong" => {}
             "ack" => self.answered(&frame, Ok(()))?,
+            // Whether the request was stored is not known: it is sent again, on another connection.
+            "error" if self.patient && frame["code"] == "store_unavailable" => return Err(Over::Gone),
             "error" if frame["request_id"] == "subscribe" => {
                 if frame["code"] != "session_not_found"
                     || self.follow.seq > 0

@@ -12,7 +12,8 @@ use std::{
 use countersign_core::{journal::record::Entry, session::Session};
 use countersign_runtime::run::failpoint::POINTS;
 use countersign_store::{
-    Store as _,
+    Store,
+    postgres::{PostgresOptions, PostgresStore, PostgresUrl},
     sqlite::{SqliteOptions, SqliteStore},
 };
 use serde_json::json;
@@ -198,12 +199,38 @@ async fn replay(server: &Server, player: &Player) -> Result<Follow, String> {
 /// The journals of these sessions, read from the store that the last server has left.
 ///
 /// # Errors
-/// The store cannot be read.
+/// The store cannot be read, or a journal breaks the rules.
 pub async fn journals(world: &World, sessions: &[&str]) -> Result<Vec<Vec<Entry>>, String> {
-    let path = world.path("store.db");
+    let journals = stored(world, sessions).await?;
+    for (session, entries) in sessions.iter().zip(&journals) {
+        let mut state = Session::new(Arc::from(*session));
+        for entry in entries {
+            let legal = state.append(entry);
+            legal.map_err(|wrong| {
+                format!("R3 {session}: at position {} the journal breaks its rules: {wrong}", entry.pos)
+            })?;
+        }
+    }
+    Ok(journals)
+}
+
+/// The same, whatever they are.
+///
+/// # Errors
+/// The store cannot be read.
+pub async fn stored(world: &World, sessions: &[&str]) -> Result<Vec<Vec<Entry>>, String> {
     let failed = |error: countersign_store::StoreError| format!("the store cannot be read: {error}");
-    let opened = tokio::task::spawn_blocking(move || SqliteStore::open(path, &SqliteOptions::default())).await;
-    let store = opened.map_err(|error| error.to_string())?.map_err(failed)?;
+    let store: Box<dyn Store> = match &world.database {
+        Some(url) => {
+            let url = url.parse::<PostgresUrl>().map_err(|error| error.to_string())?;
+            Box::new(PostgresStore::open(&url, &PostgresOptions::default()).await.map_err(failed)?)
+        }
+        None => {
+            let path = world.path("store.db");
+            let opened = tokio::task::spawn_blocking(move || SqliteStore::open(path, &SqliteOptions::default()));
+            Box::new(opened.await.map_err(|error| error.to_string())?.map_err(failed)?)
+        }
+    };
     let mut journals = Vec::new();
     for session in sessions {
         let mut entries: Vec<Entry> = Vec::new();
@@ -213,13 +240,6 @@ pub async fn journals(world: &World, sessions: &[&str]) -> Result<Vec<Vec<Entry>
                 break;
             }
             entries.extend(page.iter().map(|entry| Entry::clone(entry)));
-        }
-        let mut state = Session::new(Arc::from(*session));
-        for entry in &entries {
-            let legal = state.append(entry);
-            legal.map_err(|wrong| {
-                format!("R3 {session}: at position {} the journal breaks its rules: {wrong}", entry.pos)
-            })?;
         }
         journals.push(entries);
     }

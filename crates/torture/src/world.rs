@@ -24,7 +24,12 @@ pub struct World {
     pub named: bool,
     /// Seconds to answer questions, if not the default.
     question_timeout: Option<u32>,
+    /// The PostgreSQL database that its servers share; without one, SQLite.
+    pub database: Option<String>,
 }
+
+/// How long a node of a world outlives its last renewal, in seconds.
+pub const LEASE_SECONDS: u32 = 2;
 
 impl World {
     /// Makes one. `tool` is the program whose subcommand `ledger-tool` is every tool; with `named` there is an owner
@@ -36,15 +41,27 @@ impl World {
         World::with(tool, named, None)
     }
 
+    /// The same without names, for several servers on a PostgreSQL database.
+    ///
+    /// # Errors
+    /// As [`World::new`].
+    pub fn on(tool: &Path, database: &str) -> Result<World, String> {
+        World::of(tool, false, None, Some(database.to_owned()))
+    }
+
     /// The same, with so many seconds to answer questions.
     ///
     /// # Errors
     /// As [`World::new`].
     pub fn with(tool: &Path, named: bool, question_timeout: Option<u32>) -> Result<World, String> {
+        World::of(tool, named, question_timeout, None)
+    }
+
+    fn of(tool: &Path, named: bool, question_timeout: Option<u32>, database: Option<String>) -> Result<World, String> {
         let program = server_program()?;
         let dir = tempfile::Builder::new().prefix("countersign-torture-").tempdir();
         let dir = dir.map_err(|error| format!("no folder could be made: {error}"))?;
-        let world = World { dir, program, named, question_timeout };
+        let world = World { dir, program, named, question_timeout, database };
         world.write("countersign.toml", &world.config(tool))?;
         for agent in AGENTS {
             let text = serde_json::to_string_pretty(&script(agent)).map_err(|error| error.to_string())?;
@@ -89,7 +106,11 @@ impl World {
         let quoted = |path: &Path| Value::from(path.to_string_lossy()).to_string();
         let command =
             |name: &str| format!("[{}, \"ledger-tool\", {}, \"{name}\"]", quoted(tool), quoted(&self.path("ledger")));
-        let mut text = "[server]\nlisten = \"127.0.0.1:0\"\n[store]\nurl = \"sqlite:store.db\"\n".to_owned();
+        let store = match &self.database {
+            Some(url) => format!("url = {}\nlease_seconds = {LEASE_SECONDS}", Value::from(url.as_str())),
+            None => "url = \"sqlite:store.db\"".to_owned(),
+        };
+        let mut text = format!("[server]\nlisten = \"127.0.0.1:0\"\n[store]\n{store}\n");
         for agent in AGENTS.into_iter().chain(["race", "brief", "asker"]) {
             text += &format!("[models.{agent}]\nprovider = \"scripted\"\nscript = \"{agent}.json\"\n");
             let tools = match agent {

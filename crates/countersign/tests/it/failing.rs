@@ -4,7 +4,7 @@ use std::{
     collections::HashMap,
     sync::{
         Arc, Mutex,
-        atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering},
     },
 };
 
@@ -16,10 +16,9 @@ use countersign_core::{
 use countersign_store::{
     Append, Due, Durability, Head, InterruptionFilter, InterruptionRow, Page, Paged, RuleFilter, RuleOwner, RuleRow,
     SessionFilter, Summary, Waypoint,
-    nodes::{Epoch, Hint, Leased, Nodes, Position},
+    nodes::{Epoch, Nodes},
 };
 use futures::{FutureExt as _, TryFutureExt as _, future::BoxFuture};
-use tokio::sync::broadcast;
 
 /// A store of which the next accesses of a kind fail.
 pub(crate) struct Failing {
@@ -45,72 +44,25 @@ pub(crate) struct Failing {
     on_disk: Mutex<HashMap<Arc<str>, u64>>,
     /// How often somebody has waited for the disk.
     pub(crate) syncs: AtomicU32,
-    /// The leases of a node that others could take, if there are any.
-    nodes: Option<Terms>,
+    /// What it says of other nodes in place of the store within, and what is told of each append.
+    nodes: Option<Arc<dyn Nodes>>,
+    stored: Option<Stored>,
 }
 
-/// Leases of one node, whose term is renewed too late while the first record of a type is stored.
-struct Terms {
-    inner: Arc<dyn Store>,
-    /// The record's type in the journal.
-    renewed_at: &'static str,
-    term: AtomicU64,
-    hints: broadcast::Sender<Hint>,
-}
-
-impl Nodes for Terms {
-    fn claim(&self, _: &str) -> BoxFuture<'_, Result<Option<Epoch>, StoreError>> {
-        async { Ok(Some(Epoch::SOLE)) }.boxed()
-    }
-    fn release(&self, _: &str, _: Epoch, _: u64) -> BoxFuture<'_, Result<bool, StoreError>> {
-        async { Ok(true) }.boxed()
-    }
-    fn take_over(&self, _: usize) -> BoxFuture<'_, Result<Vec<Leased>, StoreError>> {
-        async { Ok(Vec::new()) }.boxed()
-    }
-    fn own(&self, _: &str, _: bool, _: usize) -> BoxFuture<'_, Result<Vec<Arc<str>>, StoreError>> {
-        async { Ok(Vec::new()) }.boxed()
-    }
-    fn take_due(&self, _: Millis, _: usize) -> BoxFuture<'_, Result<Vec<Due>, StoreError>> {
-        async { Ok(Vec::new()) }.boxed()
-    }
-    fn positions(&self, ids: Vec<Arc<str>>) -> BoxFuture<'_, Result<Vec<Position>, StoreError>> {
-        async {
-            let mut positions = Vec::new();
-            for id in ids {
-                positions.extend(self.inner.head(&id).await?.map(|head| (id, head.pos)));
-            }
-            Ok(positions)
-        }
-        .boxed()
-    }
-    fn term(&self) -> Option<u64> {
-        Some(self.term.load(Ordering::SeqCst))
-    }
-    fn hints(&self) -> broadcast::Receiver<Hint> {
-        self.hints.subscribe()
-    }
-    fn leave(&self) -> BoxFuture<'_, ()> {
-        async {}.boxed()
-    }
-}
+/// Is told the entries of each append.
+type Stored = Box<dyn Fn(&[Arc<Entry>]) + Send + Sync>;
 
 impl Failing {
     pub(crate) fn over(inner: Arc<dyn Store>) -> Arc<Failing> {
-        Arc::new(Failing::around(inner, None))
+        Failing::among(inner, None, None)
     }
 
-    /// One of several nodes, whose leases end and begin again while the first record of this type is stored.
-    pub(crate) fn renewed_at(inner: Arc<dyn Store>, renewed_at: &'static str) -> Arc<Failing> {
-        let terms = Terms { inner: inner.clone(), renewed_at, term: AtomicU64::new(1), hints: broadcast::channel(1).0 };
-        Arc::new(Failing::around(inner, Some(terms)))
-    }
-
-    fn around(inner: Arc<dyn Store>, nodes: Option<Terms>) -> Failing {
+    /// One of several nodes, as `nodes` has them.
+    pub(crate) fn among(inner: Arc<dyn Store>, nodes: Option<Arc<dyn Nodes>>, stored: Option<Stored>) -> Arc<Failing> {
         let (appends, heads, firsts, failed) = Default::default();
         let (largest, read, forgets, waypoints, hangs, gap) = Default::default();
         let (written, on_disk, syncs) = Default::default();
-        Failing {
+        Arc::new(Failing {
             inner,
             appends,
             heads,
@@ -126,16 +78,8 @@ impl Failing {
             on_disk,
             syncs,
             nodes,
-        }
-    }
-
-    /// See [`Terms`].
-    fn renew(&self, entries: &[Arc<Entry>]) {
-        let Some(nodes) = &self.nodes else { return };
-        let of_type = |record| serde_json::to_value(record).expect("JSON").get(nodes.renewed_at).is_some();
-        if entries.iter().any(|entry| entry.records.iter().any(of_type)) {
-            let _ = nodes.term.compare_exchange(1, 2, Ordering::SeqCst, Ordering::SeqCst);
-        }
+            stored,
+        })
     }
 
     /// How many positions of a session a power cut would leave.
@@ -179,7 +123,7 @@ impl Store for Failing {
                 let stored = self.inner.append(append);
                 async move {
                     let lease = stored.await?;
-                    self.renew(&entries);
+                    self.stored.iter().for_each(|stored| stored(&entries));
                     self.written.lock().expect("written").insert(session_id, last);
                     if durability == Durability::Synced {
                         self.reaches_the_disk();
@@ -192,7 +136,7 @@ impl Store for Failing {
         }
     }
     fn nodes(&self) -> Option<&dyn Nodes> {
-        self.nodes.as_ref().map(|nodes| nodes as &dyn Nodes).or_else(|| self.inner.nodes())
+        self.nodes.as_deref().or_else(|| self.inner.nodes())
     }
     fn sync(&self) -> BoxFuture<'_, Result<(), StoreError>> {
         self.reaches_the_disk();

@@ -1,14 +1,20 @@
-//! A node whose leases ended while the start of an effect was stored, and were renewed after that: another node may have
-//! taken the session over in between, and asked about the effect (spec R5).
+//! A node's leases at bad moments: they end while the start of an effect is stored, or another node gives one back while this
+//! one takes it (spec R5).
 
 use std::sync::{
     Arc,
-    atomic::{AtomicU32, Ordering},
+    atomic::{AtomicU32, AtomicU64, Ordering},
 };
 
 use countersign::graph::{Context, Node, NodeError};
-use countersign_core::journal::record::{Kind, Record};
-use countersign_store::{Store, memory::MemoryStore};
+use countersign_core::journal::record::{Entry, Kind, Millis, Record};
+use countersign_store::{
+    Due, Store, StoreError,
+    memory::MemoryStore,
+    nodes::{Epoch, Hint, Leased, Nodes, Position},
+};
+use futures::{FutureExt as _, future::BoxFuture};
+use tokio::sync::broadcast;
 
 use crate::{
     failing::Failing,
@@ -17,6 +23,64 @@ use crate::{
     support::{Ledger, runtime, send},
 };
 
+/// Leases of one node, whose term is renewed too late while the first record of a type is stored.
+struct Terms {
+    inner: Arc<dyn Store>,
+    term: AtomicU64,
+    hints: broadcast::Sender<Hint>,
+}
+
+impl Nodes for Terms {
+    fn claim(&self, _: &str) -> BoxFuture<'_, Result<Option<Epoch>, StoreError>> {
+        async { Ok(Some(Epoch::SOLE)) }.boxed()
+    }
+    fn release(&self, _: &str, _: Epoch, _: u64) -> BoxFuture<'_, Result<bool, StoreError>> {
+        async { Ok(true) }.boxed()
+    }
+    fn take_over(&self, _: usize) -> BoxFuture<'_, Result<Vec<Leased>, StoreError>> {
+        async { Ok(Vec::new()) }.boxed()
+    }
+    fn own(&self, _: &str, _: bool, _: usize) -> BoxFuture<'_, Result<Vec<Arc<str>>, StoreError>> {
+        async { Ok(Vec::new()) }.boxed()
+    }
+    fn take_due(&self, _: Millis, _: usize) -> BoxFuture<'_, Result<Vec<Due>, StoreError>> {
+        async { Ok(Vec::new()) }.boxed()
+    }
+    fn positions(&self, ids: Vec<Arc<str>>) -> BoxFuture<'_, Result<Vec<Position>, StoreError>> {
+        async {
+            let mut positions = Vec::new();
+            for id in ids {
+                positions.extend(self.inner.head(&id).await?.map(|head| (id, head.pos)));
+            }
+            Ok(positions)
+        }
+        .boxed()
+    }
+    fn term(&self) -> Option<u64> {
+        Some(self.term.load(Ordering::SeqCst))
+    }
+    fn hints(&self) -> broadcast::Receiver<Hint> {
+        self.hints.subscribe()
+    }
+    fn leave(&self) -> BoxFuture<'_, ()> {
+        async {}.boxed()
+    }
+}
+
+/// A store of which the leases end and begin again while the first record of this type is stored.
+fn renewed_at(renewed_at: &'static str) -> Arc<dyn Store> {
+    let inner: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let terms = Arc::new(Terms { inner: inner.clone(), term: AtomicU64::new(1), hints: broadcast::channel(1).0 });
+    let nodes = terms.clone();
+    let stored = move |entries: &[Arc<Entry>]| {
+        let of_type = |record| serde_json::to_value(record).expect("JSON").get(renewed_at).is_some();
+        if entries.iter().any(|entry| entry.records.iter().any(of_type)) {
+            let _ = terms.term.compare_exchange(1, 2, Ordering::SeqCst, Ordering::SeqCst);
+        }
+    };
+    Failing::among(inner, Some(nodes), Some(Box::new(stored)))
+}
+
 async fn records(store: &dyn Store) -> Vec<Record> {
     let entries = store.read("s", 0, 100).await.expect("journal");
     entries.iter().flat_map(|entry| entry.records.iter().cloned()).collect()
@@ -24,7 +88,7 @@ async fn records(store: &dyn Store) -> Vec<Record> {
 
 #[tokio::test]
 async fn r5_a_step_whose_start_was_stored_in_a_term_that_ended_begins_with_a_new_start() {
-    let store: Arc<dyn Store> = Failing::renewed_at(Arc::new(MemoryStore::new()), "step_started");
+    let store = renewed_at("step_started");
     let (paid, starts) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
     let (did, seen, journal) = (paid.clone(), starts.clone(), store.clone());
     let graph = in_line("payments", |graph| {
@@ -55,7 +119,7 @@ async fn r5_a_step_whose_start_was_stored_in_a_term_that_ended_begins_with_a_new
 #[tokio::test]
 async fn r5_a_call_whose_start_was_stored_in_a_term_that_ended_is_asked_about() {
     const SCRIPT: &str = r#"{"turns":[{"tool_calls":[{"name":"look","args":{"n":1}}]},{"text":"done"}]}"#;
-    let store: Arc<dyn Store> = Failing::renewed_at(Arc::new(MemoryStore::new()), "call_started");
+    let store = renewed_at("call_started");
     let ledger = Ledger::default();
     let runtime = runtime(store.clone(), SCRIPT, &ledger);
     send(&runtime, "s", "look").await.expect("paused");
@@ -65,4 +129,113 @@ async fn r5_a_call_whose_start_was_stored_in_a_term_that_ended_is_asked_about() 
         _ => None,
     });
     assert_eq!(asked, Some(Kind::InDoubt));
+}
+
+/// Leases of a PostgreSQL store that are taken when the test says so.
+#[cfg(feature = "postgres")]
+mod late {
+    use std::time::Duration;
+
+    use countersign::{
+        Decision, Principal, Status,
+        run::{NewDecision, NewMessage},
+    };
+    use countersign_store::postgres::{PostgresOptions, PostgresStore};
+    use countersign_test_postgres::Database;
+    use tokio::{sync::Semaphore, time::timeout};
+
+    use super::*;
+    use crate::{
+        paced::{self, Paced, call, input, stop, text},
+        store_support::url_of,
+    };
+
+    struct Late {
+        inner: Arc<PostgresStore>,
+        /// How many claims were begun, and how many may go on.
+        begun: Semaphore,
+        may: Semaphore,
+        /// The only hints that are heard.
+        hints: broadcast::Sender<Hint>,
+    }
+
+    impl Late {
+        fn nodes(&self) -> &dyn Nodes {
+            self.inner.nodes().expect("others may share it")
+        }
+    }
+
+    impl Nodes for Late {
+        fn claim(&self, session_id: &str) -> BoxFuture<'_, Result<Option<Epoch>, StoreError>> {
+            let session_id = session_id.to_owned();
+            async move {
+                self.begun.add_permits(1);
+                self.may.acquire().await.expect("open").forget();
+                self.nodes().claim(&session_id).await
+            }
+            .boxed()
+        }
+        fn release(&self, session_id: &str, epoch: Epoch, pos: u64) -> BoxFuture<'_, Result<bool, StoreError>> {
+            self.nodes().release(session_id, epoch, pos)
+        }
+        fn take_over(&self, limit: usize) -> BoxFuture<'_, Result<Vec<Leased>, StoreError>> {
+            self.nodes().take_over(limit)
+        }
+        fn own(&self, after: &str, all: bool, limit: usize) -> BoxFuture<'_, Result<Vec<Arc<str>>, StoreError>> {
+            self.nodes().own(after, all, limit)
+        }
+        fn take_due(&self, now: Millis, limit: usize) -> BoxFuture<'_, Result<Vec<Due>, StoreError>> {
+            self.nodes().take_due(now, limit)
+        }
+        fn positions(&self, ids: Vec<Arc<str>>) -> BoxFuture<'_, Result<Vec<Position>, StoreError>> {
+            self.nodes().positions(ids)
+        }
+        fn term(&self) -> Option<u64> {
+            self.nodes().term()
+        }
+        fn hints(&self) -> broadcast::Receiver<Hint> {
+            self.hints.subscribe()
+        }
+        fn leave(&self) -> BoxFuture<'_, ()> {
+            self.nodes().leave()
+        }
+    }
+
+    async fn open(database: &Database) -> Arc<PostgresStore> {
+        Arc::new(PostgresStore::open(&url_of(database), &PostgresOptions::default()).await.expect("open"))
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn r5_a_lease_that_was_given_back_while_it_was_taken_is_of_the_session_as_it_is_then() {
+        let database = Database::new();
+        let trade = vec![call("1", "trade"), input(r#"{"n":1}"#), stop()];
+        let model = Paced::new([vec![text("Hello."), stop()], trade, vec![text("Done."), stop()]]);
+        let (one, two) = (open(&database).await, open(&database).await);
+        let (begun, may, hints) = (Semaphore::new(0), Semaphore::new(0), broadcast::channel(1).0);
+        let late = Arc::new(Late { inner: two.clone(), begun, may, hints });
+        let first = paced::runtime(&(one.clone() as Arc<dyn Store>), &model);
+        let store: Arc<dyn Store> = Failing::among(two, Some(late.clone()), None);
+        let second = paced::runtime(&store, &model);
+        let me = Principal::trusted();
+
+        model.release(2);
+        first.run(&me, NewMessage::text("s", "hello")).await.expect("greeted");
+        second.start().await.expect("start");
+        let _follows = second.subscribe(&me, "s", None).await.expect("followed");
+        first.message(&me, NewMessage::text("s", "buy"), false).await.expect("a message");
+        late.hints.send(Hint::Changed("s".into())).expect("it listens");
+        // The second finds the session at work, and is about to take it when the first pauses it.
+        late.begun.acquire().await.expect("open").forget();
+        model.release(3);
+        let paused = first.wait(&me, "s").await.expect("paused");
+        assert_eq!(paused.status, Status::AwaitingInput);
+        late.may.add_permits(100);
+        let paused = timeout(Duration::from_secs(60), second.wait(&me, "s")).await.expect("nothing is left to be done");
+        assert_eq!(paused.expect("paused").status, Status::AwaitingInput);
+        model.release(2);
+        let decided = second.decide_and_run(&me, NewDecision::new("s_1", vec![Decision::approve()])).await;
+        assert_eq!(decided.expect("decided").status, Status::Completed);
+        let answers = records(&*one).await.into_iter().filter(|record| matches!(record, Record::ModelResponded(_)));
+        assert_eq!(answers.count(), 3);
+    }
 }

@@ -92,7 +92,10 @@ impl Inner {
             guard.lease = match self.store.nodes() {
                 None => Some(Epoch::SOLE),
                 Some(nodes) if self.load(live, guard).await?.is_at_work() => {
-                    nodes.claim(&live.session_id).await.map_err(|error| self.refused(error))?
+                    let claimed = nodes.claim(&live.session_id).await.map_err(|error| self.refused(error))?;
+                    // Whoever had the lease may have stored more, and given it back, since the session was read.
+                    guard.load_again();
+                    claimed
                 }
                 Some(_) => None,
             };

@@ -642,10 +642,10 @@ impl<'a> Writer<'a> {
         })
     }
 
-    /// The state, if the turn is still wanted. It is loaded again after another caller's request was abandoned half
+    /// The state, if the answer is still wanted. It is loaded again after another caller's request was abandoned half
     /// way, which is no reason to ask the model again.
     async fn current(&self, guard: &mut LiveState) -> Option<Arc<State>> {
         let Session { state, .. } = self.inner.known(self.live, guard).await.ok()?;
-        state.is_in(self.turn).then_some(state)
+        (state.is_in(self.turn) && state.wants_answer(self.run)).then_some(state)
     }
 }

@@ -3,6 +3,7 @@
 #![allow(unreachable_pub, reason = "a test binary's modules share freely")]
 
 mod crash;
+mod nodes;
 mod people;
 mod questions;
 mod races;

@@ -1,0 +1,16 @@
+//! `cargo xtask torture`: servers that are killed, for longer than in the tests.
+
+use crate::{Outcome, Places, postgres, process, web};
+
+/// Builds the servers with their failpoints, and runs the torture with these options.
+pub(crate) fn run(places: &Places, options: &[String]) -> Outcome {
+    web::build(places)?;
+    if options.iter().any(|option| option.ends_with("postgres")) {
+        postgres::ensure(places)?;
+    }
+    // Together: the torture's own build of the runtime is the one that has failpoints.
+    let mut build = process::cargo(&places.root);
+    process::run(build.args(["build", "--package", "countersign-cli", "--package", "countersign-torture"]))?;
+    let torture = places.target.join("debug/countersign-torture");
+    process::run(process::program(torture, &places.root).args(options))
+}
