@@ -12,8 +12,10 @@ use rust_embed::{EmbeddedFile, RustEmbed};
 
 use crate::{app::App, problem::Problem};
 
+// In a package the files are beside the sources, as whoever builds it has no npm; `build.rs` says which it is.
 #[derive(RustEmbed)]
-#[folder = "../../web/console/dist"]
+#[cfg_attr(packaged_console, folder = "console")]
+#[cfg_attr(not(packaged_console), folder = "../../web/console/dist")]
 #[allow_missing = true]
 struct Files;
 
