@@ -42,8 +42,11 @@ pub(crate) fn folder(name: &str) -> String {
     format!("crates/{}", name.strip_prefix("countersign-").unwrap_or(name))
 }
 
-/// Packs everything. Without `dirty`, changes that are not committed are an error.
+/// Packs everything. Without `dirty`, a change that is not committed is an error.
 pub(crate) fn run_all(places: &Places, dirty: bool) -> Outcome {
+    if !dirty {
+        is_clean(places)?;
+    }
     web::build(places)?;
     let _carried = Carried::fill(places)?;
     for name in CRATES {
@@ -53,19 +56,25 @@ pub(crate) fn run_all(places: &Places, dirty: bool) -> Outcome {
         }
     }
     let mut pack = cargo(&places.root);
-    pack.args(["package", "--locked", "--no-verify", "--target-dir"]).arg(&places.target);
-    CRATES.iter().for_each(|name| drop(pack.args(["-p", name])));
-    if dirty {
-        pack.arg("--allow-dirty");
-    }
-    run(&mut pack)?;
+    // Cargo takes the copy of the console, which git ignores, for a change that is not committed.
+    pack.args(["package", "--locked", "--no-verify", "--allow-dirty", "--target-dir"]).arg(&places.target);
+    run(pack.args(CRATES.iter().flat_map(|name| ["-p", name])))?;
     let packages = places.target.join("package");
     let mut npm = program("npm", &places.web());
     npm.arg("pack").arg("--pack-destination").arg(&packages);
-    NPM.iter().for_each(|name| drop(npm.args(["-w", name])));
-    run(&mut npm)?;
+    run(npm.args(NPM.iter().flat_map(|name| ["-w", name])))?;
     say(&format!("the packages are in {}", packages.display()));
     Ok(())
+}
+
+/// Whether what is packed is what is committed.
+fn is_clean(places: &Places) -> Outcome {
+    let changed = output(program("git", &places.root).args(["status", "--porcelain"]))
+        .map_err(|error| format!("{error}; --allow-dirty packs what is there"))?;
+    if changed.is_empty() {
+        return Ok(());
+    }
+    Err(format!("these changes are not committed; --allow-dirty packs them:\n{changed}"))
 }
 
 /// The files of a crate's package.
