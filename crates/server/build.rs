@@ -8,10 +8,13 @@ fn main() {
     println!("cargo::rustc-check-cfg=cfg(packaged_console)");
     let console = Path::new("../../web/console");
     let packaged = Path::new("console");
-    // In the repository a copy that was left behind by packaging is never taken for the console.
+    // In the repository the copy that packaging has made is never taken for the console.
     if !console.join("package.json").exists() {
         if packaged.join("index.html").exists() {
             println!("cargo::rustc-cfg=packaged_console");
+        } else {
+            // Cargo builds a package before it publishes it: none is published without the console.
+            println!("cargo::error=this package has no console: `cargo xtask package` puts it there");
         }
         println!("cargo::rerun-if-changed=build.rs");
         return;

@@ -1,10 +1,7 @@
 //! `cargo xtask package`: what a release consists of, in `TARGET/package`: the crates, in the order in which they would be
 //! published, and the npm packages. Nothing is published.
 
-use std::{
-    fs, io,
-    path::{Path, PathBuf},
-};
+use std::{fs, io, path::Path};
 
 use crate::{
     Outcome, Places,
@@ -48,7 +45,7 @@ pub(crate) fn run_all(places: &Places, dirty: bool) -> Outcome {
         is_clean(places)?;
     }
     web::build(places)?;
-    let _carried = Carried::fill(places)?;
+    carry_console(places)?;
     for name in CRATES {
         let wrong = wrong(name, &listed(places, name)?, true, |file| size(places, name, file));
         if !wrong.is_empty() {
@@ -112,32 +109,15 @@ fn wrong(name: &str, files: &[String], console: bool, size: impl Fn(&str) -> u64
     wrong
 }
 
-/// The copy of the console beside the server's sources, for as long as it is packed.
-struct Carried(PathBuf);
-
-impl Carried {
-    fn fill(places: &Places) -> Result<Carried, String> {
-        let carried = Carried(places.root.join(folder(SERVER)).join("console"));
-        carried.empty()?;
-        let from = places.web().join("console/dist");
-        copy(&from, &carried.0).map_err(|error| format!("{} cannot be copied: {error}", from.display()))?;
-        Ok(carried)
+/// Puts a copy of the console beside the server's sources, in place of an older one. It stays there, where `cargo publish`
+/// finds it too; git ignores it, and a build in the repository does not look at it.
+fn carry_console(places: &Places) -> Outcome {
+    let (from, to) = (places.web().join("console/dist"), places.root.join(folder(SERVER)).join("console"));
+    match fs::remove_dir_all(&to) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(format!("{}: {error}", to.display())),
+        _ => {}
     }
-
-    fn empty(&self) -> Outcome {
-        match fs::remove_dir_all(&self.0) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(format!("{}: {error}", self.0.display())),
-            _ => Ok(()),
-        }
-    }
-}
-
-impl Drop for Carried {
-    fn drop(&mut self) {
-        if let Err(error) = self.empty() {
-            eprintln!("a copy of the console was left behind: {error}");
-        }
-    }
+    copy(&from, &to).map_err(|error| format!("{} cannot be copied: {error}", from.display()))
 }
 
 fn copy(from: &Path, to: &Path) -> io::Result<()> {
@@ -193,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn the_console_is_beside_the_server_only_while_it_is_packed() {
+    fn the_console_that_is_packed_is_the_one_that_was_built_last() {
         let root = places().target.join("test-package");
         let _ = fs::remove_dir_all(&root);
         let places = Places { target: root.join("target"), root };
@@ -203,12 +183,10 @@ mod tests {
         fs::write(dist.join("assets/index.js"), "1").expect("a file");
         fs::create_dir_all(&server).expect("a folder");
         fs::write(server.join("old.js"), "0").expect("a file of an earlier build");
-        let carried = Carried::fill(&places).expect("a copy");
+        carry_console(&places).expect("a copy");
         assert!(server.join("index.html").is_file() && server.join("assets/index.js").is_file());
         assert!(!server.join("old.js").exists(), "nothing of an earlier build is packed");
-        drop(carried);
-        assert!(!server.exists());
         fs::remove_dir_all(dist).expect("removed");
-        assert!(Carried::fill(&places).is_err(), "a console that was not built is no console");
+        assert!(carry_console(&places).is_err(), "a console that was not built is no console");
     }
 }
