@@ -30,7 +30,7 @@ const POLICY: &str = "default-src 'self'; connect-src 'self'; img-src 'self' dat
 /// Shown when the console was not built into the binary.
 const NOT_BUILT: &str = "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>Countersign</title>\
     <h1>Countersign is running</h1>\
-    <p>The console is not part of this binary. Build it with <code>cargo xtask demo</code>, \
+    <p>The console is not part of this binary. Build it with <code>cargo xtask web</code>, \
     then build Countersign again.</p>\
     <p>Everything else works: see <a href=\"/openapi.json\">/openapi.json</a>.</p></html>";
 
