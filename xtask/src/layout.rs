@@ -1,6 +1,7 @@
 //! Tests of the repository itself: which crate may use which, and whether names in the documents exist.
 
 mod citations;
+mod release;
 mod rooms;
 mod surface;
 
@@ -150,8 +151,9 @@ fn the_tests_that_documents_name_exist() {
     }
     let sources: String = sources.iter().map(|path| read(path)).collect();
     let mut checked = 0;
-    for page in ["docs/promises.md", "docs/architecture.md", "docs/security.md", "docs/langgraph.md"] {
-        let text = read(&root().join(page));
+    for page in ["promises", "architecture", "security", "langgraph", "stability"].map(|page| format!("docs/{page}.md"))
+    {
+        let text = read(&root().join(&page));
         for name in quoted(&text).filter(|word| is_test_name(word)) {
             assert!(sources.contains(&format!("fn {name}(")), "{page} names the test {name}, which does not exist");
             checked += 1;
@@ -163,14 +165,67 @@ fn the_tests_that_documents_name_exist() {
 #[test]
 fn the_links_of_documents_lead_somewhere() {
     let root = root();
-    let mut pages = vec![root.join("README.md"), root.join("examples/README.md"), root.join("web/README.md")];
+    let mut pages = [
+        "README.md",
+        "CHANGELOG.md",
+        "CONTRIBUTING.md",
+        "SECURITY.md",
+        "bench/README.md",
+        "examples/README.md",
+        "web/README.md",
+    ]
+    .map(|page| root.join(page))
+    .to_vec();
     files(&root.join("docs"), &[".md"], &mut pages);
     for page in pages {
         for link in read(&page).split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
             let file = link.split('#').next().unwrap_or_default();
-            if !link.contains("://") && !file.is_empty() {
-                assert!(page.parent().expect("a folder").join(file).exists(), "{}: {link}", page.display());
+            if link.contains("://") {
+                continue;
+            }
+            let to = if file.is_empty() { page.clone() } else { page.parent().expect("a folder").join(file) };
+            assert!(to.exists(), "{}: {link}", page.display());
+            if let Some((_, place)) = link.split_once('#')
+                && file.ends_with(".md")
+            {
+                assert!(places(&read(&to)).contains(place), "{}: {link} leads to no heading", page.display());
             }
         }
+    }
+}
+
+/// Where a link into a page can lead: its headings as GitHub names them, and its anchors.
+fn places(page: &str) -> BTreeSet<String> {
+    let headings = page.lines().filter_map(|line| line.strip_prefix('#')).map(|heading| {
+        let heading = heading.trim_start_matches('#').trim().to_lowercase();
+        let kept = heading.chars().filter(|c| c.is_alphanumeric() || [' ', '-', '_'].contains(c));
+        kept.map(|c| if c == ' ' { '-' } else { c }).collect::<String>()
+    });
+    let anchors = page.split("<a id=\"").skip(1).filter_map(|rest| rest.split('"').next()).map(str::to_owned);
+    headings.chain(anchors).collect()
+}
+
+#[test]
+fn every_page_is_in_the_index() {
+    let index = read(&root().join("docs/README.md"));
+    let mut pages = Vec::new();
+    files(&root().join("docs"), &[".md", ".json"], &mut pages);
+    for page in pages {
+        let name = page.file_name().expect("a name").to_string_lossy().into_owned();
+        assert!(name == "README.md" || index.contains(&format!("({name}")), "docs/README.md does not name {name}");
+    }
+}
+
+/// The examples of the packages' own pages are compiled and run; those that others show are the same ones.
+#[test]
+fn the_programs_in_typescript_are_those_of_the_packages() {
+    let page = read(&root().join("docs/clients.md"));
+    let packages: String =
+        ["client", "react"].iter().map(|name| read(&root().join(format!("web/packages/{name}/README.md")))).collect();
+    let blocks = page.split("\n```ts").skip(1).filter_map(|rest| rest.split_once("\n```")).map(|(block, _)| block);
+    let blocks: Vec<&str> = blocks.collect();
+    assert_eq!(blocks.len(), 2);
+    for block in blocks {
+        assert!(packages.contains(&format!("```ts{block}\n```")), "no package has this program:\n{block}");
     }
 }

@@ -10,6 +10,7 @@ mod fuzz;
 #[cfg(test)]
 mod layout;
 mod npm;
+mod package;
 mod postgres;
 mod process;
 mod python;
@@ -35,6 +36,8 @@ Usage: cargo xtask COMMAND
   web              builds the console, if its sources have changed
   torture [OPTION…]
                    builds everything, and kills servers for some time; `--minutes 30 --store postgres`, more with `--help`
+  package [--allow-dirty]
+                   packs the crates and the npm packages of a release, with the console in the server's; publishes nothing
   bench [NAME…]    runs the benchmarks, in release mode
   fuzz [TARGET] [SECONDS]
                    fuzzes what reads input from outside, guided by coverage; 600 seconds are ten minutes for each target";
@@ -83,13 +86,15 @@ fn main() -> ExitCode {
         (Some("security"), []) => security::run(&places),
         (Some("web"), []) => web::build(&places).map(drop),
         (Some("torture"), options) => torture::run(&places, options),
+        (Some("package"), []) => package::run_all(&places, false),
+        (Some("package"), [option]) if option == "--allow-dirty" => package::run_all(&places, true),
         (Some("bench"), names) => bench::run(&places, names),
         (Some("fuzz"), words) => fuzz::run(&places, words),
         (Some("help" | "--help" | "-h"), _) => {
             println!("{HELP}");
             Ok(())
         }
-        (Some(command @ ("test" | "web" | "security")), [option, ..]) => {
+        (Some(command @ ("test" | "web" | "security" | "package")), [option, ..]) => {
             Err(format!("{command} does not take {option:?}\n\n{HELP}"))
         }
         (Some(command), _) => Err(format!("there is no command {command:?}\n\n{HELP}")),

@@ -432,3 +432,8 @@ pub mod tool {
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct Readme;
+
+/// Compiles the graph of the page about graphs.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/graphs.md")]
+struct Graphs;

@@ -12,8 +12,10 @@ use rust_embed::{EmbeddedFile, RustEmbed};
 
 use crate::{app::App, problem::Problem};
 
+// In a package the files are beside the sources, as whoever builds it has no npm; `build.rs` says which it is.
 #[derive(RustEmbed)]
-#[folder = "../../web/console/dist"]
+#[cfg_attr(packaged_console, folder = "console")]
+#[cfg_attr(not(packaged_console), folder = "../../web/console/dist")]
 #[allow_missing = true]
 struct Files;
 
@@ -28,7 +30,7 @@ const POLICY: &str = "default-src 'self'; connect-src 'self'; img-src 'self' dat
 /// Shown when the console was not built into the binary.
 const NOT_BUILT: &str = "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>Countersign</title>\
     <h1>Countersign is running</h1>\
-    <p>The console is not part of this binary. Build it with <code>cargo xtask demo</code>, \
+    <p>The console is not part of this binary. Build it with <code>cargo xtask web</code>, \
     then build Countersign again.</p>\
     <p>Everything else works: see <a href=\"/openapi.json\">/openapi.json</a>.</p></html>";
 

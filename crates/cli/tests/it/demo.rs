@@ -11,7 +11,8 @@ use tokio::io::{AsyncBufReadExt as _, BufReader};
 
 use crate::support::{BINARY, DEADLINE, Ws, run};
 
-struct Demo(Child, std::net::SocketAddr);
+/// A demo that runs, and its address.
+pub(crate) struct Demo(Child, pub(crate) std::net::SocketAddr);
 
 impl Drop for Demo {
     fn drop(&mut self) {
@@ -20,7 +21,7 @@ impl Drop for Demo {
     }
 }
 
-async fn demo(dir: &Path, locale: &str) -> Demo {
+pub(crate) async fn demo(dir: &Path, locale: &str) -> Demo {
     let mut child = Command::new(BINARY)
         .args(["demo", "--listen", "127.0.0.1:0", "--locale", locale])
         .current_dir(dir)
@@ -36,7 +37,7 @@ async fn demo(dir: &Path, locale: &str) -> Demo {
     Demo(child, address)
 }
 
-fn book(dir: &Path) -> Vec<Value> {
+pub(crate) fn book(dir: &Path) -> Vec<Value> {
     let text = fs::read_to_string(dir.join("countersign-demo/orders.jsonl")).unwrap_or_default();
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }

@@ -20,6 +20,7 @@ mod content_message;
 mod decisions;
 mod demo;
 mod disk;
+mod documents;
 mod edges;
 mod failed;
 mod files;
