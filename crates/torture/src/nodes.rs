@@ -71,9 +71,9 @@ impl Nodes<'_> {
         }
     }
 
-    /// One blow: three of five kill a node, one stops one, one cuts all off from the database.
-    async fn strike(&mut self, blow: usize, database: &Arc<Database>) -> Result<&'static str, String> {
-        match blow % 5 {
+    /// One fault: three of five kill a node, one stops one, one cuts all off from the database.
+    async fn strike(&mut self, fault: usize, database: &Arc<Database>) -> Result<&'static str, String> {
+        match fault % 5 {
             3 => {
                 let node = self.pick();
                 self.servers[node].signal(Signal::STOP)?;
@@ -103,7 +103,7 @@ impl Nodes<'_> {
     async fn play(
         mut self,
         players: Vec<Player>,
-        (blows, enough): (usize, &AtomicBool),
+        (faults, enough): (usize, &AtomicBool),
         database: &Arc<Database>,
         report: &mut Report,
     ) -> Result<Vec<Player>, String> {
@@ -117,7 +117,7 @@ impl Nodes<'_> {
             });
         }
         let mut done = Vec::new();
-        for blow in 0..blows {
+        for fault in 0..faults {
             self.send_people(None);
             let moment = tokio::time::sleep_until(Instant::now() + Duration::from_millis(50 + self.rng.below(450)));
             tokio::pin!(moment);
@@ -127,7 +127,7 @@ impl Nodes<'_> {
                     () = &mut moment => break,
                 }
             }
-            report.killed(self.strike(blow, database).await?);
+            report.struck(self.strike(fault, database).await?);
         }
         enough.store(true, Ordering::SeqCst);
         self.send_people(None);
@@ -145,7 +145,7 @@ impl Nodes<'_> {
 ///
 /// # Errors
 /// A broken promise, with the world's folder.
-pub async fn random(tool: &Path, seed: u64, nodes: usize, sessions: u64, blows: usize) -> Result<Report, String> {
+pub async fn random(tool: &Path, seed: u64, nodes: usize, sessions: u64, faults: usize) -> Result<Report, String> {
     let database = tokio::task::spawn_blocking(Database::new).await.map_err(|error| error.to_string())?;
     let database = Arc::new(database);
     let mut world = World::on(tool, database.url())?;
@@ -168,11 +168,11 @@ pub async fn random(tool: &Path, seed: u64, nodes: usize, sessions: u64, blows: 
             let started = all.start().await?;
             all.servers.push(started);
         }
-        let players = all.play(players, (blows, &enough), &database, &mut report).await?;
+        let players = all.play(players, (faults, &enough), &database, &mut report).await?;
         finish(&world, players, &mut report).await
     };
     // A limit for the whole run, far beyond what it takes.
-    let bound = PATIENCE * 4 + Duration::from_secs(5) * u32::try_from(blows).unwrap_or(u32::MAX);
+    let bound = PATIENCE * 4 + Duration::from_secs(5) * u32::try_from(faults).unwrap_or(u32::MAX);
     let ended = timeout(bound, run).await.unwrap_or_else(|_| Err("the run does not come to an end".to_owned()));
     let Err(what) = ended else { return Ok(report) };
     let kept = keep_journals(&world, sessions).await.err().unwrap_or_default();

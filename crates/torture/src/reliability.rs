@@ -21,10 +21,10 @@ pub fn page(report: &Report, setting: &Setting) -> String {
     let counts = &report.counts;
     let Setting { servers, seeds: (first, last), minutes } = setting;
     let mut page = format!(
-        "Version {}, {servers}; seeds {first} to {last}, {minutes} minutes, {} kills and other blows in {} worlds with {} \
+        "Version {}, {servers}; seeds {first} to {last}, {minutes} minutes, {} faults in {} worlds with {} \
          sessions, {} connections.\n\n| promise | trials | violations | true rate, with 95 % confidence |\n|---|---|---|---|\n",
         env!("CARGO_PKG_VERSION"),
-        report.all_kills(),
+        report.all_faults(),
         report.worlds,
         counts.sessions,
         report.connections,
@@ -43,9 +43,9 @@ pub fn page(report: &Report, setting: &Setting) -> String {
     ] {
         let _ = writeln!(page, "| {promise} | {trials} | 0 | {} |", bound(trials));
     }
-    page += "\n| blow | times |\n|---|---|\n";
-    for (blow, times) in &report.kills {
-        let _ = writeln!(page, "| {blow} | {times} |");
+    page += "\n| fault | times |\n|---|---|\n";
+    for (fault, times) in &report.faults {
+        let _ = writeln!(page, "| {fault} | {times} |");
     }
     page
 }
@@ -73,9 +73,9 @@ mod tests {
     }
 
     #[test]
-    fn a_page_has_each_promise_and_each_blow() {
+    fn a_page_has_each_promise_and_each_fault() {
         let mut report = Report::default();
-        report.killed("start.before_commit:3");
+        report.struck("start.before_commit:3");
         report.counts.calls = 300;
         let page = page(&report, &Setting { servers: "one server", seeds: (1, 2), minutes: 3 });
         assert!(page.contains("| start.before_commit | 1 |"), "{page}");

@@ -14,8 +14,8 @@ pub const OUTSIDE: &str = "SIGKILL from outside";
 pub struct Report {
     /// Worlds that were played to their end.
     pub worlds: u64,
-    /// Servers killed, by failpoint.
-    pub kills: BTreeMap<String, u64>,
+    /// What servers suffered: the failpoint at which one was killed, or what came from outside.
+    pub faults: BTreeMap<String, u64>,
     /// Connections that people made.
     pub connections: u64,
     /// Connections that people ended themselves.
@@ -34,7 +34,7 @@ impl Report {
     /// Adds another report.
     pub fn add(&mut self, other: &Report) {
         self.worlds += other.worlds;
-        other.kills.iter().for_each(|(point, kills)| *self.kills.entry(point.clone()).or_default() += kills);
+        other.faults.iter().for_each(|(point, kills)| *self.faults.entry(point.clone()).or_default() += kills);
         self.connections += other.connections;
         self.hung_up += other.hung_up;
         self.restarts += other.restarts;
@@ -43,16 +43,16 @@ impl Report {
         self.counts.add(&other.counts);
     }
 
-    /// One more kill; `point` is `NAME` or `NAME:N`.
-    pub fn killed(&mut self, point: &str) {
+    /// One more fault; `point` is `NAME` or `NAME:N`.
+    pub fn struck(&mut self, point: &str) {
         let name = point.split(':').next().unwrap_or_default();
-        *self.kills.entry(name.to_owned()).or_default() += 1;
+        *self.faults.entry(name.to_owned()).or_default() += 1;
     }
 
-    /// All kills.
+    /// All faults.
     #[must_use]
-    pub fn all_kills(&self) -> u64 {
-        self.kills.values().sum()
+    pub fn all_faults(&self) -> u64 {
+        self.faults.values().sum()
     }
 
     /// What this run did not try: a run that did not exercise a promise does not count.
@@ -61,7 +61,7 @@ impl Report {
         let counts = &self.counts;
         let mut untried: Vec<String> = POINTS
             .iter()
-            .filter(|point| points && !self.kills.contains_key(**point))
+            .filter(|point| points && !self.faults.contains_key(**point))
             .map(|point| format!("the failpoint {point} never fired"))
             .collect();
         for (count, what) in [
@@ -93,8 +93,8 @@ impl Report {
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Report { worlds, connections, hung_up, .. } = self;
-        writeln!(f, "{} kills in {worlds} worlds, {connections} connections, {hung_up} hung up", self.all_kills())?;
-        for (point, kills) in &self.kills {
+        writeln!(f, "{} faults in {worlds} worlds, {connections} connections, {hung_up} hung up", self.all_faults())?;
+        for (point, kills) in &self.faults {
             writeln!(f, "  {kills:6}  {point}")?;
         }
         writeln!(f, "{} replays compared, {} blocks began again", self.replays, self.restarts)?;

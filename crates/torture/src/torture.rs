@@ -89,7 +89,7 @@ pub async fn play(
         let mut server = match Server::start(world, failpoint.as_deref()).await? {
             Started::Listening(server) => server,
             Started::Died => {
-                report.killed(&by);
+                report.struck(&by);
                 first_died |= i == 0;
                 continue;
             }
@@ -127,7 +127,7 @@ pub async fn play(
             }
         };
         first_died |= i == 0 && killed.is_none();
-        report.killed(killed.unwrap_or(&by));
+        report.struck(killed.unwrap_or(&by));
         if killed.is_some() {
             server.kill(world).await?;
         }

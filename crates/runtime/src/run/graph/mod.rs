@@ -351,16 +351,15 @@ impl Memory {
     /// session over since, and have asked what became of the step. If none has, it is recorded that the step has not begun.
     pub(crate) async fn step_started(&self, step: &Arc<str>) {
         loop {
-            let Some(journal) = self.inner.upgrade() else { return std::future::pending().await };
-            let term = journal.term();
+            let term = self.inner.upgrade().and_then(|journal| journal.term());
             if !self.store(|state| Draft::new(state, now()).step_started(self.task, step.clone())).await {
                 std::future::pending::<()>().await;
             }
-            if journal.lasts(term) {
+            if self.inner.upgrade().is_some_and(|journal| journal.lasts(term)) {
                 break;
             }
             self.step_done(step, None).await;
-            while journal.term().is_none() {
+            while self.inner.upgrade().is_some_and(|journal| journal.term().is_none()) {
                 tokio::time::sleep(ELSEWHERE).await;
             }
         }
