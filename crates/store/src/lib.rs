@@ -11,6 +11,8 @@
 //! The id of a deleted session stays taken ([`StoreError::Deleted`]), since people and programs keep ids, keys and
 //! decisions longer than sessions.
 
+#[cfg(all(feature = "postgres", feature = "sqlite"))]
+pub mod copy;
 pub mod index;
 pub mod memory;
 pub mod nodes;
@@ -431,6 +433,9 @@ pub enum StoreError {
     /// Another process has the store open.
     #[error("{0}")]
     InUse(String),
+    /// The store was moved elsewhere, or is the beginning of a copy that is not finished.
+    #[error("{0}")]
+    NotServed(String),
     /// What is stored cannot be read.
     #[error("stored data cannot be read: {0}")]
     Corrupt(String),

@@ -59,6 +59,7 @@ mod sdk_types;
 mod sealed;
 mod secrets;
 mod security;
+mod store_copy;
 mod support;
 mod team;
 mod third_party;

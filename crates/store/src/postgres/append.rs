@@ -101,6 +101,33 @@ impl Write {
         })
     }
 
+    /// The same for a past that a fork copied: its requests, interruptions and rules are the original's.
+    #[cfg(feature = "sqlite")]
+    pub(super) fn of_past(mut self) -> Write {
+        self.claims.clear();
+        self.changes.clear();
+        self
+    }
+
+    /// The values of the session's row after it; `node` has its lease if there is work.
+    #[cfg(feature = "sqlite")]
+    pub(super) fn row(&self) -> Vec<Value> {
+        let Summary { agent, subject, tenant: of, title, status, created_at, updated_at, pending, .. } = &self.summary;
+        vec![
+            (&*self.session_id).into(),
+            self.last().into(),
+            (&**agent).into(),
+            subject.as_deref().into(),
+            tenant(of.as_deref()).into(),
+            title.as_deref().into(),
+            Value::Word(status.name()),
+            (*created_at).into(),
+            (*updated_at).into(),
+            Value::Ints(pending.iter().map(|n| i64::from(*n)).collect()),
+            Value::Int(self.is_at_work.then_some(self.node)),
+        ]
+    }
+
     async fn steps(&self, on: &Transaction) -> Result<(Flight, Option<Epoch>), Undone> {
         let (session, lease) = self.take_place(on).await?;
         if let Some(from) = &self.from {
@@ -226,7 +253,7 @@ impl Write {
     }
 
     /// The statements that need nothing but the session's number.
-    fn write(&self, flight: &mut Flight, session: i64) {
+    pub(super) fn write(&self, flight: &mut Flight, session: i64) {
         let Summary { updated_at, .. } = self.summary;
         let places = (self.expected + 1..).take(self.bodies.len()).map(pos_of).collect();
         flight.add(

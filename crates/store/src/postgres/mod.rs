@@ -16,6 +16,8 @@ mod past;
 mod rows;
 mod rules;
 mod schema;
+#[cfg(feature = "sqlite")]
+mod target;
 mod tls;
 mod transaction;
 
@@ -29,6 +31,8 @@ use deadpool_postgres::Pool;
 use futures::future::{self, BoxFuture, FutureExt as _};
 use tokio::sync::{Semaphore, SemaphorePermit, broadcast};
 
+#[cfg(feature = "sqlite")]
+pub(crate) use self::target::{Part, Target};
 pub use self::{
     address::{BadPostgresUrl, PostgresUrl},
     past::Past,

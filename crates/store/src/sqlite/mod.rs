@@ -16,6 +16,8 @@ mod rules;
 mod running;
 mod schema;
 mod sealing;
+#[cfg(feature = "postgres")]
+mod source;
 mod statement;
 mod unfinished;
 mod waypoints;
@@ -37,6 +39,8 @@ use countersign_core::{
 use futures::future::{self, BoxFuture, FutureExt as _, TryFutureExt as _};
 use rusqlite::Connection;
 
+#[cfg(feature = "postgres")]
+pub(crate) use self::source::Source;
 use self::{
     apply::Write,
     lock::Ownership,

@@ -1,0 +1,174 @@
+//! `countersign store copy FROM TO`
+
+use std::{
+    io::{IsTerminal as _, Write as _},
+    path::{Path, PathBuf},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+};
+
+use clap::{Args, Subcommand};
+use countersign_server::config::ConfigStore;
+use countersign_store::{
+    copy::{self, Progress},
+    postgres::PostgresUrl,
+    seal::Keys,
+};
+use serde_json::json;
+
+use crate::{Outcome, loaded, say};
+
+/// How often progress is told, to a terminal and to a log.
+const TELL: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(10));
+
+/// Arguments of `store`.
+#[derive(Args)]
+pub(crate) struct Store {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Moves a SQLite store into an empty PostgreSQL database, and compares them; no server may be using either. The
+    /// SQLite store is marked as moved, and is not served again
+    Copy(Copy),
+}
+
+#[derive(Args)]
+struct Copy {
+    /// The SQLite store: `sqlite:PATH`, or a configuration file that names it and its keys
+    from: String,
+    /// The database: `postgres://USER@HOST/DATABASE`, or a configuration file that names it and its password's variable
+    to: String,
+    /// Leaves the SQLite store as it is, for a rehearsal. Never serve both: each would begin what is approved
+    #[arg(long)]
+    keep: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(store: &Store) -> Outcome {
+    let Command::Copy(copy) = &store.command;
+    move_store(copy)
+}
+
+fn move_store(asked: &Copy) -> Outcome {
+    let (path, keys) = from(&asked.from)?;
+    let to = to(&asked.to)?;
+    let executor = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let executor = executor.map_err(|error| error.to_string())?;
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let now = i64::try_from(now.as_millis()).unwrap_or(i64::MAX);
+    let mut told = Told::default();
+    let copied = executor
+        .block_on(copy::copy((&path, keys.as_ref()), &to, asked.keep, now, &mut |progress| told.take(progress)));
+    told.end();
+    let copied = copied.map_err(|error| error.to_string())?;
+    let (counts, anchor) = (copied.counts, copied.anchor);
+    if asked.json {
+        return say(&json!({
+            "ok": true,
+            "sessions": counts.sessions,
+            "appends": counts.entries,
+            "deleted": counts.deleted,
+            "approvals": counts.interruptions,
+            "pending": counts.pending,
+            "rules": counts.rules,
+            "standing_rules": counts.standing,
+            "audit": counts.audit,
+            "anchor": anchor.to_string(),
+            "moved": !asked.keep,
+        })
+        .to_string());
+    }
+    say(&format!(
+        "ok: {to} has the same as {}: {} sessions with {} appends, {} requests for approval of which {} are pending, {} rules \
+         of which {} stand, {} ids of deleted sessions, {} audit records, anchor {anchor}",
+        path.display(),
+        counts.sessions,
+        counts.entries,
+        counts.interruptions,
+        counts.pending,
+        counts.rules,
+        counts.standing,
+        counts.deleted,
+        counts.audit,
+    ))?;
+    say(&match asked.keep {
+        true => format!("{} is unchanged; serve only one of them", path.display()),
+        false => format!("{} is marked as moved and is not served again", path.display()),
+    })
+}
+
+/// The file of a SQLite store, and its keys.
+fn from(from: &str) -> Result<(PathBuf, Option<Keys>), String> {
+    if let Some(path) = from.strip_prefix("sqlite:") {
+        return Ok((path.strip_prefix("//").unwrap_or(path).into(), None));
+    }
+    if PostgresUrl::is_scheme(from) {
+        return Err(
+            "a store is copied from SQLite into PostgreSQL, not the other way; use pg_dump and pg_restore to copy \
+                    a database"
+                .to_owned(),
+        );
+    }
+    let config = loaded::load(Path::new(from))?;
+    match config.store {
+        ConfigStore::Sqlite(path) => Ok((path, loaded::keys(&config.store_keys)?)),
+        _ => Err(format!("the store of {from} is no SQLite store; only those are copied")),
+    }
+}
+
+fn to(to: &str) -> Result<PostgresUrl, String> {
+    if PostgresUrl::is_scheme(to) {
+        return to.parse().map_err(|bad| format!("the second argument {bad}"));
+    }
+    if to.starts_with("sqlite:") {
+        return Err(
+            "a store is copied into PostgreSQL; to copy a SQLite store, copy its file while nothing uses it".to_owned()
+        );
+    }
+    let config = loaded::load(Path::new(to))?;
+    match config.store {
+        ConfigStore::Postgres { url, password_env, .. } => loaded::with_password(url, password_env.as_deref()),
+        _ => Err(format!("the store of {to} is no PostgreSQL database; a store is copied into one")),
+    }
+}
+
+/// Progress, on standard error.
+#[derive(Default)]
+struct Told {
+    last: Option<Instant>,
+    open: bool,
+}
+
+impl Told {
+    fn take(&mut self, progress: Progress) {
+        let (what, done, all) = match progress {
+            Progress::Copied(done, all) => ("copied", done, all),
+            Progress::Compared(done, all) => ("compared", done, all),
+            _ => return,
+        };
+        let mut out = std::io::stderr().lock();
+        let terminal = out.is_terminal();
+        let pause = if terminal { TELL.0 } else { TELL.1 };
+        if done < all && self.last.is_some_and(|last| last.elapsed() < pause) {
+            return;
+        }
+        self.last = Some(Instant::now());
+        self.open = terminal;
+        // Progress that nobody reads stops nothing.
+        let _ = if terminal {
+            write!(out, "\r{what} {done} of {all} sessions\x1b[K").and_then(|()| out.flush())
+        } else {
+            writeln!(out, "{what} {done} of {all} sessions")
+        };
+    }
+
+    fn end(&self) {
+        if self.open {
+            eprintln!();
+        }
+    }
+}
