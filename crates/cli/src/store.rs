@@ -30,7 +30,7 @@ pub(crate) struct Store {
 #[derive(Subcommand)]
 enum Command {
     /// Moves a SQLite store into an empty PostgreSQL database, and compares them; no server may be using either. The
-    /// SQLite store is marked as moved, and is not served again
+    /// Moves a SQLite store that no server uses into an empty PostgreSQL database, and compares them; it is not served again
     Copy(Copy),
 }
 

@@ -139,6 +139,11 @@ pub trait Store: Send + Sync {
         filter: InterruptionFilter,
         page: Page,
     ) -> BoxFuture<'_, Result<Paged<InterruptionRow>, StoreError>>;
+    /// How many interruptions are pending, counted up to [`PENDING`], and since when the oldest of them is. `None`: it is not
+    /// counted.
+    fn pending(&self) -> BoxFuture<'_, Result<Option<PendingCount>, StoreError>> {
+        Box::pin(async { Ok(None) })
+    }
     /// Sessions that match, most recently used first; one that is used between two pages moves to the front.
     fn sessions(&self, filter: SessionFilter, page: Page) -> BoxFuture<'_, Result<Paged<Summary>, StoreError>>;
     /// Pending interruptions whose deadline or next reminder is at or before `now`, earliest first, at most `limit`.
@@ -175,6 +180,18 @@ fn no_past(from: &str, until: u64) -> StoreError {
 
 /// Entries that [`Store::read_within`] reads at a time by default.
 const FEW: usize = 8;
+
+/// How many pending interruptions [`Store::pending`] counts at most.
+pub const PENDING: u32 = 100_000;
+
+/// What [`Store::pending`] gives.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PendingCount {
+    /// How many there are.
+    pub count: u64,
+    /// When the oldest of them was asked.
+    pub oldest: Option<Millis>,
+}
 
 /// A pending interruption: its session, and its number there.
 pub type Due = (Arc<str>, u32);

@@ -41,6 +41,7 @@ mod matrix;
 mod mcp_hostile;
 mod mcp_pypi;
 mod nodes;
+mod operations;
 mod pending;
 mod policy;
 mod policy_always;

@@ -1,7 +1,7 @@
 //! `countersign store copy`: a SQLite store becomes a PostgreSQL store, with everything in it, and no effect happens twice.
 
 use std::{
-    io::{Read as _, Write as _},
+    io::Read as _,
     net::{TcpListener, TcpStream},
     os::unix::net::UnixStream,
     process::{Command, Stdio},

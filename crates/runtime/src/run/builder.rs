@@ -167,6 +167,7 @@ impl RuntimeBuilder {
             graphs,
             settings: self.settings,
             warm: super::graph::Warm::default(),
+            activity: super::activity::Activity::default(),
             probation: Mutex::default(),
             one_by_one: tokio::sync::Mutex::default(),
             own_after: Mutex::default(),

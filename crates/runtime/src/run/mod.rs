@@ -4,6 +4,7 @@
 //! stored, and no effect begins before the records that caused it are stored. A paused session is rows in the store and
 //! nothing else.
 
+mod activity;
 mod authority;
 pub mod budget;
 mod builder;
@@ -78,6 +79,7 @@ use crate::{
     model::retry::RetryPolicy,
     store::{Durability, Store, StoreError},
 };
+pub use activity::{Activity, Durations};
 pub use authority::{Authority, RuleMaker};
 pub use builder::RuntimeBuilder;
 pub use countersign_core::decide::reply::Reply;
@@ -132,6 +134,8 @@ pub(crate) struct Inner {
     probation: Mutex<HashSet<Arc<str>>>,
     /// Held while sessions are resumed one after the other.
     one_by_one: tokio::sync::Mutex<()>,
+    /// What operators watch.
+    activity: activity::Activity,
     /// How far this node has looked through its own sessions.
     own_after: Mutex<nodes::Looked>,
     /// The conversations that models have read last.

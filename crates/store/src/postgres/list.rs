@@ -10,7 +10,8 @@ use tokio_postgres::Row;
 
 use super::{
     super::{
-        InterruptionFilter, InterruptionRow, Page, Paged, SessionFilter, StoreError, Summary, Visible,
+        InterruptionFilter, InterruptionRow, PENDING, Page, Paged, PendingCount, SessionFilter, StoreError, Summary,
+        Visible,
         page::{self, Key},
         sql::{self, resolution},
     },
@@ -248,6 +249,17 @@ fn summary(r: &Row) -> Result<Summary, StoreError> {
         pending: get::<Vec<i64>>(r, 7)?.into_iter().map(small).collect::<Result<_, _>>()?,
         tenant: tenant_of(get(r, 8)?)?,
     })
+}
+
+/// Reads only what is pending, by its index.
+const PENDING_ROWS: &str = "SELECT count(*), min(asked_at) FROM
+ (SELECT asked_at FROM interruptions WHERE resolution IS NULL LIMIT $1) pending";
+
+/// See [`super::super::Store::pending`].
+pub(super) async fn pending(on: &Object) -> Result<PendingCount, StoreError> {
+    let rows = ask(on, PENDING_ROWS, vec![i64::from(PENDING).into()]).await.map_err(|e| error(&e))?;
+    let Some(row) = rows.first() else { return Ok(PendingCount::default()) };
+    Ok(PendingCount { count: count(get(row, 0)?)?, oldest: get(row, 1)? })
 }
 
 #[cfg(test)]

@@ -44,8 +44,8 @@ use self::{
     transaction::{Change, transact},
 };
 use super::{
-    Append, Due, Head, InterruptionFilter, InterruptionRow, Page, Paged, RuleFilter, RuleOwner, RuleRow, SessionFilter,
-    Store, StoreError, Summary, Waypoint,
+    Append, Due, Head, InterruptionFilter, InterruptionRow, Page, Paged, PendingCount, RuleFilter, RuleOwner, RuleRow,
+    SessionFilter, Store, StoreError, Summary, Waypoint,
     nodes::{Epoch, Hint, Leased, Nodes, Position},
 };
 
@@ -256,6 +256,15 @@ impl Store for PostgresStore {
             let (held, _place) = self.held_for_list().await?;
             let read = list::interruptions(&held, &filter, &page).await;
             PostgresStore::finish(held, read)
+        }
+        .boxed()
+    }
+
+    fn pending(&self) -> BoxFuture<'_, Result<Option<PendingCount>, StoreError>> {
+        async move {
+            let (held, _place) = self.held_for_list().await?;
+            let read = list::pending(&held).await;
+            PostgresStore::finish(held, read).map(Some)
         }
         .boxed()
     }

@@ -14,7 +14,8 @@ use rusqlite::{
 
 use super::{
     super::{
-        InterruptionFilter, InterruptionRow, Page, Paged, SessionFilter, StoreError, Summary, Visible,
+        InterruptionFilter, InterruptionRow, PENDING, Page, Paged, PendingCount, SessionFilter, StoreError, Summary,
+        Visible,
         page::{self, Key},
         sql::{self, resolution},
     },
@@ -277,6 +278,17 @@ pub(super) fn json<T: serde::de::DeserializeOwned>(column: usize, text: &str) ->
 
 fn unreadable(column: usize, what: String) -> rusqlite::Error {
     rusqlite::Error::FromSqlConversionFailure(column, Type::Text, what.into())
+}
+
+/// Reads only what is pending, by its index. Of more than the most, those of the sessions that were made first.
+const PENDING_ROWS: &str = "SELECT count(*), min(asked_at) FROM
+ (SELECT asked_at FROM interruptions INDEXED BY waiting_place WHERE resolution IS NULL LIMIT ?1)";
+
+/// See [`super::super::Store::pending`].
+pub(super) fn pending(conn: &Connection) -> Result<PendingCount, StoreError> {
+    let counted = find(conn, PENDING_ROWS, [PENDING], |r| Ok((r.get::<_, i64>(0)?, r.get(1)?)))?;
+    let (count, oldest) = counted.unwrap_or_default();
+    Ok(PendingCount { count: u64::try_from(count).unwrap_or_default(), oldest })
 }
 
 #[cfg(test)]

@@ -54,8 +54,8 @@ pub use self::{
     rekey::{Rekeyed, rekey},
 };
 use super::{
-    Append, Due, Head, InterruptionFilter, InterruptionRow, Page, Paged, RuleFilter, RuleOwner, RuleRow, SessionFilter,
-    Store, StoreError, Summary, Waypoint, nodes::Epoch, seal::Keys,
+    Append, Due, Head, InterruptionFilter, InterruptionRow, Page, Paged, PendingCount, RuleFilter, RuleOwner, RuleRow,
+    SessionFilter, Store, StoreError, Summary, Waypoint, nodes::Epoch, seal::Keys,
 };
 
 /// Lists read concurrently, so that one slow list does not hold up the others.
@@ -284,6 +284,10 @@ impl Store for SqliteStore {
         page: Page,
     ) -> BoxFuture<'_, Result<Paged<InterruptionRow>, StoreError>> {
         async move { self.lanes()?.lists.read(move |conn| list::interruptions(conn, &filter, &page)).await }.boxed()
+    }
+
+    fn pending(&self) -> BoxFuture<'_, Result<Option<PendingCount>, StoreError>> {
+        async move { self.lanes()?.lists.read(|conn| list::pending(conn)).await.map(Some) }.boxed()
     }
 
     fn sessions(&self, filter: SessionFilter, page: Page) -> BoxFuture<'_, Result<Paged<Summary>, StoreError>> {

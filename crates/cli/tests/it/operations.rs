@@ -1,0 +1,109 @@
+//! What operators use: the metrics as docs/operations.md has them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::json;
+
+use crate::support::{DEADLINE, Server, Setup, Store, trade};
+
+const PAGE: &str = include_str!("../../../../docs/operations.md");
+
+/// The names and kinds in the table of metrics.
+fn documented() -> BTreeMap<String, String> {
+    let (_, rest) = PAGE.split_once("<!-- metrics -->").expect("the table begins");
+    let (table, _) = rest.split_once("<!-- end -->").expect("the table ends");
+    let rows = table.lines().filter(|line| line.starts_with("| `"));
+    rows.map(|row| {
+        let mut cells = row.split('|').map(str::trim).skip(1);
+        let name = cells.next().unwrap().split(['`', '{']).nth(1).unwrap().to_owned();
+        (name, cells.next().unwrap().to_owned())
+    })
+    .collect()
+}
+
+/// The names under which a scraper finds them, and their kinds.
+fn served(metrics: &str) -> BTreeMap<String, String> {
+    let kinds = metrics.lines().filter_map(|line| line.strip_prefix("# TYPE "));
+    kinds
+        .map(|line| {
+            let (name, kind) = line.split_once(' ').unwrap();
+            let name = if kind == "counter" { format!("{name}_total") } else { name.to_owned() };
+            (name, kind.to_owned())
+        })
+        .collect()
+}
+
+/// The value of a line.
+fn value(metrics: &str, line: &str) -> f64 {
+    let found = metrics.lines().find_map(|one| one.strip_prefix(line)?.strip_prefix(' '));
+    found.unwrap_or_else(|| panic!("no {line} in {metrics}")).parse().unwrap()
+}
+
+async fn traded() -> Server {
+    let script = json!({ "turns": [{ "tool_calls": [trade(1)] }, { "text": "done" }], "at_end": "repeat" });
+    let server = Setup::new(Store::Sqlite, &script).trade("approval = { timeout = 1 }").start().await;
+    for session in ["decided", "late"] {
+        server.post(&format!("/v1/sessions/{session}/messages"), &json!({ "content": "go" })).await.ok();
+        if session == "decided" {
+            let yes = json!({ "decisions": [{ "type": "approve" }] });
+            server.post("/v1/approvals/decided_1?wait=true", &yes).await.ok();
+        }
+    }
+    server
+}
+
+#[tokio::test]
+async fn c_the_metrics_that_are_served_are_those_that_are_documented() {
+    let server = traded().await;
+    let metrics = server.get("/metrics").await.body;
+    assert_eq!(value(&metrics, "countersign_approvals_pending"), 1.0);
+    assert!(value(&metrics, "countersign_approvals_oldest_pending_age_seconds") < 60.0);
+    server.until_status("late", "completed").await;
+    server.post("/v1/approvals/late_1", &json!({ "decisions": [{ "type": "approve" }] })).await;
+    let metrics = server.get("/metrics").await.body;
+    for (line, expected) in [
+        ("countersign_approvals_resolved_total{resolution=\"decided\"}", 1.0),
+        ("countersign_approvals_resolved_total{resolution=\"timeout\"}", 1.0),
+        ("countersign_approvals_resolved_total{resolution=\"cancelled\"}", 0.0),
+        ("countersign_approvals_wait_seconds_count", 1.0),
+        ("countersign_deadline_lateness_seconds_count", 1.0),
+        ("countersign_deadline_lateness_seconds_bucket{le=\"60.0\"}", 1.0),
+        ("countersign_calls_in_doubt_total", 0.0),
+        ("countersign_sessions_taken_over_total", 0.0),
+    ] {
+        assert_eq!(value(&metrics, line), expected, "{line}");
+    }
+    assert!(value(&metrics, "countersign_commit_duration_seconds_count") > 6.0);
+    assert_eq!(
+        value(&metrics, "countersign_commit_duration_seconds_bucket{le=\"+Inf\"}"),
+        value(&metrics, "countersign_commit_duration_seconds_count")
+    );
+    assert_eq!(served(&metrics), documented());
+    // No label has an id or a name from outside.
+    let labels: BTreeSet<&str> =
+        metrics.lines().filter_map(|line| line.split_once('{')?.1.split_once('}')).map(|(labels, _)| labels).collect();
+    assert!(labels.iter().all(|labels| !labels.contains("late_1") && !labels.contains("trader")), "{labels:?}");
+}
+
+#[tokio::test]
+async fn c_calls_in_doubt_and_sessions_taken_over_are_counted() {
+    let slow = "description = \"Slow.\"\nparameters = { type = \"object\" }\n\
+                command = [\"sh\", \"-c\", \"echo begun >> calls.log; sleep 30\"]";
+    let script = json!({ "turns": [{ "tool_calls": [{ "name": "slow", "args": {} }] }, { "text": "done" }] });
+    let setup = Setup::new(Store::Postgres, &script).store("lease_seconds = 2").tool("slow", slow);
+    let mut one = setup.start().await;
+    let two = one.another().await;
+    one.ws().await.message("s", "go").await;
+    let begun = async {
+        while one.calls().is_empty() {
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(DEADLINE, begun).await.expect("the call begins");
+    one.kill();
+    two.until_status("s", "awaiting_input").await;
+    let metrics = two.get("/metrics").await.body;
+    assert_eq!(value(&metrics, "countersign_sessions_taken_over_total"), 1.0);
+    assert_eq!(value(&metrics, "countersign_calls_in_doubt_total"), 1.0);
+    assert_eq!(value(&metrics, "countersign_approvals_pending"), 1.0);
+}
