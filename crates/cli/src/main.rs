@@ -57,7 +57,7 @@ enum Command {
     Audit(audit::Audit),
     /// Encrypts the store with the first of the configuration's keys, whatever it was before
     Rekey(rekey::Rekey),
-    /// Moves a store into a database
+    /// Moves a store into a database; holds what a restored backup would begin
     #[cfg(feature = "postgres")]
     Store(store::Store),
     /// Tests a changed policy on the recorded past

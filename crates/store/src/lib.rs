@@ -21,6 +21,7 @@ pub mod owner_only;
 pub mod page;
 #[cfg(feature = "postgres")]
 pub mod postgres;
+pub mod restored;
 pub mod seal;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod sql;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::json;
 
-use crate::support::{DEADLINE, Server, Setup, Store, trade};
+use crate::support::{DEADLINE, Server, Setup, Store, run, trade};
 
 const PAGE: &str = include_str!("../../../../docs/operations.md");
 
@@ -106,4 +106,45 @@ async fn c_calls_in_doubt_and_sessions_taken_over_are_counted() {
     assert_eq!(value(&metrics, "countersign_sessions_taken_over_total"), 1.0);
     assert_eq!(value(&metrics, "countersign_calls_in_doubt_total"), 1.0);
     assert_eq!(value(&metrics, "countersign_approvals_pending"), 1.0);
+}
+
+/// A model call is under way when the backup is made; after it calls would begin by themselves.
+async fn restored(store: Store) {
+    let script = json!({ "turns": [
+        { "text": "soon", "delay_ms": 20_000, "tool_calls": [{ "name": "note", "args": {} }] },
+        { "text": "done" },
+    ], "at_end": "repeat" });
+    let mut server = Setup::new(store, &script).start().await;
+    server.ws().await.message("s", "go").await;
+    server.until_status("s", "running").await;
+    let in_use = run(&server.path(""), &["store", "restored"], "", &[]);
+    assert_eq!(in_use.code, Some(1), "{}", in_use.stdout);
+    assert!(in_use.stderr.contains("is in use by") || in_use.stderr.contains("a server uses"), "{}", in_use.stderr);
+    server.signal(rustix::process::Signal::TERM);
+    server.ended().await;
+    let held = run(&server.path(""), &["store", "restored", "--json"], "", &[]);
+    assert_eq!(held.stdout, "{\"held\":[\"s\"],\"ok\":true}\n", "{}", held.stderr);
+    let again = run(&server.path(""), &["store", "restored"], "", &[]);
+    assert!(again.stdout.starts_with("ok: 0 turns are held"), "{} {}", again.stdout, again.stderr);
+    server.start_again().await;
+    let session = server.get("/v1/sessions/s").await.ok();
+    assert_eq!((&session["status"], &session["held"]), (&json!("running"), &json!("crashes")));
+    let mut ws = server.ws().await;
+    ws.subscribe("s", 0).await;
+    let frames = ws.until(|frame| frame["error"]["code"] == "session_held").await;
+    let why = frames.last().unwrap()["error"]["message"].as_str().unwrap().to_owned();
+    assert!(why.starts_with("the store was restored from a backup"), "{why}");
+    assert!(server.calls().is_empty());
+    server.post("/v1/sessions/s/cancel", &json!({})).await.ok();
+    server.until_status("s", "cancelled").await;
+}
+
+#[tokio::test]
+async fn r4_nothing_of_a_restored_sqlite_store_begins_before_a_person_says_so() {
+    restored(Store::Sqlite).await;
+}
+
+#[tokio::test]
+async fn r4_nothing_of_a_restored_postgresql_store_begins_before_a_person_says_so() {
+    restored(Store::Postgres).await;
 }

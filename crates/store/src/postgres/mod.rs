@@ -100,6 +100,16 @@ impl PostgresStore {
         })
     }
 
+    /// Whether another process has the store open.
+    ///
+    /// # Errors
+    /// [`StoreError::Failed`].
+    pub async fn is_shared(&self) -> Result<bool, StoreError> {
+        let held = self.held().await?;
+        let others = nodes::others(&held, self.member.id).await;
+        PostgresStore::finish(held, others)
+    }
+
     /// A connection to read from.
     async fn held(&self) -> Result<Held, StoreError> {
         Held::of(&self.pool).await
