@@ -33,7 +33,6 @@ pub(crate) struct Store {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Moves a SQLite store into an empty PostgreSQL database, and compares them; no server may be using either. The
     /// Moves a SQLite store that no server uses into an empty PostgreSQL database, and compares them; it is not served again
     Copy(Copy),
     /// Holds every turn of a store that was restored from a backup, before it is served: what it would begin may have run

@@ -20,6 +20,7 @@ use countersign_core::{
     session::Session,
 };
 
+pub use super::contents::Counts;
 use super::{
     Append, Durability, StoreError,
     postgres::{Part, PostgresUrl, Target},
@@ -33,54 +34,6 @@ const PART: (usize, usize) = (512, 1024 * 1024);
 const IDS: i64 = 1000;
 /// Records of the audit log that are copied at a time: each has the arguments of at most one request.
 const TOLD: usize = 100;
-
-/// How much of everything a store has.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Counts {
-    /// Sessions.
-    pub sessions: u64,
-    /// Their appends.
-    pub entries: u64,
-    /// Ids of sessions that were deleted.
-    pub deleted: u64,
-    /// Interruptions, pending or not.
-    pub interruptions: u64,
-    /// Those that are pending.
-    pub pending: u64,
-    /// Request ids.
-    pub requests: u64,
-    /// Sessions in lists of roles.
-    pub reviewers: u64,
-    /// Rules, whether they are in force or not.
-    pub rules: u64,
-    /// Rules that are not revoked.
-    pub standing: u64,
-    /// Records of the audit log.
-    pub audit: u64,
-}
-
-impl Counts {
-    /// What differs, with both numbers.
-    fn differences(&self, other: &Counts) -> Vec<String> {
-        let all = |c: &Counts| {
-            [
-                ("sessions", c.sessions),
-                ("appends", c.entries),
-                ("ids of deleted sessions", c.deleted),
-                ("requests for approval", c.interruptions),
-                ("pending requests for approval", c.pending),
-                ("request ids", c.requests),
-                ("sessions in lists of roles", c.reviewers),
-                ("rules", c.rules),
-                ("standing rules", c.standing),
-                ("audit records", c.audit),
-            ]
-        };
-        let pairs = all(self).into_iter().zip(all(other));
-        pairs.filter(|(a, b)| a != b).map(|((what, a), (_, b))| format!("{a} and {b} {what}")).collect()
-    }
-}
 
 /// How far a copy is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,22 +53,6 @@ pub struct Copied {
     pub counts: Counts,
     /// The end of the audit log, whose chain was verified in both.
     pub anchor: Anchor,
-}
-
-/// A pending interruption, as both stores index it.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Pending {
-    pub(crate) n: u32,
-    pub(crate) role: Option<Arc<str>>,
-    pub(crate) asked_at: Millis,
-    pub(crate) expires_at: Option<Millis>,
-    pub(crate) remind_at: Option<Millis>,
-}
-
-/// A record of the audit log, and the tenant by which it is found.
-pub(crate) struct Told {
-    pub(crate) record: AuditRecord,
-    pub(crate) tenant: Option<Arc<str>>,
 }
 
 /// Copies the SQLite store at `from` into the database at `to`, which must have no tables, and compares them. Unless `keep`,

@@ -12,6 +12,8 @@
 //! decisions longer than sessions.
 
 #[cfg(all(feature = "postgres", feature = "sqlite"))]
+mod contents;
+#[cfg(all(feature = "postgres", feature = "sqlite"))]
 pub mod copy;
 pub mod index;
 pub mod memory;

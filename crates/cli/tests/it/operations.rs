@@ -1,6 +1,10 @@
 //! What operators use: the metrics as docs/operations.md has them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::Path,
+};
 
 use serde_json::json;
 
@@ -147,4 +151,48 @@ async fn r4_nothing_of_a_restored_sqlite_store_begins_before_a_person_says_so() 
 #[tokio::test]
 async fn r4_nothing_of_a_restored_postgresql_store_begins_before_a_person_says_so() {
     restored(Store::Postgres).await;
+}
+
+/// The words after the program in a line of these files that starts it.
+fn arguments<'l>(file: &'l str, begin: &str) -> Vec<&'l str> {
+    let line = file.lines().find_map(|line| line.strip_prefix(begin)).unwrap_or_else(|| panic!("no {begin}"));
+    line.split([' ', '"', ',', '[', ']']).filter(|word| !word.is_empty()).collect()
+}
+
+#[test]
+fn c_what_is_deployed_names_commands_options_keys_and_files_that_are_there() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let read = |name: &str| fs::read_to_string(root.join(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
+    let (compose, unit, image) = (read("compose.yaml"), read("deploy/countersign.service"), read("Dockerfile"));
+    let started = [arguments(&unit, "ExecStart=/usr/local/bin/countersign"), arguments(&image, "CMD")];
+    for mut arguments in started {
+        assert_eq!(arguments.pop(), Some("/etc/countersign/countersign.toml"));
+        // An option that does not exist is refused, whatever comes after it.
+        let ended = run(&root, &[&arguments[..], &["x.toml", "--help"]].concat(), "", &[]);
+        assert_eq!(ended.code, Some(0), "{arguments:?}: {}", ended.stderr);
+        assert!(ended.stdout.contains("--listen"), "{}", ended.stdout);
+    }
+    // What the compose file mounts, and the variables that it sets.
+    let mounted = compose.lines().filter_map(|line| line.trim().strip_prefix("- ./")?.split_once(':'));
+    let mounted: Vec<&str> = mounted.map(|(path, _)| path).collect();
+    assert_eq!(mounted, ["deploy/compose", "deploy/nginx.conf"]);
+    assert!(mounted.iter().all(|path| root.join(path).exists()), "{mounted:?}");
+    let token = "0123456789abcdef".repeat(3);
+    let variables = [("COUNTERSIGN_DB_PASSWORD", "secret"), ("COUNTERSIGN_TOKEN", &token)];
+    for (name, _) in variables {
+        assert!(compose.contains(&format!("    {name}: ${{{name}:?")), "{name}");
+    }
+    let checked = run(&root, &["check", "--config", "deploy/compose/countersign.toml"], "", &variables);
+    assert_eq!(checked.code, Some(0), "{}", checked.stderr);
+    assert!(checked.stdout.starts_with("ok: postgres://database/countersign on 0.0.0.0:7410\n"), "{}", checked.stdout);
+    // The proxy reaches the services by their names, at the port on which they listen.
+    let nginx = read("deploy/nginx.conf");
+    for node in ["one", "two", "three"] {
+        assert!(compose.contains(&format!("\n  {node}: *node\n")) && nginx.contains(&format!("server {node}:7410 ")));
+    }
+    for needed in
+        ["proxy_set_header Upgrade $http_upgrade;", "proxy_buffering off;", "proxy_set_header Host $http_host;"]
+    {
+        assert!(nginx.contains(needed), "{needed}");
+    }
 }

@@ -30,7 +30,7 @@ pub struct Restarted {
     pub restored: bool,
     /// Whether the session was awaiting people then.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub awaiting: bool,
+    pub paused: bool,
     /// The numbers of the pending interruptions, if it is held.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pending: Vec<u32>,
@@ -94,7 +94,7 @@ impl Draft {
             self.push(Record::BlockShown(block));
         }
         let pending = self.state.open.iter().map(|open| open.asked.n).filter(|_| held).collect();
-        self.push(Record::Restarted(Restarted { times, held, pending, restored: false, awaiting: false }));
+        self.push(Record::Restarted(Restarted { times, held, pending, restored: false, paused: false }));
         self.finish()
     }
 
@@ -105,8 +105,8 @@ impl Draft {
             return None;
         }
         let pending = self.state.open.iter().map(|open| open.asked.n).collect();
-        let awaiting = self.state.status == Status::AwaitingInput;
-        self.push(Record::Restarted(Restarted { times: 1, held: true, pending, restored: true, awaiting }));
+        let paused = self.state.status == Status::AwaitingInput;
+        self.push(Record::Restarted(Restarted { times: 1, held: true, pending, restored: true, paused }));
         Some(self.finish())
     }
 }

@@ -393,7 +393,7 @@ impl Out<'_> {
             }
             Record::Restarted(restarted) if restarted.held => {
                 let error = RunError { code: "session_held".to_owned(), message: restarted.why() };
-                let status = if restarted.awaiting { Status::AwaitingInput } else { Status::Running };
+                let status = if restarted.paused { Status::AwaitingInput } else { Status::Running };
                 self.status(status, &restarted.pending, Some(error));
             }
             Record::TurnEnded(ended) => {

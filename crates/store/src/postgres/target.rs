@@ -9,7 +9,7 @@ use futures::future::{BoxFuture, FutureExt as _};
 use super::{
     super::{
         Append, RuleRow, StoreError,
-        copy::{Counts, Pending, Told},
+        contents::{Counts, Pending, Told},
     },
     PostgresUrl,
     append::Write,

@@ -14,7 +14,7 @@ use rusqlite::{Connection, params};
 use super::{
     super::{
         RuleRow, StoreError,
-        copy::{Counts, Pending, Told},
+        contents::{Counts, Pending, Told},
         seal::Keys,
     },
     SqliteOptions,
