@@ -172,6 +172,30 @@ pub trait Store: Send + Sync {
     /// Deletes a session with everything of it except its audit records. Its id stays taken, so that no approval or
     /// request for the deleted session ever counts for another (spec R11). `false` if there is none.
     fn delete(&self, session_id: &str) -> BoxFuture<'_, Result<bool, StoreError>>;
+    /// Ids and last positions of at most `limit` sessions that were last used before `before`, longest ago first, and of which
+    /// nothing can come any more by itself or by a decision: they are not running, nothing is pending in them, and no rule of
+    /// theirs applies to other sessions at `now`. The default finds none.
+    fn rested(
+        &self,
+        before: Millis,
+        now: Millis,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Vec<(Arc<str>, u64)>, StoreError>> {
+        let _ = (before, now, limit);
+        Box::pin(async { Ok(Vec::new()) })
+    }
+    /// Deletes a session if it ends at `pos`, as [`Store::delete`] does. The default is for a store of one process, which holds
+    /// off others meanwhile.
+    fn delete_at(&self, session_id: &str, pos: u64) -> BoxFuture<'_, Result<bool, StoreError>> {
+        let session_id: Arc<str> = session_id.into();
+        Box::pin(async move {
+            match self.head(&session_id).await {
+                Ok(Some(head)) if head.pos == pos => self.delete(&session_id).await,
+                Ok(_) | Err(StoreError::Deleted(_)) => Ok(false),
+                Err(e) => Err(e),
+            }
+        })
+    }
     /// Whether the store can be written to, for `/readyz`.
     fn check(&self) -> BoxFuture<'_, Result<(), StoreError>>;
 }

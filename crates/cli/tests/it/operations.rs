@@ -8,7 +8,7 @@ use std::{
 
 use serde_json::json;
 
-use crate::support::{DEADLINE, Server, Setup, Store, run, trade};
+use crate::support::{DEADLINE, Server, Setup, Store, policy::people, run, trade};
 
 const PAGE: &str = include_str!("../../../../docs/operations.md");
 
@@ -194,5 +194,57 @@ fn c_what_is_deployed_names_commands_options_keys_and_files_that_are_there() {
         ["proxy_set_header Upgrade $http_upgrade;", "proxy_buffering off;", "proxy_set_header Host $http_host;"]
     {
         assert!(nginx.contains(needed), "{needed}");
+    }
+}
+
+/// What has been at rest for long is deleted, whatever is pending is not, and neither is what others still rest on.
+#[tokio::test]
+async fn c_retention_keeps_whatever_is_pending_however_old_it_is() {
+    for store in [Store::Sqlite, Store::Postgres] {
+        let script = json!({ "turns": [
+            { "tool_calls": [trade(1)] }, { "text": "done" }, { "tool_calls": [trade(2)] }, { "text": "done" },
+        ], "at_end": "repeat" });
+        let rules = "\n[[policy.rules]]\nrequire = true\ntimeout = 86400\n";
+        let mut server = people(Setup::new(store, &script), rules).start().await;
+        let approve = json!({ "type": "approve" });
+        // Over; pending after a turn that was over; pending; over, with a rule that stands for others.
+        for session in ["over", "again", "ruled", "recent"] {
+            server.say_as("alice", session).await;
+            let mut decision = approve.clone();
+            if session == "ruled" {
+                decision["always"] = json!({ "scope": "arguments" });
+            }
+            server.decide_as("alice", &format!("{session}_1"), decision).await;
+        }
+        server.say_as("alice", "again").await;
+        server.say_as("mia", "pending").await;
+        let before = server.ask_as("mia", "GET", "/v1/approvals/pending_1", None).await.ok();
+        server.kill();
+        let old = "UPDATE sessions SET updated_at = 1000";
+        match server.database() {
+            Some(database) => database.run(&format!("{old} WHERE convert_from(id, 'UTF8') <> 'recent'")),
+            None => {
+                let file = rusqlite::Connection::open(server.path("test.db")).unwrap();
+                file.execute_batch(&format!("{old} WHERE id <> 'recent'")).unwrap();
+            }
+        }
+        server.configure(|text| text.replacen("[server]", "[server]\nkeep_days = 30", 1));
+        server.start_again().await;
+        let gone = async {
+            while server.ask_as("alice", "GET", "/v1/sessions/over", None).await.status != 410 {
+                tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+            }
+        };
+        tokio::time::timeout(DEADLINE, gone).await.expect("it is deleted");
+        for session in ["again", "ruled", "recent"] {
+            server.ask_as("alice", "GET", &format!("/v1/sessions/{session}"), None).await.ok();
+        }
+        assert_eq!(server.ask_as("mia", "GET", "/v1/approvals/pending_1", None).await.ok(), before);
+        for (who, key) in [("mia", "pending_1"), ("alice", "again_2")] {
+            let decided = server.decide_as(who, key, approve.clone()).await.ok();
+            assert_eq!(decided["status"], "completed", "{decided}");
+        }
+        let log = server.told().await;
+        assert!(log.iter().any(|body| body["session"] == "over"), "its records stay");
     }
 }

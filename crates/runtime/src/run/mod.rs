@@ -31,6 +31,7 @@ mod note;
 mod outcomes;
 mod past;
 mod recover;
+mod retention;
 mod retry;
 mod rules;
 pub(crate) mod settle;
@@ -134,6 +135,8 @@ pub(crate) struct Inner {
     probation: Mutex<HashSet<Arc<str>>>,
     /// Held while sessions are resumed one after the other.
     one_by_one: tokio::sync::Mutex<()>,
+    /// How long sessions at rest are kept; `None`: until somebody deletes them.
+    keep: Option<std::time::Duration>,
     /// What operators watch.
     activity: activity::Activity,
     /// How far this node has looked through its own sessions.
@@ -228,6 +231,9 @@ impl Runtime {
             }
         }
         tokio::spawn(self.inner.clone().watch_deadlines());
+        if let Some(keep) = self.inner.keep {
+            tokio::spawn(self.inner.clone().watch_retention(keep));
+        }
         Ok(())
     }
 

@@ -373,19 +373,21 @@ impl transaction::Change for Write {
     }
 }
 
-/// Deletes a session with everything except its id. It gives whether there was one.
-pub(super) struct Delete(pub(super) Arc<str>);
+/// Deletes a session with everything except its id, if it ends at the position, where one is given. It gives whether there was
+/// one.
+pub(super) struct Delete(pub(super) Arc<str>, pub(super) Option<u64>);
 
 impl transaction::Change for Delete {
     type Done = bool;
 
     fn apply<'a>(&'a self, on: &'a Transaction) -> BoxFuture<'a, Result<(Flight, bool), Undone>> {
-        delete(on, &self.0).boxed()
+        delete(on, &self.0, self.1).boxed()
     }
 }
 
-async fn delete(on: &Transaction, session_id: &str) -> Result<(Flight, bool), Undone> {
-    let gone = on.ask("DELETE FROM sessions WHERE id = $1 RETURNING row", vec![session_id.into()]).await?.pop();
+async fn delete(on: &Transaction, session_id: &str, at: Option<u64>) -> Result<(Flight, bool), Undone> {
+    let sql = "DELETE FROM sessions WHERE id = $1 AND ($2::bigint IS NULL OR pos = $2) RETURNING row";
+    let gone = on.ask(sql, vec![session_id.into(), Value::Int(at.map(pos_of))]).await?.pop();
     let Some(gone) = gone else { return Ok((Flight::default(), false)) };
     let session: i64 = gone.try_get(0)?;
     let mut flight = Flight::default().with("INSERT INTO deleted (id) VALUES ($1)", vec![session_id.into()]);

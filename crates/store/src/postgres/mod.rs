@@ -352,7 +352,31 @@ impl Store for PostgresStore {
     fn delete(&self, session_id: &str) -> BoxFuture<'_, Result<bool, StoreError>> {
         let session_id: Arc<str> = session_id.into();
         async move {
-            let deleted = self.change(Delete(session_id.clone())).await?;
+            let deleted = self.change(Delete(session_id.clone(), None)).await?;
+            self.member.tell(&session_id);
+            Ok(deleted)
+        }
+        .boxed()
+    }
+
+    fn rested(
+        &self,
+        before: Millis,
+        now: Millis,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Vec<(Arc<str>, u64)>, StoreError>> {
+        async move {
+            let (held, _place) = self.held_for_list().await?;
+            let read = list::rested(&held, before, now, limit).await;
+            PostgresStore::finish(held, read)
+        }
+        .boxed()
+    }
+
+    fn delete_at(&self, session_id: &str, pos: u64) -> BoxFuture<'_, Result<bool, StoreError>> {
+        let session_id: Arc<str> = session_id.into();
+        async move {
+            let deleted = self.change(Delete(session_id.clone(), Some(pos))).await?;
             self.member.tell(&session_id);
             Ok(deleted)
         }

@@ -338,6 +338,15 @@ impl Store for SqliteStore {
         async move { self.write(Op::Delete(session_id, AtomicI64::default())).await }.boxed()
     }
 
+    fn rested(
+        &self,
+        before: Millis,
+        now: Millis,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Vec<(Arc<str>, u64)>, StoreError>> {
+        async move { self.lanes()?.lists.read(move |conn| list::rested(conn, before, now, limit)).await }.boxed()
+    }
+
     fn check(&self) -> BoxFuture<'_, Result<(), StoreError>> {
         async move { self.write(Op::Check).await.map(|_| ()) }.boxed()
     }

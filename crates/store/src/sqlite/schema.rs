@@ -2,8 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use countersign_core::journal::record::Millis;
-use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior, params};
+use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 
 use super::{super::StoreError, SqliteOptions, log};
 use crate::owner_only;
@@ -14,7 +13,7 @@ const APPLICATION_ID: i32 = 0x4353_474E;
 const VERSION: i32 = 1;
 /// Stands in place of [`VERSION`] in a store that was moved elsewhere, whose table `moved` says where. So no version of this
 /// program serves it.
-const MOVED: i32 = -1;
+pub(super) const MOVED: i32 = -1;
 /// Prepared statements kept by each connection; more than there are.
 const STATEMENTS: usize = 128;
 
@@ -96,40 +95,26 @@ pub(super) fn reader(path: &Path) -> Result<Connection, StoreError> {
     Ok(conn)
 }
 
-/// Where the store at `path` was moved, if it was.
-pub(super) fn moved(path: &Path) -> Result<Option<String>, StoreError> {
-    let conn = reader(path)?;
-    if !is_moved(&conn)? {
-        return Ok(None);
-    }
-    conn.query_row("SELECT place FROM moved", [], |row| row.get(0)).map(Some).map_err(|e| error(&e))
-}
-
-fn is_moved(conn: &Connection) -> Result<bool, StoreError> {
+/// Whether it was moved elsewhere.
+pub(super) fn is_moved(conn: &Connection) -> Result<bool, StoreError> {
     let number = |pragma: &str| conn.pragma_query_value(None, pragma, |row| row.get::<_, i32>(0));
     // What is no database at all is named by `recognise`.
     Ok(number("application_id").is_ok_and(|id| id == APPLICATION_ID)
         && number("user_version").map_err(|e| error(&e))? == MOVED)
 }
 
+/// Where a store was moved.
+pub(super) fn place(conn: &Connection) -> Result<String, StoreError> {
+    conn.query_row("SELECT place FROM moved", [], |row| row.get(0)).map_err(|e| error(&e))
+}
+
 /// Why a store that was moved is not served.
 fn moved_to(conn: &Connection, path: &impl std::fmt::Display) -> Result<String, StoreError> {
-    let place: String = conn.query_row("SELECT place FROM moved", [], |row| row.get(0)).map_err(|e| error(&e))?;
+    let place = place(conn)?;
     Ok(format!(
         "{path} was moved to {place} by `countersign store copy`; serving it too would begin calls twice: name {place} in \
          store.url"
     ))
-}
-
-/// Marks a store as moved, durably.
-pub(super) fn mark_moved(conn: &mut Connection, place: &str, at: Millis) -> rusqlite::Result<()> {
-    let tx = conn.transaction()?;
-    tx.execute_batch(
-        "CREATE TABLE moved (one INTEGER PRIMARY KEY CHECK (one = 1), place TEXT NOT NULL, at INTEGER NOT NULL) STRICT",
-    )?;
-    tx.execute("INSERT INTO moved VALUES (1, ?1, ?2)", params![place, at])?;
-    tx.pragma_update(None, "user_version", MOVED)?;
-    tx.commit()
 }
 
 /// A connection that only reads, to a store that another process may own.

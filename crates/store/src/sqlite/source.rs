@@ -43,7 +43,7 @@ impl Source {
         }
         let path = schema::resolve(path)?;
         let ownership = Ownership::take(&path)?;
-        let moved = schema::moved(&path)?;
+        let moved = moved(&path)?;
         let conn = match moved {
             Some(_) => schema::only_read(&path)?,
             None => schema::writer(&path, &SqliteOptions::default())?.0,
@@ -136,8 +136,24 @@ impl Source {
 
     /// Marks it as moved: from then on it is read by nobody but the commands that only read, and never served.
     pub(crate) fn mark_moved(&mut self, to: &str, at: Millis) -> Result<(), StoreError> {
-        schema::mark_moved(&mut self.conn, to, at).map_err(|e| error(&e))
+        mark(&mut self.conn, to, at).map_err(|e| error(&e))
     }
+}
+
+/// Where the store at `path` was moved, if it was.
+fn moved(path: &Path) -> Result<Option<String>, StoreError> {
+    let conn = schema::reader(path)?;
+    if schema::is_moved(&conn)? { schema::place(&conn).map(Some) } else { Ok(None) }
+}
+
+fn mark(conn: &mut Connection, place: &str, at: Millis) -> rusqlite::Result<()> {
+    let tx = conn.transaction()?;
+    tx.execute_batch(
+        "CREATE TABLE moved (one INTEGER PRIMARY KEY CHECK (one = 1), place TEXT NOT NULL, at INTEGER NOT NULL) STRICT",
+    )?;
+    tx.execute("INSERT INTO moved VALUES (1, ?1, ?2)", params![place, at])?;
+    tx.pragma_update(None, "user_version", schema::MOVED)?;
+    tx.commit()
 }
 
 fn number(stored: i64) -> Result<u64, StoreError> {
