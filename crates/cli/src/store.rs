@@ -8,7 +8,7 @@ use std::{
 };
 
 use clap::{Args, Subcommand};
-use countersign_server::config::ConfigStore;
+use countersign_server::config::{Config, ConfigStore};
 use countersign_store::{
     Store as _,
     copy::{self, Progress},
@@ -183,11 +183,22 @@ fn from(from: &str) -> Result<(PathBuf, Option<Keys>), String> {
                 .to_owned(),
         );
     }
-    let config = loaded::load(Path::new(from))?;
+    let config = named(from)?;
     match config.store {
         ConfigStore::Sqlite(path) => Ok((path, loaded::keys(&config.store_keys)?)),
         _ => Err(format!("the store of {from} is no SQLite store; only those are copied")),
     }
+}
+
+/// A configuration file that an argument names.
+fn named(argument: &str) -> Result<Config, String> {
+    // What looks like a URL may have a password, and is not repeated.
+    if argument.contains("://") {
+        return Err(
+            "an argument is no URL of a store: those begin with sqlite:, postgres:// or postgresql://".to_owned()
+        );
+    }
+    loaded::load(Path::new(argument))
 }
 
 fn to(to: &str) -> Result<PostgresUrl, String> {
@@ -199,7 +210,7 @@ fn to(to: &str) -> Result<PostgresUrl, String> {
             "a store is copied into PostgreSQL; to copy a SQLite store, copy its file while nothing uses it".to_owned()
         );
     }
-    let config = loaded::load(Path::new(to))?;
+    let config = named(to)?;
     match config.store {
         ConfigStore::Postgres { url, password_env, .. } => loaded::with_password(url, password_env.as_deref()),
         _ => Err(format!("the store of {to} is no PostgreSQL database; a store is copied into one")),

@@ -46,7 +46,7 @@ use futures::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 
 use self::{
-    nodes::{Epoch, Nodes},
+    nodes::{Epoch, Nodes, Position},
     seal::SealError,
 };
 
@@ -175,12 +175,7 @@ pub trait Store: Send + Sync {
     /// Ids and last positions of at most `limit` sessions that were last used before `before`, longest ago first, and of which
     /// nothing can come any more by itself or by a decision: they are not running, nothing is pending in them, and no rule of
     /// theirs applies to other sessions at `now`. The default finds none.
-    fn rested(
-        &self,
-        before: Millis,
-        now: Millis,
-        limit: usize,
-    ) -> BoxFuture<'_, Result<Vec<(Arc<str>, u64)>, StoreError>> {
+    fn rested(&self, before: Millis, now: Millis, limit: usize) -> BoxFuture<'_, Result<Vec<Position>, StoreError>> {
         let _ = (before, now, limit);
         Box::pin(async { Ok(Vec::new()) })
     }

@@ -359,12 +359,7 @@ impl Store for PostgresStore {
         .boxed()
     }
 
-    fn rested(
-        &self,
-        before: Millis,
-        now: Millis,
-        limit: usize,
-    ) -> BoxFuture<'_, Result<Vec<(Arc<str>, u64)>, StoreError>> {
+    fn rested(&self, before: Millis, now: Millis, limit: usize) -> BoxFuture<'_, Result<Vec<Position>, StoreError>> {
         async move {
             let (held, _place) = self.held_for_list().await?;
             let read = list::rested(&held, before, now, limit).await;

@@ -55,7 +55,9 @@ pub use self::{
 };
 use super::{
     Append, Due, Head, InterruptionFilter, InterruptionRow, Page, Paged, PendingCount, RuleFilter, RuleOwner, RuleRow,
-    SessionFilter, Store, StoreError, Summary, Waypoint, nodes::Epoch, seal::Keys,
+    SessionFilter, Store, StoreError, Summary, Waypoint,
+    nodes::{Epoch, Position},
+    seal::Keys,
 };
 
 /// Lists read concurrently, so that one slow list does not hold up the others.
@@ -338,12 +340,7 @@ impl Store for SqliteStore {
         async move { self.write(Op::Delete(session_id, AtomicI64::default())).await }.boxed()
     }
 
-    fn rested(
-        &self,
-        before: Millis,
-        now: Millis,
-        limit: usize,
-    ) -> BoxFuture<'_, Result<Vec<(Arc<str>, u64)>, StoreError>> {
+    fn rested(&self, before: Millis, now: Millis, limit: usize) -> BoxFuture<'_, Result<Vec<Position>, StoreError>> {
         async move { self.lanes()?.lists.read(move |conn| list::rested(conn, before, now, limit)).await }.boxed()
     }
 
