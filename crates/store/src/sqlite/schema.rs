@@ -112,8 +112,8 @@ pub(super) fn place(conn: &Connection) -> Result<String, StoreError> {
 fn moved_to(conn: &Connection, path: &impl std::fmt::Display) -> Result<String, StoreError> {
     let place = place(conn)?;
     Ok(format!(
-        "{path} was moved to {place} by `countersign store copy`; serving it too would begin calls twice: name {place} in \
-         store.url"
+        "{path} was moved to {place} by `countersign store copy`, and serving both would begin calls twice; store.url has to \
+         name that database"
     ))
 }
 
