@@ -12,8 +12,8 @@ use super::{Append, Durability, Page, SessionFilter, Store, StoreError};
 /// Sessions that are listed, and bytes of entries that are read, at a time.
 const AT_ONCE: (usize, usize) = (200, 4 * 1024 * 1024);
 
-/// Holds every turn of which something would begin by itself: a model call, a call that is permitted or approved, a node of a
-/// graph. Each goes on when a person says so. It gives the ids of their sessions. No server may be using the store.
+/// Holds every turn: nothing of it begins by itself, no model call, no call that is permitted or approved, no node of a graph,
+/// nor what would follow from a deadline. Each goes on when a person says so. It gives the ids of their sessions. No server may be using the store.
 ///
 /// # Errors
 /// Those of the store. What was held before stays held; it can be run again.

@@ -248,3 +248,42 @@ async fn c_retention_keeps_whatever_is_pending_however_old_it_is() {
         assert!(log.iter().any(|body| body["session"] == "over"), "its records stay");
     }
 }
+
+/// A session that is pending when the backup is made, with this deadline, in its restored store.
+async fn restored_while_pending(timeout: u32) -> Server {
+    let script = json!({ "turns": [{ "tool_calls": [trade(1)] }, { "text": "done" }], "at_end": "repeat" });
+    let trade = format!("approval = {{ timeout = {timeout} }}");
+    let mut server = Setup::new(Store::Sqlite, &script).trade(&trade).start().await;
+    server.post("/v1/sessions/s/messages", &json!({ "content": "go" })).await.ok();
+    server.kill();
+    let held = run(&server.path(""), &["store", "restored", "--json"], "", &[]);
+    assert_eq!(held.stdout, "{\"held\":[\"s\"],\"ok\":true}\n", "{}", held.stderr);
+    server.start_again().await;
+    server
+}
+
+#[tokio::test]
+async fn r4_a_decision_goes_on_in_a_restored_store() {
+    let server = restored_while_pending(300).await;
+    assert_eq!(server.get("/v1/sessions/s").await.ok()["status"], "awaiting_input");
+    let yes = json!({ "decisions": [{ "type": "approve" }] });
+    assert_eq!(server.post("/v1/approvals/s_1?wait=true", &yes).await.ok()["status"], "completed");
+    assert_eq!(server.calls().len(), 1);
+}
+
+#[tokio::test]
+async fn r4_a_deadline_begins_nothing_in_a_restored_store() {
+    let server = restored_while_pending(4).await;
+    let late = async {
+        while server.get("/v1/approvals/s_1").await.ok()["status"] != "resolved" {
+            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        }
+    };
+    tokio::time::timeout(DEADLINE, late).await.expect("the deadline passes");
+    tokio::time::sleep(std::time::Duration::from_millis(500)).await;
+    let session = server.get("/v1/sessions/s").await.ok();
+    assert_eq!(session["held"], "crashes", "{session}");
+    assert!(!server.get("/v1/sessions/s/history").await.body.contains("done"), "no model was asked");
+    let said = server.post("/v1/sessions/s/messages?wait=true", &json!({ "content": "go on" })).await.ok();
+    assert_eq!(said["status"], "completed", "{said}");
+}

@@ -98,10 +98,10 @@ impl Draft {
         self.finish()
     }
 
-    /// Holds a turn whose store was restored from a backup: nothing of it begins by itself. `None` if nothing would, or it is
-    /// held already.
+    /// Holds a turn whose store was restored from a backup: nothing of it begins by itself, also not after a deadline. `None` if
+    /// there is no turn, or it is held already.
     pub fn restored(mut self) -> Option<Transition> {
-        if !self.state.status.is_active() || !self.state.is_at_work() {
+        if !self.state.status.is_active() || self.state.held {
             return None;
         }
         let pending = self.state.open.iter().map(|open| open.asked.n).collect();
