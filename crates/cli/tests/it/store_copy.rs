@@ -240,7 +240,7 @@ async fn c_a_copy_that_was_killed_is_served_by_nobody_and_made_again_in_an_empty
     copying.kill().unwrap();
     copying.wait().unwrap();
     let found = database.query("SELECT version, (SELECT count(*) BETWEEN 1 AND 3 FROM sessions) FROM countersign");
-    assert_eq!(found, [[Some("-1".to_owned()), Some("t".to_owned())]]);
+    assert_eq!(found, [[Some("1129271385".to_owned()), Some("t".to_owned())]]);
     std::fs::write(server.path("new.toml"), on_postgres(&server, &database)).unwrap();
     for arguments in [
         &["serve", "--config", "new.toml"][..],
@@ -278,7 +278,7 @@ async fn c_a_copy_that_ended_between_its_two_marks_is_served_by_nobody_until_it_
     let database = Database::new();
     let arguments = ["sqlite:test.db", database.url()];
     assert_eq!(copy(&server, &arguments).code, Some(0));
-    database.run("UPDATE countersign SET version = -1");
+    database.run("UPDATE countersign SET version = 1129271385");
     refused(&command(&server, &["serve"]), "was moved to postgres://");
     std::fs::write(server.path("new.toml"), on_postgres(&server, &database)).unwrap();
     refused(&command(&server, &["serve", "--config", "new.toml"]), "not finished");

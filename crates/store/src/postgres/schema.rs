@@ -6,9 +6,9 @@ use super::{super::StoreError, PostgresUrl, connect::told, rows::get};
 
 /// The version of the tables and of their contents: the only one supported. It is fixed with the first release.
 const VERSION: i32 = 0;
-/// Stands in place of [`VERSION`] while a store is copied into the tables, so that no version of this program serves them.
+/// 'COPY' stands in place of [`VERSION`] while a store is copied into the tables, so that no version of this program serves them.
 #[cfg(feature = "sqlite")]
-const UNFINISHED: i32 = -1;
+const UNFINISHED: i32 = 0x434F_5059;
 /// The oldest supported version of PostgreSQL.
 const SERVER: i32 = 13;
 
@@ -51,9 +51,9 @@ pub(super) async fn make_unfinished(client: &Client, url: &PostgresUrl) -> Resul
 
 /// The copy is finished: servers may open the store.
 #[cfg(feature = "sqlite")]
-pub(super) const FINISH: &str = "UPDATE countersign SET version = 0 WHERE version = -1 RETURNING version";
+pub(super) const FINISH: &str = "UPDATE countersign SET version = 0 WHERE version = 1129271385 RETURNING version";
 #[cfg(feature = "sqlite")]
-const _: () = assert!(VERSION == 0 && UNFINISHED == -1, "FINISH has both");
+const _: () = assert!(VERSION == 0 && UNFINISHED == 1_129_271_385, "FINISH has both");
 
 async fn lock(client: &Client, url: &PostgresUrl) -> Result<(), StoreError> {
     client.execute(LOCK, &[]).await.map(drop).map_err(|e| failed(url, &e))
