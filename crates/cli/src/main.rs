@@ -24,6 +24,8 @@ mod remote;
 mod rules;
 mod serve;
 mod sessions;
+#[cfg(feature = "postgres")]
+mod store;
 mod terminal;
 mod traces;
 
@@ -56,6 +58,9 @@ enum Command {
     Audit(audit::Audit),
     /// Encrypts the store with the first of the configuration's keys, whatever it was before
     Rekey(rekey::Rekey),
+    /// Moves a store into a database; holds what a restored backup would begin
+    #[cfg(feature = "postgres")]
+    Store(store::Store),
     /// Tests a changed policy on the recorded past
     Policy(policy::Policy),
     /// Draws the graph of an agent, or that of a session with its current position
@@ -101,6 +106,8 @@ fn main() -> ExitCode {
         Command::Check(check) => check::run(&check),
         Command::Audit(audit) => audit::run(&audit),
         Command::Rekey(rekey) => rekey::run(&rekey),
+        #[cfg(feature = "postgres")]
+        Command::Store(store) => store::run(&store),
         Command::Policy(policy) => policy::run(&policy),
         Command::Graph(graph) => graph::run(&graph),
         Command::Chat(chat) => chat::run(&chat),

@@ -120,6 +120,9 @@ async fn assemble(config: &Config, store: Arc<dyn Store>, auth: &Auth, sessions:
         .trace_content(config.tracing.content)
         .session_bytes(config.server.session_bytes)
         .threads(sessions.clone());
+    if let Some(days) = config.server.keep_days {
+        builder = builder.keep(std::time::Duration::from_secs(u64::from(days) * 86_400));
+    }
     for declared in &config.agents {
         let model = models.iter().find(|(name, _)| *name == declared.model).map(|(_, model)| model.clone());
         let model = model.ok_or_else(|| format!("there is no model {:?}", declared.model))?;

@@ -14,6 +14,7 @@
 //!
 //! [`Runtime`]: countersign_runtime::run::Runtime
 
+mod activity;
 mod app;
 mod auth;
 pub mod config;

@@ -8,11 +8,14 @@ use axum::{
     response::Response,
 };
 use countersign_core::refusal::Code;
+use countersign_runtime::run::Runtime;
 use prometheus_client::{
     encoding::{EncodeLabelSet, text::encode},
     metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
     registry::{Registry, Unit},
 };
+
+use crate::activity::Watched;
 
 /// Upper bounds of the latency buckets, in seconds.
 const BUCKETS: [f64; 12] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0];
@@ -55,6 +58,7 @@ pub(crate) enum Transport {
 /// The server's metrics.
 pub(crate) struct Metrics {
     registry: Registry,
+    watched: Arc<Watched>,
     messages: Family<Via, Counter>,
     decisions: Family<Type, Counter>,
     refusals: Family<Refused, Counter>,
@@ -68,10 +72,12 @@ pub(crate) struct Metrics {
     pub(crate) streams: Gauge,
 }
 
-impl Default for Metrics {
-    fn default() -> Metrics {
+impl Metrics {
+    /// The metrics of a server over a runtime.
+    pub(crate) fn new(runtime: Runtime) -> Metrics {
         let metrics = Metrics {
             registry: Registry::default(),
+            watched: Arc::new(Watched::new(runtime)),
             messages: Family::default(),
             decisions: Family::default(),
             refusals: Family::default(),
@@ -102,12 +108,11 @@ impl Default for Metrics {
             "Sessions that WebSocket connections follow",
             metrics.subscriptions.clone(),
         );
+        registry.register_collector(Box::new(metrics.watched.clone()));
         registry.register("sse_streams", "Event streams over HTTP that are open", metrics.streams.clone());
         Metrics { registry, ..metrics }
     }
-}
 
-impl Metrics {
     pub(crate) fn message(&self, transport: Transport) {
         let transport = match transport {
             Transport::WebSocket => "websocket",
@@ -128,7 +133,8 @@ impl Metrics {
     }
 
     /// The metrics in the OpenMetrics text format.
-    pub(crate) fn text(&self) -> String {
+    pub(crate) async fn text(&self) -> String {
+        self.watched.count().await;
         let mut text = String::new();
         // Writing to a string cannot fail.
         let _ = encode(&mut text, &self.registry);

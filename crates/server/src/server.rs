@@ -78,9 +78,9 @@ impl Server {
 
     fn app(self, closing: watch::Receiver<bool>) -> Router {
         let app = App {
+            metrics: Arc::new(Metrics::new(self.runtime.clone())),
             runtime: self.runtime,
             options: Arc::new(self.options),
-            metrics: Arc::new(Metrics::default()),
             readiness: Arc::default(),
             closing,
         };

@@ -16,8 +16,8 @@ use countersign_core::{
 use futures::{FutureExt as _, future, future::BoxFuture};
 
 use super::{
-    Append, Due, Head, InterruptionFilter, InterruptionRow, Page, Paged, RuleFilter, RuleOwner, RuleRow, SessionFilter,
-    Store, StoreError, Summary, Visible, Waypoint,
+    Append, Due, Head, InterruptionFilter, InterruptionRow, PENDING, Page, Paged, PendingCount, RuleFilter, RuleOwner,
+    RuleRow, SessionFilter, Store, StoreError, Summary, Visible, Waypoint,
     index::{self, Change, Claimant},
     no_past,
     nodes::Epoch,
@@ -477,6 +477,19 @@ impl Store for MemoryStore {
         let due = lock(&self.due);
         let rows = due.iter().take_while(|(at, ..)| *at <= now).take(limit);
         ready(Ok(rows.map(|(_, session_id, n)| (session_id.clone(), *n)).collect()))
+    }
+
+    fn pending(&self) -> BoxFuture<'_, Result<Option<PendingCount>, StoreError>> {
+        let mut pending = PendingCount::default();
+        for shard in &self.shards {
+            for row in lock(shard).sessions.values().flat_map(|kept| kept.interruptions.values()) {
+                if row.resolution.is_none() && pending.count < u64::from(PENDING) {
+                    pending.count += 1;
+                    pending.oldest = pending.oldest.into_iter().chain([row.asked_at]).min();
+                }
+            }
+        }
+        ready(Ok(Some(pending)))
     }
 
     fn running(&self) -> BoxFuture<'_, Result<Vec<Arc<str>>, StoreError>> {

@@ -34,10 +34,13 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::{Inner, Outcome, Runtime, now, owned, store_refusal, visible};
+use super::{Activity, Inner, Outcome, Runtime, now, owned, store_refusal, visible};
 use crate::{
     agent::output::Output,
-    store::{InterruptionFilter, InterruptionRow, Page, RuleFilter, SessionFilter, StoreError, Summary, Visible},
+    store::{
+        InterruptionFilter, InterruptionRow, Page, PendingCount, RuleFilter, SessionFilter, StoreError, Summary,
+        Visible,
+    },
 };
 
 /// The role that may read the audit log.
@@ -455,6 +458,21 @@ impl Runtime {
     /// `store_closed`.
     pub fn store_is_open(&self) -> Result<(), Refusal> {
         self.inner.check_open()
+    }
+
+    /// What this runtime has done since it was made, for operators.
+    #[must_use]
+    pub fn activity(&self) -> &Activity {
+        &self.inner.activity
+    }
+
+    /// How much is pending in the store, on all nodes; `None` if it is not counted.
+    ///
+    /// # Errors
+    /// `store_unavailable`, `store_closed`.
+    pub async fn pending(&self) -> Result<Option<PendingCount>, Refusal> {
+        self.inner.check_open()?;
+        self.inner.store.pending().await.map_err(|error| self.inner.refused(error))
     }
 
     /// Whether the store can be written to.

@@ -154,6 +154,7 @@ fn c_a_minimal_file_is_enough() {
         allowed_hosts: Vec::new(),
         connections,
         session_bytes: 256 * 1024 * 1024,
+        keep_days: None,
     };
     assert_eq!(config.server, server);
     assert_eq!(config.store, ConfigStore::Sqlite(folder.path().join("countersign.db")));

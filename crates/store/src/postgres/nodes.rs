@@ -48,6 +48,13 @@ pub(super) const OWN: &str =
     "SELECT id FROM sessions WHERE node = $1 AND id > $2 AND (status = 'running' OR $3) ORDER BY id LIMIT $4";
 const POSITIONS: &str = "SELECT id, pos FROM sessions WHERE id = ANY($1)";
 
+const OTHERS: &str = "SELECT FROM nodes WHERE id <> $1 AND until > clock_timestamp() LIMIT 1";
+
+/// Whether another node is alive.
+pub(super) async fn others(on: &Object, node: i64) -> Result<bool, StoreError> {
+    rows(on, OTHERS, vec![node.into()]).await.map(|others| !others.is_empty())
+}
+
 pub(super) fn epoch_of(epoch: Epoch) -> i64 {
     pos_of(epoch.0)
 }

@@ -377,6 +377,11 @@ impl Server {
         Server { child, address, dir, _database, env: self.env.clone(), log: self.log }
     }
 
+    /// The database of its store, if it has one.
+    pub(crate) fn database(&self) -> Option<&Database> {
+        self._database.as_deref()
+    }
+
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }
