@@ -9,6 +9,7 @@ mod address;
 mod append;
 mod connect;
 mod flight;
+mod letters;
 mod list;
 mod member;
 mod nodes;
@@ -42,6 +43,7 @@ use self::{
 use super::{
     Append, Due, Head, InterruptionFilter, InterruptionRow, Page, Paged, RuleFilter, RuleOwner, RuleRow, SessionFilter,
     Store, StoreError, Summary, Waypoint,
+    letters::Letters,
     nodes::{Epoch, Hint, Leased, Nodes, Position},
 };
 
@@ -140,6 +142,10 @@ impl Store for PostgresStore {
             Ok(lease)
         }
         .boxed()
+    }
+
+    fn letters(&self) -> &dyn Letters {
+        self
     }
 
     fn nodes(&self) -> Option<&dyn Nodes> {

@@ -5,6 +5,7 @@
 
 mod apply;
 mod copy;
+mod letters;
 mod list;
 mod lock;
 mod log;
@@ -51,7 +52,7 @@ pub use self::{
 };
 use super::{
     Append, Due, Head, InterruptionFilter, InterruptionRow, Page, Paged, RuleFilter, RuleOwner, RuleRow, SessionFilter,
-    Store, StoreError, Summary, Waypoint, nodes::Epoch, seal::Keys,
+    Store, StoreError, Summary, Waypoint, letters::Letters, nodes::Epoch, seal::Keys,
 };
 
 /// Lists read concurrently, so that one slow list does not hold up the others.
@@ -184,6 +185,10 @@ impl Drop for SqliteStore {
 }
 
 impl Store for SqliteStore {
+    fn letters(&self) -> &dyn Letters {
+        self
+    }
+
     fn append(&self, append: Append) -> BoxFuture<'_, Result<Option<Epoch>, StoreError>> {
         async move {
             let write = if append.entries.len() > MANY {
