@@ -103,6 +103,10 @@ fn found(config: &Config) -> Result<String, String> {
         }
     }
     text.push_str(&rules::in_words(config, &judge));
+    for webhook in &config.webhooks {
+        let (format, host) = (webhook.format.name(), webhook.host().unwrap_or_default());
+        let _ = write!(text, "\nwebhook {}: {format} messages to {host}", webhook.name);
+    }
     let people = config.tokens.len();
     let _ = match people {
         _ if !config.is_open() && people == 0 => Ok(()),

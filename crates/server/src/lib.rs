@@ -34,6 +34,7 @@ mod problem;
 mod readiness;
 mod server;
 mod serving;
+mod webhooks;
 mod ws;
 
 pub use auth::{Auth, JwtAlgorithm, JwtOptions, KeySource, Token};
@@ -41,3 +42,4 @@ pub use http::{asyncapi::asyncapi, openapi::openapi};
 pub use options::{ConnectionLimits, HEARTBEAT_SECONDS, Options};
 pub use problem::Problem;
 pub use server::Server;
+pub use webhooks::{Endpoint, Format, NoticeKind, SigningKey, Webhooks};

@@ -65,4 +65,5 @@ mod third_party;
 mod timeouts;
 #[cfg(feature = "otlp")]
 mod traces;
+mod webhooks;
 mod wire;
