@@ -89,17 +89,50 @@ async fn u4_a_webhook_is_told_of_requests_and_decisions_signed_and_thin() {
 async fn u4_a_webhook_is_told_of_time_outs_escalations_and_reminders() {
     let receiver = Receiver::start(Answer::Status(200)).await;
     let script = json!({ "turns": [{ "tool_calls": [trade(1)] }, { "text": "done" }] });
-    let lines = "approval = { timeout = 2, remind = [1], on_timeout = [\"user\"] }";
-    let setup = Setup::new(Store::Sqlite, &script).trade("approval = { timeout = 1 }");
-    let _ = lines;
+    let lines = "approval = { require = true, levels = [\"admin\"], timeout = 2, reminders = [1], on_timeout = { escalate = \"board\" } }";
+    let setup = Setup::new(Store::Sqlite, &script).trade(lines);
     let server = notifying(setup, &hook("desk", &receiver, "")).start().await;
     let mut ws = server.ws().await;
     ws.message("s", "go").await;
     ws.until_status("completed").await;
-    let received = receiver.until(2).await;
-    assert_eq!(kinds(&received), ["approval.requested", "approval.timed_out"]);
-    let over = received.iter().find(|one| one.kind() == "approval.timed_out").unwrap().json();
-    assert_eq!(over["data"]["resolution"], "timeout");
+    let received = receiver.until(6).await;
+    let (requested, reminded) = ("approval.requested", "approval.reminded");
+    let expected = ["approval.escalated", reminded, reminded, requested, requested, "approval.timed_out"];
+    assert_eq!(kinds(&received), expected);
+    let one = |kind: &str, key: &str| {
+        let found = received.iter().find(|one| one.kind() == kind && one.json()["data"]["approval_key"] == key);
+        found.unwrap_or_else(|| panic!("{kind} of {key} in {received:?}")).json()["data"].clone()
+    };
+    assert_eq!(one(requested, "s_1")["role"], "admin");
+    assert_eq!(one("approval.escalated", "s_1")["escalated_to"], json!(["board"]));
+    assert_eq!(one(requested, "s_2")["role"], "board");
+    assert_eq!(one("approval.timed_out", "s_2")["resolution"], "timeout");
+}
+
+#[tokio::test]
+async fn u4_a_call_whose_outcome_is_unknown_is_told_with_the_request_about_it() {
+    let receiver = Receiver::start(Answer::Status(200)).await;
+    let script = json!({ "turns": [{ "tool_calls": [{ "name": "slow", "args": {} }] }, { "text": "done" }] });
+    let setup = Setup::new(Store::Sqlite, &script).tool(
+        "slow",
+        "command = [\"sh\", \"-c\", \"echo >> calls.log; sleep 30\"]\nparameters = { type = \"object\" }",
+    );
+    let sections = hook("desk", &receiver, "events = [\"call.in_doubt\"]");
+    let mut server = notifying(setup, &sections).start().await;
+    let mut ws = server.ws().await;
+    ws.message("s", "go").await;
+    let deadline = Instant::now() + DEADLINE;
+    while server.calls().is_empty() {
+        assert!(Instant::now() < deadline, "the tool runs");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    server.kill();
+    server.start_again().await;
+    let told = receiver.until(1).await[0].json();
+    assert_eq!((&told["type"], &told["data"]["tools"]), (&json!("call.in_doubt"), &json!(["slow"])));
+    let key = told["data"]["approval_key"].as_str().unwrap();
+    let approval = server.get(&format!("/v1/approvals/{key}")).await.ok();
+    assert_eq!((&approval["status"], &approval["kind"]), (&json!("waiting"), &json!("in_doubt")));
 }
 
 #[tokio::test]
@@ -130,11 +163,15 @@ async fn u4_what_failed_is_tried_again_under_the_same_id() {
     receiver.answers(Answer::Status(200));
     let all = receiver.until(4).await;
     let ids: BTreeSet<&str> = all.iter().map(Received::id).collect();
-    assert_eq!((ids.len(), kinds(&all[2..])), (2, vec!["approval.requested".to_owned(), "approval.resolved".to_owned()]));
+    assert_eq!(
+        (ids.len(), kinds(&all[2..])),
+        (2, vec!["approval.requested".to_owned(), "approval.resolved".to_owned()])
+    );
     until_webhook(&server, |webhook| webhook["waiting"] == 0).await;
 }
 
-#[tokio::test]
+// Commands wait for the receiver, which is of this process.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn u4_dead_letters_are_listed_and_sent_again() {
     let receiver = Receiver::start(Answer::Status(503)).await;
     let sections = hook("desk", &receiver, "attempts = 1");
@@ -142,9 +179,8 @@ async fn u4_dead_letters_are_listed_and_sent_again() {
     approved(&server, "s").await;
     until_webhook(&server, |webhook| webhook["dead"] == 2).await;
     let url = format!("http://{}", server.address);
-    let command = |arguments: &[&str]| {
-        run(&server.path(""), &[&["webhooks"], arguments, &["--url", &url]].concat(), "", &[])
-    };
+    let command =
+        |arguments: &[&str]| run(&server.path(""), &[&["webhooks"], arguments, &["--url", &url]].concat(), "", &[]);
     let listed = command(&["list"]);
     assert!(listed.stdout.contains("desk  standard to 127.0.0.1  0 waiting, 2 dead"), "{}", listed.stdout);
     let failed = command(&["failed", "desk"]);
@@ -195,10 +231,29 @@ async fn u4_x_a_redirect_is_not_followed_and_a_receiver_that_is_gone_is_left_alo
     assert!(inside.all().is_empty());
     receiver.answers(Answer::Status(410));
     until_webhook(&server, |webhook| webhook["status"] == "gone").await;
-    let seen = receiver.all().len();
     approved(&server, "t").await;
     tokio::time::sleep(Duration::from_millis(1500)).await;
-    assert_eq!(receiver.all().len(), seen, "nothing is sent any more");
+    assert!(receiver.all().iter().all(|one| one.json()["data"]["session_id"] == "s"), "nothing is sent any more");
+}
+
+#[tokio::test]
+async fn u4_chats_get_their_own_messages_and_feishu_says_in_its_answer_whether_it_took_one() {
+    let (slack, feishu) =
+        (Receiver::start(Answer::Says("ok")).await, Receiver::start(Answer::Says("{\"code\":19021}")).await);
+    let chat = |format: &str, receiver: &Receiver| {
+        format!("\n[webhooks.{format}]\nurl = \"{}\"\nprivate = true\nformat = \"{format}\"\n", receiver.url())
+    };
+    let sections = chat("feishu", &feishu) + "secret_env = [\"ROBOT\"]\n" + &chat("slack", &slack);
+    let server =
+        Setup::one_trade(Store::Memory).more(&sections).env("ROBOT", "robot-secret").locale("vi").start().await;
+    approved(&server, "s").await;
+    let at = until_webhook(&server, |webhook| webhook["waiting"] == 2).await;
+    assert_eq!(at["last_failed"]["why"], "200 OK, but refused with code 19021");
+    let robot = feishu.all()[0].json();
+    assert!(robot["sign"].is_string() && robot["timestamp"].is_string(), "{robot}");
+    let mut told: Vec<_> = slack.until(2).await.iter().map(|one| one.json()["text"].to_string()).collect();
+    told.sort();
+    assert_eq!(told, ["\"Cần phê duyệt: execute_trade\"", "\"Đã quyết định (đã phê duyệt): execute_trade\""]);
 }
 
 #[tokio::test]

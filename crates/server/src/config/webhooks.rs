@@ -7,6 +7,7 @@ use countersign_engine::key::ApiKey;
 use serde_json::json;
 
 use super::{
+    describe::Part,
     literal::warn_of_address,
     mcp::host,
     reader::Section,
@@ -70,7 +71,7 @@ impl ConfigWebhook {
         let known: Vec<_> = NoticeKind::ALL.into_iter().map(|kind| (kind.name(), kind)).collect();
         let events = set(choice("event", known), |kind: &NoticeKind| kind.name());
         let events = events.and(|entry, events| {
-            if events.is_empty() {
+            if entry.items().is_empty() {
                 entry.bad("is empty, so nothing would ever be sent; leave it out for all events");
             }
             Some(events)
@@ -125,18 +126,26 @@ fn keys(section: &Section<'_>, format: Format) -> Option<Vec<SigningKey>> {
                `echo whsec_$(openssl rand -base64 32)` prints; several while one replaces another. `feishu`: the robot's, if it has \
                one. The other formats have none.";
     let keys = list(key).schema(json!({ "maxItems": 4 })).called("list of environment variables");
+    let keys = keys.and(move |entry, keys| {
+        let most = if format == Format::Feishu { 1 } else { 4 };
+        if !(1..=most).contains(&entry.items().len()) {
+            let right = if most == 1 { "one variable: a robot has one secret" } else { "one to four variables" };
+            entry.bad(format!("must name {right}"));
+        }
+        Some(keys)
+    });
+    let alien = matches!(format, Format::Slack | Format::Teams)
+        .then(|| "means nothing to this format: its secret is the address, see \"url_env\"".to_owned());
+    let signed = Part {
+        of: "`standard`, `feishu`",
+        when: json!({ "properties": { "format": { "enum": ["standard", "feishu"] } } }),
+        not_meant: alien,
+    };
     let written = section.has("secret_env").is_some();
-    let keys = section.field("secret_env", doc, keys.or_as("none; required for `standard`", Vec::new))?;
-    match format {
-        Format::Standard if !written => section.missing("\"secret_env\"", ": what signs its messages"),
-        Format::Standard if keys.is_empty() || keys.len() > 4 => {
-            section.bad("secret_env", "must name one to four variables");
-        }
-        Format::Feishu if keys.len() > 1 => section.bad("secret_env", "must name one variable: a robot has one secret"),
-        Format::Slack | Format::Teams if !keys.is_empty() => {
-            section.bad("secret_env", "means nothing to this format: its secret is the address, see \"url_env\"");
-        }
-        _ => return Some(keys),
+    let keys = section.field("secret_env", doc, keys.or_as("none; required for `standard`", Vec::new).of(signed))?;
+    if format == Format::Standard && !written {
+        section.missing("\"secret_env\"", ": what signs its messages");
+        return None;
     }
-    None
+    Some(keys)
 }

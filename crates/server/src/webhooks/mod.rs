@@ -38,11 +38,7 @@ use countersign_store::Store;
 use reqwest::{Client, Url};
 
 pub(crate) use self::guard::check;
-pub use self::{
-    format::Format,
-    notice::NoticeKind,
-    sign::SigningKey,
-};
+pub use self::{format::Format, notice::NoticeKind, sign::SigningKey};
 use self::{notice::Notice, send::Outcome};
 
 /// Most tries of a message, and so the default.
