@@ -189,6 +189,9 @@ fn found_json(config: &Config) -> Result<Value, String> {
                 HostedApproval::Tools { always, never } => json!({ "always": always, "never": never }),
             },
         }))).collect::<Vec<_>>(),
+        "webhooks": config.webhooks.iter().map(|webhook| json!({
+            "name": webhook.name, "format": webhook.format.name(), "host": webhook.host(),
+        })).collect::<Vec<_>>(),
         "policy": rules::as_json(config, &policy::judge(config)?),
         "subjects": config.tokens.iter().map(|token| &token.subject).collect::<Vec<_>>(),
         "jwt": config.jwt.as_ref().map(|jwt| json!({ "issuer": jwt.issuer, "audience": jwt.audience })),

@@ -143,7 +143,9 @@ fn keys(section: &Section<'_>, format: Format) -> Option<Vec<SigningKey>> {
     };
     let written = section.has("secret_env").is_some();
     let keys = section.field("secret_env", doc, keys.or_as("none; required for `standard`", Vec::new).of(signed))?;
-    if format == Format::Standard && !written {
+    // An unknown format was reported already.
+    let is_known = section.peek("format").is_none_or(|said| Format::NAMED.iter().any(|(name, _)| *name == said));
+    if format == Format::Standard && is_known && !written {
         section.missing("\"secret_env\"", ": what signs its messages");
         return None;
     }

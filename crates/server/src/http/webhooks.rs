@@ -117,15 +117,15 @@ impl From<Letter> for FailedMessage {
     }
 }
 
-fn failed_store(error: StoreError) -> Problem {
+fn failed_store(error: &StoreError) -> Problem {
     tracing::error!("where webhooks stand cannot be read or written: {error}");
     Problem::of(Refusal::new(Code::StoreUnavailable, error.to_string()))
 }
 
-/// Whether somebody may see and repeat what goes to an endpoint: those who may read the audit log. An auditor of a tenant may
-/// only for an endpoint of that tenant; one without a tenant, for all.
+/// Whether an auditor may see and repeat what goes to an endpoint: of a tenant, for an endpoint of that tenant; without one,
+/// for an endpoint of all.
 fn may_see(by: &Principal, endpoint: &Endpoint) -> bool {
-    by.trusted || by.tenant.is_none() || by.tenant.as_deref() == endpoint.tenant.as_deref()
+    by.trusted || by.tenant.as_deref() == endpoint.tenant.as_deref()
 }
 
 fn check_auditor(by: &Principal) -> Result<(), Problem> {
@@ -153,15 +153,15 @@ pub(super) async fn list(State(app): State<App>, Caller(by): Caller) -> Result<J
     let mut views = Vec::new();
     if let Some(webhooks) = &app.webhooks {
         for (endpoint, is_gone) in webhooks.endpoints().filter(|(endpoint, _)| may_see(&by, endpoint)) {
-            let progress = webhooks.store().letters().progress(&endpoint.name).await.map_err(failed_store)?;
-            views.push(view(endpoint, is_gone, progress));
+            let progress =
+                webhooks.store().letters().progress(&endpoint.name).await.map_err(|error| failed_store(&error))?;
+            views.push(view(endpoint, is_gone, progress.as_ref()));
         }
     }
     Ok(Json(WebhookList { webhooks: views }))
 }
 
-fn view(endpoint: &Endpoint, is_gone: bool, progress: Option<Progress>) -> WebhookView {
-    let (cursor, last) = (progress.as_ref().map(|progress| progress.cursor), progress.as_ref());
+fn view(endpoint: &Endpoint, is_gone: bool, last: Option<&Progress>) -> WebhookView {
     WebhookView {
         name: endpoint.name.clone(),
         host: crate::config::host(endpoint.url.expose()).unwrap_or_default(),
@@ -169,7 +169,7 @@ fn view(endpoint: &Endpoint, is_gone: bool, progress: Option<Progress>) -> Webho
         events: endpoint.kinds.iter().map(|kind| kind.name()).collect(),
         tenant: endpoint.tenant.clone(),
         status: if is_gone { "gone" } else { "active" },
-        cursor,
+        cursor: last.map(|progress| progress.cursor),
         waiting: last.map_or(0, |progress| progress.waiting),
         dead: last.map_or(0, |progress| progress.dead),
         last_failed: last.and_then(|progress| progress.last.clone()).map(FailedMessage::from),
@@ -184,7 +184,7 @@ pub(super) async fn failed(
 ) -> Result<Json<FailedMessages>, Problem> {
     let (limit, webhooks) = (page_limit(params.limit)?, named(&app, &by, &name)?);
     let page = LetterPage { after: params.after, limit: limit + 1 };
-    let mut letters = webhooks.store().letters().failed(&name, page).await.map_err(failed_store)?;
+    let mut letters = webhooks.store().letters().failed(&name, page).await.map_err(|error| failed_store(&error))?;
     let more = letters.len() > limit;
     letters.truncate(limit);
     let next_cursor = letters.last().filter(|_| more).map(|last| last.n.to_string());
@@ -199,7 +199,8 @@ pub(super) async fn retry_one(
 ) -> Result<Json<Retried>, Problem> {
     let Path((name, n)) = path.map_err(|error| Problem::invalid(format!("the path: {}", error.body_text())))?;
     let webhooks = named(&app, &by, &name)?;
-    let retried = webhooks.store().letters().retry(&name, Some(n), now()).await.map_err(failed_store)?;
+    let retried =
+        webhooks.store().letters().retry(&name, Some(n), now()).await.map_err(|error| failed_store(&error))?;
     if retried == 0 {
         let what = format!("no message of record {n} of the audit log has failed at webhook {name:?}");
         return Err(Problem::of(Refusal::new(Code::WebhookNotFound, what)));
@@ -214,7 +215,7 @@ pub(super) async fn retry_all(
     Body(Nothing {}): Body<Nothing>,
 ) -> Result<Json<Retried>, Problem> {
     let webhooks = named(&app, &by, &name)?;
-    let retried = webhooks.store().letters().retry(&name, None, now()).await.map_err(failed_store)?;
+    let retried = webhooks.store().letters().retry(&name, None, now()).await.map_err(|error| failed_store(&error))?;
     Ok(Json(Retried { retried }))
 }
 

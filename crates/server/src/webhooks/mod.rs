@@ -36,6 +36,7 @@ use countersign_core::{journal::record::Millis, locale::Locale};
 use countersign_engine::key::ApiKey;
 use countersign_store::Store;
 use reqwest::{Client, Url};
+use tokio::sync::Mutex;
 
 pub(crate) use self::guard::check;
 pub use self::{format::Format, notice::NoticeKind, sign::SigningKey};
@@ -72,6 +73,8 @@ struct Post {
     client: Client,
     /// It said that it is gone, so nothing is sent until the next start.
     gone: AtomicBool,
+    /// Held while a test is under way.
+    testing: Mutex<()>,
 }
 
 impl Post {
@@ -112,7 +115,7 @@ impl Webhooks {
             let wrong = |error: String| format!("webhook {:?}: \"url\" {error}", endpoint.name);
             let url = check(endpoint.url.expose(), endpoint.private).map_err(wrong)?;
             let client = send::client(&url, endpoint.private).map_err(wrong)?;
-            Ok(Arc::new(Post { endpoint, url, client, gone: AtomicBool::new(false) }))
+            Ok(Arc::new(Post { endpoint, url, client, gone: AtomicBool::new(false), testing: Mutex::default() }))
         };
         let posts = endpoints.into_iter().map(post).collect::<Result<_, String>>()?;
         Ok(Webhooks { store, posts, console: console.trim_end_matches('/').into(), locale })
@@ -128,9 +131,10 @@ impl Webhooks {
         &*self.store
     }
 
-    /// Sends a message that says that it is a test, once. Why it did not arrive.
+    /// Sends a message that says that it is a test, once; one at a time. Why it did not arrive.
     pub(crate) async fn test(&self, name: &str) -> Option<Result<(), String>> {
         let post = self.posts.iter().find(|post| post.endpoint.name == name)?;
+        let Ok(_one) = post.testing.try_lock() else { return Some(Err("another test is under way".to_owned())) };
         let notice = Notice::test(&self.console, now());
         Some(match send::once(post, &notice, self.locale).await {
             Outcome::Delivered => Ok(()),

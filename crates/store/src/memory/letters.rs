@@ -100,7 +100,7 @@ impl Letters for MemoryStore {
         ready(Ok(self.with(endpoint, |endpoint| {
             let mut made = 0;
             for letter in endpoint.letters.values_mut() {
-                if n.map_or(letter.next_at.is_none(), |n| letter.n == n) {
+                if n.map_or_else(|| letter.next_at.is_none(), |n| letter.n == n) {
                     (letter.attempts, letter.next_at) = (0, Some(now));
                     made += 1;
                 }

@@ -54,6 +54,13 @@ fn u4_mistakes_in_a_webhook_are_named() {
         assert_eq!(told.len(), 1, "{section}: {told:?}");
         assert!(told[0].contains(expected) && !told[0].contains("verysecret"), "{section}: {told:?}");
     }
+    let public = |url: &str| lines(&format!("{MINIMAL}[server]\npublic_url = \"{url}\""));
+    assert!(
+        public("https://a.example.com/?x=1")[0].contains("must not have a query"),
+        "{:?}",
+        public("https://a.example.com/?x=1")
+    );
+    assert_eq!(public("https://a.example.com/console/"), Vec::<String>::new());
     let named = format!("{MINIMAL}[webhooks.\"a b\"]\nurl_env = \"HOOK_URL\"\nformat = \"teams\"");
     assert!(lines(&named)[0].contains("is no name of a webhook"), "{:?}", lines(&named));
 }
