@@ -170,6 +170,23 @@ async fn u4_what_failed_is_tried_again_under_the_same_id() {
     until_webhook(&server, |webhook| webhook["waiting"] == 0).await;
 }
 
+#[tokio::test]
+async fn u4_of_several_servers_one_tells_and_another_after_it_has_died() {
+    let receiver = Receiver::start(Answer::Status(200)).await;
+    let sections = hook("desk", &receiver, "");
+    let setup = notifying(Setup::one_trade(Store::Postgres), &sections).store("lease_seconds = 2");
+    let mut first = setup.start().await;
+    let second = first.another().await;
+    approved(&second, "s").await;
+    until_webhook(&second, |webhook| webhook["cursor"] == 3).await;
+    assert_eq!(kinds(&receiver.all()), ["approval.requested", "approval.resolved"], "each was sent by one of them");
+    first.kill();
+    approved(&second, "t").await;
+    let all = receiver.until(4).await;
+    let ids: BTreeSet<&str> = all.iter().map(Received::id).collect();
+    assert_eq!((all.len(), ids.len()), (4, 4));
+}
+
 // Commands wait for the receiver, which is of this process.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn u4_dead_letters_are_listed_and_sent_again() {
