@@ -87,7 +87,7 @@ async fn serve_until_told(config: Config, serve: &Serve, seen: Seen, sessions: &
     let listener = TcpListener::bind(listen).await.map_err(|error| format!("cannot listen on {listen}: {error}"))?;
     let address = listener.local_addr().map_err(|error| error.to_string())?;
     let store = store(config.store.clone(), keys(&config.store_keys)?).await?;
-    let webhooks = webhooks(&config, store.clone(), address)?;
+    let webhooks = webhooks(&config, store.clone(), address).await?;
     let runtime = assemble(&config, store.clone(), &options.auth, sessions).await?;
     runtime.start().await.map_err(|refusal| format!("the store cannot be read: {refusal}"))?;
     say(&format!("listening on http://{address}"))?;
@@ -167,10 +167,10 @@ async fn assemble(config: &Config, store: Arc<dyn Store>, auth: &Auth, sessions:
 }
 
 /// Who is notified.
-fn webhooks(config: &Config, store: Arc<dyn Store>, address: SocketAddr) -> Result<Webhooks, String> {
+async fn webhooks(config: &Config, store: Arc<dyn Store>, address: SocketAddr) -> Result<Webhooks, String> {
     let endpoints = config.webhooks.iter().map(ConfigWebhook::endpoint).collect();
     let console = config.server.public_url.clone().unwrap_or_else(|| format!("http://{address}"));
-    Webhooks::new(store, endpoints, &console, config.locale)
+    Webhooks::open(store, endpoints, &console, config.locale).await
 }
 
 fn compression(declared: &ConfigCompression, models: &[(&str, Arc<dyn Model>)]) -> Result<Compression, String> {

@@ -173,7 +173,7 @@ impl AtWork {
 const GONE: &str = "the receiver wants no messages until the next start";
 
 /// The pause in milliseconds, longer by up to a tenth: messages that failed together are not all tried at the same moment.
-fn later(seconds: u64, id: &str, attempts: u32) -> Millis {
+pub(super) fn later(seconds: u64, id: &str, attempts: u32) -> Millis {
     let mixed = id.bytes().fold(u64::from(attempts), |sum, byte| sum.wrapping_mul(31).wrapping_add(byte.into()));
     let tenth = seconds * 100;
     Millis::try_from(seconds * 1000 + mixed % tenth.max(1)).unwrap_or(Millis::MAX)

@@ -101,11 +101,12 @@ impl fmt::Debug for Webhooks {
 
 impl Webhooks {
     /// Webhooks of what is in the audit log of `store`. `console` is the address by which people reach the console, for
-    /// links; `locale` the language of messages to chats.
+    /// links; `locale` the language of messages to chats. An endpoint that the store has never seen begins with what happens
+    /// from now on, so open them before sessions are at work.
     ///
     /// # Errors
-    /// An address that cannot be used.
-    pub fn new(
+    /// An address that cannot be used, or the store cannot be.
+    pub async fn open(
         store: Arc<dyn Store>,
         endpoints: Vec<Endpoint>,
         console: &str,
@@ -117,7 +118,11 @@ impl Webhooks {
             let client = send::client(&url, endpoint.private).map_err(wrong)?;
             Ok(Arc::new(Post { endpoint, url, client, gone: AtomicBool::new(false), testing: Mutex::default() }))
         };
-        let posts = endpoints.into_iter().map(post).collect::<Result<_, String>>()?;
+        let posts = endpoints.into_iter().map(post).collect::<Result<Arc<[Arc<Post>]>, String>>()?;
+        for post in posts.iter() {
+            let name = &post.endpoint.name;
+            store.letters().attend(name).await.map_err(|error| format!("webhook {name:?}: {error}"))?;
+        }
         Ok(Webhooks { store, posts, console: console.trim_end_matches('/').into(), locale })
     }
 

@@ -1,14 +1,20 @@
 //! Bodies, signatures and addresses (spec U4). Deliveries are tested with the real program.
 
+use std::sync::Arc;
+
 use countersign_core::locale::Locale;
+use countersign_engine::key::ApiKey;
+use countersign_store::memory::MemoryStore;
 use serde_json::{Value, json};
 use standardwebhooks::Webhook;
 
 use super::{
-    SigningKey, check,
+    ATTEMPTS, Endpoint, SigningKey, Webhooks, check, dispatch,
     format::{Format, body},
     guard::is_public,
     notice::{Data, Notice, NoticeKind},
+    now,
+    send::{self, Outcome},
 };
 
 const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSwMfKQ9r8GKYo=";
@@ -177,7 +183,75 @@ fn u4_x_addresses_inside_networks_are_known_in_every_spelling() {
 #[tokio::test]
 async fn u4_x_a_name_that_leads_inside_is_refused_when_connecting() {
     let url: reqwest::Url = "https://localhost:1/".parse().unwrap();
-    let error = super::send::client(&url, false).unwrap().post(url).send().await.unwrap_err();
+    let error = send::client(&url, false).unwrap().post(url).send().await.unwrap_err();
     let told = countersign_engine::outgoing::chain(error);
     assert!(told.contains("leads into a private network"), "{told}");
+}
+
+/// An endpoint whose receiver answers with this head, once.
+async fn answered_with(head: &'static str) -> (Webhooks, Outcome) {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let _ = stream.read(&mut [0; 64 * 1024]).await;
+        stream.write_all(format!("{head}\r\ncontent-length: 0\r\n\r\n").as_bytes()).await.unwrap();
+        // Until the client has read it.
+        let _ = stream.read(&mut [0; 64]).await;
+    });
+    let endpoint = Endpoint {
+        name: "desk".to_owned(),
+        url: ApiKey::new(&format!("http://{address}/")),
+        keys: Vec::new(),
+        format: Format::Slack,
+        kinds: NoticeKind::ALL.to_vec(),
+        tenant: None,
+        private: true,
+        attempts: ATTEMPTS,
+    };
+    let webhooks = Webhooks::open(Arc::new(MemoryStore::new()), vec![endpoint], "https://a.example.com/", Locale::En)
+        .await
+        .unwrap();
+    let notice = Notice::test(&webhooks.console, now());
+    let outcome = send::once(&webhooks.posts[0], &notice, Locale::En).await;
+    (webhooks, outcome)
+}
+
+#[tokio::test]
+async fn u4_a_receiver_says_when_it_wants_to_hear_again_a_day_at_most() {
+    for (head, least, most) in [
+        ("HTTP/1.1 429 Slow Down\r\nretry-after: 600", 600, 601),
+        ("HTTP/1.1 503 No\r\nretry-after: 99999999999", 86_400, 86_401),
+        ("HTTP/1.1 503 No\r\nretry-after: Fri, 31 Dec 9999 23:59:59 GMT", 86_400, 86_401),
+    ] {
+        let before = now();
+        let Outcome::Failed { not_before: Some(at), .. } = answered_with(head).await.1 else { panic!("{head}") };
+        assert!((before + least * 1000..=now() + most * 1000).contains(&at), "{head}: {at}");
+    }
+    let (_, outcome) = answered_with("HTTP/1.1 500 No\r\nretry-after: soon").await;
+    assert_eq!(outcome, Outcome::Failed { why: "500 Internal Server Error".to_owned(), not_before: None });
+}
+
+#[tokio::test]
+async fn u4_an_endpoint_is_known_to_the_store_before_anything_is_sent() {
+    let (webhooks, outcome) = answered_with("HTTP/1.1 204 No Content").await;
+    assert_eq!(outcome, Outcome::Delivered);
+    let progress = webhooks.store().letters().progress("desk").await.unwrap();
+    assert_eq!(progress.map(|progress| progress.cursor), Some(0));
+}
+
+#[test]
+fn u4_pauses_are_those_of_standard_webhooks_and_a_tenth_longer_at_most() {
+    let all: Vec<u64> = vec![5, 5 * 60, 30 * 60, 2 * 3600, 5 * 3600, 10 * 3600, 14 * 3600, 20 * 3600, 24 * 3600];
+    assert_eq!(dispatch::PAUSES.to_vec(), all);
+    let mut seen = std::collections::BTreeSet::new();
+    for seconds in all {
+        for i in 0..50 {
+            let pause = dispatch::later(seconds, &format!("msg_{i}"), 1).unsigned_abs();
+            assert!((seconds * 1000..=seconds * 1100).contains(&pause), "{seconds}: {pause}");
+            seen.insert(pause);
+        }
+    }
+    assert!(seen.len() > 100, "they differ: {}", seen.len());
 }
