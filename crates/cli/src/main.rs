@@ -28,6 +28,7 @@ mod sessions;
 mod store;
 mod terminal;
 mod traces;
+mod webhooks;
 
 use std::process::ExitCode;
 
@@ -71,6 +72,8 @@ enum Command {
     Approvals(approvals::Approvals),
     /// Lists, shows and deletes sessions on a running server; shows their past, and continues from there in a new one
     Sessions(sessions::Sessions),
+    /// Lists who is notified by a running server, and what did not arrive; sends it again, and tests
+    Webhooks(webhooks::Webhooks),
     /// Serves a trading assistant that asks before it trades: no key, no network, a real order book
     Demo(demo::Demo),
     /// Prints completions for a shell
@@ -113,6 +116,7 @@ fn main() -> ExitCode {
         Command::Chat(chat) => chat::run(&chat),
         Command::Approvals(approvals) => approvals::run(&approvals),
         Command::Sessions(sessions) => sessions::run(&sessions),
+        Command::Webhooks(webhooks) => webhooks::run(&webhooks),
         Command::Demo(demo) => demo::run(&demo),
         Command::Completions(completions) => completions::run(&completions),
         Command::Man(man) => man::run(&man),

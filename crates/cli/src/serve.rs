@@ -9,8 +9,11 @@ use countersign_runtime::{
     run::Runtime,
 };
 use countersign_server::{
-    Auth, Options, Server,
-    config::{Config, ConfigCompression, ConfigStore, ConfigStrategy, guardrails, mcp_servers, sources, tool_entries},
+    Auth, Options, Server, Webhooks,
+    config::{
+        Config, ConfigCompression, ConfigStore, ConfigStrategy, ConfigWebhook, guardrails, mcp_servers, sources,
+        tool_entries,
+    },
 };
 #[cfg(feature = "postgres")]
 use countersign_store::postgres::{PostgresOptions, PostgresStore};
@@ -84,6 +87,7 @@ async fn serve_until_told(config: Config, serve: &Serve, seen: Seen, sessions: &
     let listener = TcpListener::bind(listen).await.map_err(|error| format!("cannot listen on {listen}: {error}"))?;
     let address = listener.local_addr().map_err(|error| error.to_string())?;
     let store = store(config.store.clone(), keys(&config.store_keys)?).await?;
+    let webhooks = webhooks(&config, store.clone(), address).await?;
     let runtime = assemble(&config, store.clone(), &options.auth, sessions).await?;
     runtime.start().await.map_err(|refusal| format!("the store cannot be read: {refusal}"))?;
     say(&format!("listening on http://{address}"))?;
@@ -94,7 +98,7 @@ async fn serve_until_told(config: Config, serve: &Serve, seen: Seen, sessions: &
     }
     let watched = Watched::new(serve.config.clone(), config, options.auth.clone(), seen);
     let watching = tokio::spawn(watched.watch(hangup));
-    let served = Server::new(runtime, options).serve(listener, signals.first()).await;
+    let served = Server::new(runtime, options).webhooks(webhooks).serve(listener, signals.first()).await;
     watching.abort();
     if let Some(nodes) = store.nodes() {
         // Others take its sessions over at once.
@@ -163,6 +167,13 @@ async fn assemble(config: &Config, store: Arc<dyn Store>, auth: &Auth, sessions:
         builder = builder.agent(agent);
     }
     builder.build().map_err(|error| error.to_string())
+}
+
+/// Who is notified.
+async fn webhooks(config: &Config, store: Arc<dyn Store>, address: SocketAddr) -> Result<Webhooks, String> {
+    let endpoints = config.webhooks.iter().map(ConfigWebhook::endpoint).collect();
+    let console = config.server.public_url.clone().unwrap_or_else(|| format!("http://{address}"));
+    Webhooks::open(store, endpoints, &console, config.locale).await
 }
 
 fn compression(declared: &ConfigCompression, models: &[(&str, Arc<dyn Model>)]) -> Result<Compression, String> {

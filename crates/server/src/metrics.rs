@@ -48,6 +48,22 @@ struct Route {
     route: String,
 }
 
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Came {
+    outcome: &'static str,
+}
+
+/// What came of a try to deliver a webhook's message.
+#[derive(Clone, Copy)]
+pub(crate) enum Delivery {
+    /// It arrived.
+    Sent,
+    /// It did not.
+    Failed,
+    /// It did not, and is not tried again.
+    Dead,
+}
+
 /// Which interface a message came in by.
 #[derive(Clone, Copy)]
 pub(crate) enum Transport {
@@ -64,6 +80,7 @@ pub(crate) struct Metrics {
     refusals: Family<Refused, Counter>,
     requests: Family<Answered, Counter>,
     latency: Family<Route, Histogram>,
+    webhooks: Family<Came, Counter>,
     /// WebSocket connections that are open.
     pub(crate) connections: Gauge,
     /// Sessions that WebSocket connections follow.
@@ -83,6 +100,7 @@ impl Metrics {
             refusals: Family::default(),
             requests: Family::default(),
             latency: Family::new_with_constructor(|| Histogram::new(BUCKETS)),
+            webhooks: Family::default(),
             connections: Gauge::default(),
             subscriptions: Gauge::default(),
             streams: Gauge::default(),
@@ -101,6 +119,11 @@ impl Metrics {
             "Time until the answer began",
             Unit::Seconds,
             metrics.latency.clone(),
+        );
+        registry.register(
+            "webhook_tries",
+            "Tries to deliver messages of webhooks: sent, failed; and dead, the last one failed",
+            metrics.webhooks.clone(),
         );
         registry.register("ws_connections", "WebSocket connections that are open", metrics.connections.clone());
         registry.register(
@@ -126,6 +149,16 @@ impl Metrics {
         for name in said {
             self.decisions.get_or_create(&Type { r#type: name }).inc();
         }
+    }
+
+    /// Counts a try to deliver a webhook's message.
+    pub(crate) fn delivery(&self, came: Delivery) {
+        let outcome = match came {
+            Delivery::Sent => "sent",
+            Delivery::Failed => "failed",
+            Delivery::Dead => "dead",
+        };
+        self.webhooks.get_or_create(&Came { outcome }).inc();
     }
 
     pub(crate) fn refused(&self, code: Code) {

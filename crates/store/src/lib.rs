@@ -16,6 +16,7 @@ mod contents;
 #[cfg(all(feature = "postgres", feature = "sqlite"))]
 pub mod copy;
 pub mod index;
+pub mod letters;
 pub mod memory;
 pub mod nodes;
 #[doc(hidden)]
@@ -46,6 +47,7 @@ use futures::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 
 use self::{
+    letters::Letters,
     nodes::{Epoch, Nodes, Position},
     seal::SealError,
 };
@@ -62,6 +64,8 @@ pub trait Store: Send + Sync {
     /// message carries its id twice: when it is queued, and when it is taken up. [`StoreError::Deleted`] if a session
     /// of this id was deleted, [`StoreError::Fenced`] if the lease of the append is not held any more.
     fn append(&self, append: Append) -> BoxFuture<'_, Result<Option<Epoch>, StoreError>>;
+    /// Where deliveries of what happened stand.
+    fn letters(&self) -> &dyn Letters;
     /// What the processes that share this store need of each other; `None`: it belongs to one process.
     fn nodes(&self) -> Option<&dyn Nodes> {
         None

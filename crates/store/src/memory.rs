@@ -1,5 +1,7 @@
 //! A store that forgets everything when the process ends: for tests, demos and throw-away agents.
 
+mod letters;
+
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet, hash_map},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -19,6 +21,7 @@ use super::{
     Append, Due, Head, InterruptionFilter, InterruptionRow, PENDING, Page, Paged, PendingCount, RuleFilter, RuleOwner,
     RuleRow, SessionFilter, Store, StoreError, Summary, Visible, Waypoint,
     index::{self, Change, Claimant},
+    letters::Letters,
     no_past,
     nodes::Epoch,
     page::{self, Row as _},
@@ -37,6 +40,8 @@ pub struct MemoryStore {
     rules: Mutex<Vec<RuleRow>>,
     /// Who may see which sessions. Locked after a shard, never before one.
     people: Mutex<HashMap<Reason, BTreeSet<Arc<str>>>>,
+    /// Locked alone.
+    endpoints: Mutex<BTreeMap<String, letters::Endpoint>>,
 }
 
 /// Why a person of a tenant may see a session.
@@ -148,6 +153,7 @@ impl MemoryStore {
             audit: Mutex::default(),
             rules: Mutex::default(),
             people: Mutex::default(),
+            endpoints: Mutex::default(),
         }
     }
 
@@ -388,6 +394,10 @@ fn newest<T, K: Ord>(rows: &mut Vec<T>, limit: usize, key: impl Fn(&T) -> K) {
 }
 
 impl Store for MemoryStore {
+    fn letters(&self) -> &dyn Letters {
+        self
+    }
+
     fn append(&self, append: Append) -> BoxFuture<'_, Result<Option<Epoch>, StoreError>> {
         ready(self.append_after(Vec::new(), append).map(|()| Some(Epoch::SOLE)))
     }

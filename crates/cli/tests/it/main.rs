@@ -68,4 +68,5 @@ mod third_party;
 mod timeouts;
 #[cfg(feature = "otlp")]
 mod traces;
+mod webhooks;
 mod wire;

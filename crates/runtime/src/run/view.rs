@@ -44,7 +44,7 @@ use crate::{
 };
 
 /// The role that may read the audit log.
-pub(crate) const AUDITOR: &str = "auditor";
+pub const AUDITOR: &str = "auditor";
 /// How many entries are read at once to find updates of an interruption.
 const UPDATES_PAGE: usize = 16;
 /// How many entries are read from the store at once.

@@ -32,6 +32,9 @@ table! {
         /// The host names of the server, each with or without a port. If there are any, requests for other hosts get
         /// 403; on loopback `localhost` and the loopback addresses stay allowed.
         allowed_hosts: Vec<String> = list(text().try_map(|text| host(&text))).or_as("all; on loopback only its own names", Vec::new);
+        /// The address by which people reach the console, such as `https://agents.example.com`: for links in
+        /// [notifications](webhooks.md).
+        public_url: Option<String> = text().try_map(|text| public(&text)).called("URL").optional("the `http` address it listens on");
         /// How many connections there may be, and how long they may be idle.
         connections: ConnectionLimits = flat(connections);
         /// Approximate limit of a session's size, in bytes of its content. At this size its turn ends with
@@ -100,6 +103,15 @@ fn address(entry: &Entry<'_>, text: &str) -> Option<SocketAddr> {
         address => return address,
     }
     None
+}
+
+/// An address of the console: without what follows a path.
+fn public(text: &str) -> Result<String, String> {
+    let url = countersign_engine::outgoing::address(text)?;
+    if url.query().is_some() || text.contains('#') {
+        return Err("must not have a query or a fragment".to_owned());
+    }
+    Ok(url.as_str().trim_end_matches('/').to_owned())
 }
 
 /// A host as browsers send it: lower case, with its port if there is one.

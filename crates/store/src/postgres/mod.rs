@@ -9,6 +9,7 @@ mod address;
 mod append;
 mod connect;
 mod flight;
+mod letters;
 mod list;
 mod member;
 mod nodes;
@@ -46,6 +47,7 @@ use self::{
 use super::{
     Append, Due, Head, InterruptionFilter, InterruptionRow, Page, Paged, PendingCount, RuleFilter, RuleOwner, RuleRow,
     SessionFilter, Store, StoreError, Summary, Waypoint,
+    letters::Letters,
     nodes::{Epoch, Hint, Leased, Nodes, Position},
 };
 
@@ -154,6 +156,10 @@ impl Store for PostgresStore {
             Ok(lease)
         }
         .boxed()
+    }
+
+    fn letters(&self) -> &dyn Letters {
+        self
     }
 
     fn nodes(&self) -> Option<&dyn Nodes> {

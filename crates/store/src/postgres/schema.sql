@@ -140,3 +140,19 @@ CREATE INDEX audit_tenant ON audit (tenant, n);
 -- The last record: whoever adds the next one locks it.
 CREATE TABLE audit_head (one boolean PRIMARY KEY CHECK (one), n bigint NOT NULL, hash text NOT NULL);
 INSERT INTO audit_head VALUES (true, 0, repeat('0', 64));
+
+-- Where deliveries of the audit log stand: the number of the last record that is dealt with, the node that sends, and a row for
+-- each record before it that did not arrive.
+CREATE TABLE endpoints (name bytea PRIMARY KEY, cursor bigint NOT NULL, node bigint NOT NULL);
+CREATE TABLE letters (
+    endpoint bytea,
+    n        bigint,
+    attempts bigint NOT NULL,
+    next_at  bigint,
+    tried_at bigint NOT NULL,
+    why      bytea NOT NULL,
+    PRIMARY KEY (endpoint, n)
+);
+CREATE INDEX letters_due ON letters (endpoint, next_at, n) WHERE next_at IS NOT NULL;
+CREATE INDEX letters_dead ON letters (endpoint, n) WHERE next_at IS NULL;
+CREATE INDEX letters_tried ON letters (endpoint, tried_at, n);

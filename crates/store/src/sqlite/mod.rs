@@ -5,6 +5,7 @@
 
 mod apply;
 mod copy;
+mod letters;
 mod list;
 mod lock;
 mod log;
@@ -56,6 +57,7 @@ pub use self::{
 use super::{
     Append, Due, Head, InterruptionFilter, InterruptionRow, Page, Paged, PendingCount, RuleFilter, RuleOwner, RuleRow,
     SessionFilter, Store, StoreError, Summary, Waypoint,
+    letters::Letters,
     nodes::{Epoch, Position},
     seal::Keys,
 };
@@ -190,6 +192,10 @@ impl Drop for SqliteStore {
 }
 
 impl Store for SqliteStore {
+    fn letters(&self) -> &dyn Letters {
+        self
+    }
+
     fn append(&self, append: Append) -> BoxFuture<'_, Result<Option<Epoch>, StoreError>> {
         async move {
             let write = if append.entries.len() > MANY {

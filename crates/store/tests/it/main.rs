@@ -6,6 +6,7 @@ mod conformance;
 mod differential;
 mod forks;
 mod formats;
+mod letters;
 mod lists;
 mod nodes;
 mod postgres;

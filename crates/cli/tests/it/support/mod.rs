@@ -8,6 +8,7 @@ pub(crate) mod issuer;
 pub(crate) mod policy;
 pub(crate) mod provider;
 pub(crate) mod published;
+pub(crate) mod receiver;
 pub(crate) mod terminal;
 pub(crate) mod ws;
 

@@ -1,0 +1,232 @@
+//! Webhooks, for auditors: how deliveries go, and what did not arrive (spec U4).
+
+use axum::{
+    Json,
+    extract::{Path, State, rejection::PathRejection},
+};
+use countersign_core::{
+    approval::principal::Principal,
+    refusal::{Code, Refusal},
+    time::rfc3339,
+};
+use countersign_runtime::run::AUDITOR;
+use countersign_store::{
+    StoreError,
+    letters::{Letter, LetterPage, Progress},
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::extract::{Body, Caller, Params, Segment, page_limit};
+use crate::{
+    app::App,
+    problem::Problem,
+    webhooks::{Endpoint, Webhooks, now},
+};
+
+/// The query of `GET /v1/webhooks/{name}/failed`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ReadFailed {
+    #[serde(default)]
+    after: u64,
+    limit: Option<usize>,
+}
+
+/// A body without members.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Nothing {}
+
+/// Who is notified.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct WebhookList {
+    /// The webhooks.
+    webhooks: Vec<WebhookView>,
+}
+
+/// A webhook.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct WebhookView {
+    /// Its name.
+    name: String,
+    /// The host that messages go to.
+    host: String,
+    /// The form of its messages: `standard`, `slack`, `teams` or `feishu`.
+    format: &'static str,
+    /// The types of the messages it gets.
+    events: Vec<&'static str>,
+    /// It gets only those of this tenant's sessions.
+    tenant: Option<String>,
+    /// `active`; or `gone`: the receiver wanted no messages any more, so nothing is sent until the next start of this server.
+    status: &'static str,
+    /// The number of the last record of the audit log that is dealt with; null before the first.
+    cursor: Option<u64>,
+    /// How many messages did not arrive, and are tried again.
+    waiting: u64,
+    /// How many did not arrive, and are not.
+    dead: u64,
+    /// The one that was tried last.
+    last_failed: Option<FailedMessage>,
+}
+
+/// A message that did not arrive.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct FailedMessage {
+    /// The number of its record in the audit log.
+    n: u64,
+    /// How often it was tried.
+    attempts: u32,
+    /// When it is tried next; null: not any more.
+    next_at: Option<String>,
+    /// When it was tried last.
+    tried_at: String,
+    /// Why it did not arrive then.
+    why: String,
+}
+
+/// Messages that did not arrive.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct FailedMessages {
+    /// The messages.
+    failed: Vec<FailedMessage>,
+    /// The `after` of the next page; null on the last.
+    next_cursor: Option<String>,
+}
+
+/// How many messages are sent again.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Retried {
+    /// How many.
+    retried: u64,
+}
+
+/// What came of a test.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Tested {
+    /// Whether it arrived.
+    delivered: bool,
+    /// Why not.
+    why: Option<String>,
+}
+
+impl From<Letter> for FailedMessage {
+    fn from(letter: Letter) -> FailedMessage {
+        let Letter { n, attempts, next_at, tried_at, why } = letter;
+        FailedMessage { n, attempts, next_at: next_at.map(rfc3339), tried_at: rfc3339(tried_at), why }
+    }
+}
+
+fn failed_store(error: &StoreError) -> Problem {
+    tracing::error!("where webhooks stand cannot be read or written: {error}");
+    Problem::of(Refusal::new(Code::StoreUnavailable, error.to_string()))
+}
+
+/// Whether an auditor may see and repeat what goes to an endpoint: of a tenant, for an endpoint of that tenant; without one,
+/// for an endpoint of all.
+fn may_see(by: &Principal, endpoint: &Endpoint) -> bool {
+    by.trusted || by.tenant.as_deref() == endpoint.tenant.as_deref()
+}
+
+fn check_auditor(by: &Principal) -> Result<(), Problem> {
+    if by.trusted || by.holds(AUDITOR) {
+        return Ok(());
+    }
+    Err(Problem::of(Refusal::new(Code::Forbidden, format!("webhooks need the role {AUDITOR:?}"))))
+}
+
+/// The webhooks, if the caller may see this one.
+fn named<'a>(app: &'a App, by: &Principal, name: &str) -> Result<&'a Webhooks, Problem> {
+    check_auditor(by)?;
+    let found = app
+        .webhooks
+        .as_ref()
+        .filter(|webhooks| webhooks.endpoints().any(|(endpoint, _)| endpoint.name == name && may_see(by, endpoint)));
+    let shown: String = name.chars().take(100).collect();
+    found.ok_or_else(|| {
+        Problem::of(Refusal::new(Code::WebhookNotFound, format!("there is no webhook {shown:?} that you may see")))
+    })
+}
+
+pub(super) async fn list(State(app): State<App>, Caller(by): Caller) -> Result<Json<WebhookList>, Problem> {
+    check_auditor(&by)?;
+    let mut views = Vec::new();
+    if let Some(webhooks) = &app.webhooks {
+        for (endpoint, is_gone) in webhooks.endpoints().filter(|(endpoint, _)| may_see(&by, endpoint)) {
+            let progress =
+                webhooks.store().letters().progress(&endpoint.name).await.map_err(|error| failed_store(&error))?;
+            views.push(view(endpoint, is_gone, progress.as_ref()));
+        }
+    }
+    Ok(Json(WebhookList { webhooks: views }))
+}
+
+fn view(endpoint: &Endpoint, is_gone: bool, last: Option<&Progress>) -> WebhookView {
+    WebhookView {
+        name: endpoint.name.clone(),
+        host: crate::config::host(endpoint.url.expose()).unwrap_or_default(),
+        format: endpoint.format.name(),
+        events: endpoint.kinds.iter().map(|kind| kind.name()).collect(),
+        tenant: endpoint.tenant.clone(),
+        status: if is_gone { "gone" } else { "active" },
+        cursor: last.map(|progress| progress.cursor),
+        waiting: last.map_or(0, |progress| progress.waiting),
+        dead: last.map_or(0, |progress| progress.dead),
+        last_failed: last.and_then(|progress| progress.last.clone()).map(FailedMessage::from),
+    }
+}
+
+pub(super) async fn failed(
+    State(app): State<App>,
+    Caller(by): Caller,
+    Segment(name): Segment,
+    Params(params): Params<ReadFailed>,
+) -> Result<Json<FailedMessages>, Problem> {
+    let (limit, webhooks) = (page_limit(params.limit)?, named(&app, &by, &name)?);
+    let page = LetterPage { after: params.after, limit: limit + 1 };
+    let mut letters = webhooks.store().letters().failed(&name, page).await.map_err(|error| failed_store(&error))?;
+    let more = letters.len() > limit;
+    letters.truncate(limit);
+    let next_cursor = letters.last().filter(|_| more).map(|last| last.n.to_string());
+    Ok(Json(FailedMessages { failed: letters.into_iter().map(FailedMessage::from).collect(), next_cursor }))
+}
+
+pub(super) async fn retry_one(
+    State(app): State<App>,
+    Caller(by): Caller,
+    path: Result<Path<(String, u64)>, PathRejection>,
+    Body(Nothing {}): Body<Nothing>,
+) -> Result<Json<Retried>, Problem> {
+    let Path((name, n)) = path.map_err(|error| Problem::invalid(format!("the path: {}", error.body_text())))?;
+    let webhooks = named(&app, &by, &name)?;
+    let retried =
+        webhooks.store().letters().retry(&name, Some(n), now()).await.map_err(|error| failed_store(&error))?;
+    if retried == 0 {
+        let what = format!("no message of record {n} of the audit log has failed at webhook {name:?}");
+        return Err(Problem::of(Refusal::new(Code::WebhookNotFound, what)));
+    }
+    Ok(Json(Retried { retried }))
+}
+
+pub(super) async fn retry_all(
+    State(app): State<App>,
+    Caller(by): Caller,
+    Segment(name): Segment,
+    Body(Nothing {}): Body<Nothing>,
+) -> Result<Json<Retried>, Problem> {
+    let webhooks = named(&app, &by, &name)?;
+    let retried = webhooks.store().letters().retry(&name, None, now()).await.map_err(|error| failed_store(&error))?;
+    Ok(Json(Retried { retried }))
+}
+
+pub(super) async fn test(
+    State(app): State<App>,
+    Caller(by): Caller,
+    Segment(name): Segment,
+    Body(Nothing {}): Body<Nothing>,
+) -> Result<Json<Tested>, Problem> {
+    let tested = named(&app, &by, &name)?.test(&name).await;
+    // It was there a moment ago.
+    let why = tested.and_then(Result::err);
+    Ok(Json(Tested { delivered: why.is_none(), why }))
+}

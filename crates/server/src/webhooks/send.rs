@@ -1,0 +1,103 @@
+//! One try to deliver a message.
+
+use std::{
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+use countersign_core::{journal::record::Millis, locale::Locale};
+use countersign_engine::outgoing;
+use reqwest::{Client, Response, StatusCode, Url, header};
+use serde::Deserialize;
+
+use super::{Format, Post, format::body, guard::PublicOnly, notice::Notice, now};
+
+/// The longest time of a try, from the name to the end of the answer.
+const TIME_LIMIT: Duration = Duration::from_secs(15);
+/// How much is read of an answer. Only Feishu says in it whether the message arrived.
+const ANSWER_BYTES: usize = 4 * 1024;
+/// The longest pause that a receiver may ask for.
+const PAUSE_MOST: Duration = Duration::from_hours(24);
+
+/// What came of a try.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    Delivered,
+    Failed {
+        why: String,
+        /// The earliest time at which the receiver wants to hear again.
+        not_before: Option<Millis>,
+    },
+    /// The receiver wants no messages any more.
+    Gone {
+        why: String,
+    },
+}
+
+/// A client for an endpoint.
+pub(super) fn client(url: &Url, private: bool) -> Result<Client, String> {
+    let mut builder = outgoing::client(url).timeout(TIME_LIMIT);
+    if !private {
+        builder = builder.dns_resolver(Arc::new(PublicOnly));
+    }
+    builder.build().map_err(outgoing::chain)
+}
+
+/// Tries once.
+pub(super) async fn once(post: &Post, notice: &Notice, locale: Locale) -> Outcome {
+    let (endpoint, seconds) = (&post.endpoint, now() / 1000);
+    let body = body(endpoint.format, notice, locale, endpoint.keys.first(), seconds).to_string();
+    let mut request = post.client.post(post.url.clone()).header(header::CONTENT_TYPE, "application/json");
+    if endpoint.format == Format::Standard {
+        let signed: Vec<String> = endpoint.keys.iter().map(|key| key.sign(&notice.id, seconds, &body)).collect();
+        request = request
+            .header("webhook-id", &notice.id)
+            .header("webhook-timestamp", seconds)
+            .header("webhook-signature", signed.join(" "));
+    }
+    match request.body(body).send().await {
+        Ok(answer) => judge(endpoint.format, answer).await,
+        Err(error) => Outcome::Failed { why: outgoing::chain(error), not_before: None },
+    }
+}
+
+async fn judge(format: Format, mut answer: Response) -> Outcome {
+    let status = answer.status();
+    let not_before = retry_after(&answer);
+    let why = outgoing::status(status);
+    if status == StatusCode::GONE {
+        return Outcome::Gone { why };
+    }
+    if status.is_redirection() {
+        let why = format!("{why}; redirects are not followed");
+        return Outcome::Failed { why, not_before };
+    }
+    if !status.is_success() {
+        return Outcome::Failed { why, not_before };
+    }
+    if format == Format::Feishu {
+        let (text, _) = outgoing::body(&mut answer, ANSWER_BYTES).await;
+        let code = serde_json::from_slice::<Code>(&text).map_or(0, |said| said.code);
+        if code != 0 {
+            return Outcome::Failed { why: format!("{why}, but refused with code {code}"), not_before };
+        }
+    }
+    Outcome::Delivered
+}
+
+/// Feishu's answer, which is 200 also when a message was refused.
+#[derive(Deserialize)]
+struct Code {
+    #[serde(default)]
+    code: i64,
+}
+
+/// When the receiver wants to hear again: in so many seconds, or at a date.
+fn retry_after(answer: &Response) -> Option<Millis> {
+    let said = answer.headers().get(header::RETRY_AFTER)?.to_str().ok()?.trim();
+    let pause = match said.parse() {
+        Ok(seconds) => Duration::from_secs(seconds),
+        Err(_) => httpdate::parse_http_date(said).ok()?.duration_since(SystemTime::now()).ok()?,
+    };
+    Some(now().saturating_add(Millis::try_from(pause.min(PAUSE_MOST).as_millis()).unwrap_or_default()))
+}
