@@ -49,18 +49,18 @@ struct Route {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Came {
+struct Attempted {
     outcome: &'static str,
 }
 
-/// What came of a try to deliver a webhook's message.
+/// The outcome of an attempt to deliver a webhook's message.
 #[derive(Clone, Copy)]
-pub(crate) enum Delivery {
+pub(crate) enum Attempt {
     /// It arrived.
     Sent,
     /// It did not.
     Failed,
-    /// It did not, and is not tried again.
+    /// It did not, and was the last one; it counts as failed too.
     Dead,
 }
 
@@ -80,7 +80,7 @@ pub(crate) struct Metrics {
     refusals: Family<Refused, Counter>,
     requests: Family<Answered, Counter>,
     latency: Family<Route, Histogram>,
-    webhooks: Family<Came, Counter>,
+    webhooks: Family<Attempted, Counter>,
     /// WebSocket connections that are open.
     pub(crate) connections: Gauge,
     /// Sessions that WebSocket connections follow.
@@ -121,8 +121,8 @@ impl Metrics {
             metrics.latency.clone(),
         );
         registry.register(
-            "webhook_tries",
-            "Tries to deliver messages of webhooks: sent, failed; and dead, the last one failed",
+            "webhook_attempts",
+            "Attempts to deliver messages of webhooks: sent, failed; and dead, the last one failed",
             metrics.webhooks.clone(),
         );
         registry.register("ws_connections", "WebSocket connections that are open", metrics.connections.clone());
@@ -151,14 +151,14 @@ impl Metrics {
         }
     }
 
-    /// Counts a try to deliver a webhook's message.
-    pub(crate) fn delivery(&self, came: Delivery) {
-        let outcome = match came {
-            Delivery::Sent => "sent",
-            Delivery::Failed => "failed",
-            Delivery::Dead => "dead",
+    /// Counts an attempt to deliver a webhook's message.
+    pub(crate) fn attempted(&self, attempt: Attempt) {
+        let outcome = match attempt {
+            Attempt::Sent => "sent",
+            Attempt::Failed => "failed",
+            Attempt::Dead => "dead",
         };
-        self.webhooks.get_or_create(&Came { outcome }).inc();
+        self.webhooks.get_or_create(&Attempted { outcome }).inc();
     }
 
     pub(crate) fn refused(&self, code: Code) {

@@ -15,8 +15,8 @@
 mod contents;
 #[cfg(all(feature = "postgres", feature = "sqlite"))]
 pub mod copy;
+pub mod deliveries;
 pub mod index;
-pub mod letters;
 pub mod memory;
 pub mod nodes;
 #[doc(hidden)]
@@ -47,7 +47,7 @@ use futures::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 
 use self::{
-    letters::Letters,
+    deliveries::Deliveries,
     nodes::{Epoch, Nodes, Position},
     seal::SealError,
 };
@@ -65,7 +65,7 @@ pub trait Store: Send + Sync {
     /// of this id was deleted, [`StoreError::Fenced`] if the lease of the append is not held any more.
     fn append(&self, append: Append) -> BoxFuture<'_, Result<Option<Epoch>, StoreError>>;
     /// Where deliveries of what happened stand.
-    fn letters(&self) -> &dyn Letters;
+    fn deliveries(&self) -> &dyn Deliveries;
     /// What the processes that share this store need of each other; `None`: it belongs to one process.
     fn nodes(&self) -> Option<&dyn Nodes> {
         None

@@ -1,6 +1,6 @@
 //! A store that forgets everything when the process ends: for tests, demos and throw-away agents.
 
-mod letters;
+mod deliveries;
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet, hash_map},
@@ -20,8 +20,8 @@ use futures::{FutureExt as _, future, future::BoxFuture};
 use super::{
     Append, Due, Head, InterruptionFilter, InterruptionRow, PENDING, Page, Paged, PendingCount, RuleFilter, RuleOwner,
     RuleRow, SessionFilter, Store, StoreError, Summary, Visible, Waypoint,
+    deliveries::Deliveries,
     index::{self, Change, Claimant},
-    letters::Letters,
     no_past,
     nodes::Epoch,
     page::{self, Row as _},
@@ -41,7 +41,7 @@ pub struct MemoryStore {
     /// Who may see which sessions. Locked after a shard, never before one.
     people: Mutex<HashMap<Reason, BTreeSet<Arc<str>>>>,
     /// Locked alone.
-    endpoints: Mutex<BTreeMap<String, letters::Endpoint>>,
+    endpoints: Mutex<BTreeMap<String, deliveries::Endpoint>>,
 }
 
 /// Why a person of a tenant may see a session.
@@ -394,7 +394,7 @@ fn newest<T, K: Ord>(rows: &mut Vec<T>, limit: usize, key: impl Fn(&T) -> K) {
 }
 
 impl Store for MemoryStore {
-    fn letters(&self) -> &dyn Letters {
+    fn deliveries(&self) -> &dyn Deliveries {
         self
     }
 

@@ -16,7 +16,7 @@ use countersign_core::{
 use countersign_store::{
     Append, Due, Durability, Head, InterruptionFilter, InterruptionRow, Page, Paged, RuleFilter, RuleOwner, RuleRow,
     SessionFilter, Summary, Waypoint,
-    letters::Letters,
+    deliveries::Deliveries,
     nodes::{Epoch, Nodes},
 };
 use futures::{FutureExt as _, TryFutureExt as _, future::BoxFuture};
@@ -115,8 +115,8 @@ impl Failing {
 }
 
 impl Store for Failing {
-    fn letters(&self) -> &dyn Letters {
-        self.inner.letters()
+    fn deliveries(&self) -> &dyn Deliveries {
+        self.inner.deliveries()
     }
 
     fn append(&self, append: Append) -> BoxFuture<'_, Result<Option<Epoch>, StoreError>> {

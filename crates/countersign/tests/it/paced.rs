@@ -22,7 +22,7 @@ use countersign_core::{
 use countersign_store::{
     Append, Due, Head, InterruptionFilter, InterruptionRow, Page, Paged, RuleFilter, RuleOwner, RuleRow, SessionFilter,
     Summary,
-    letters::Letters,
+    deliveries::Deliveries,
     nodes::{Epoch, Nodes},
 };
 use futures::{FutureExt as _, StreamExt as _, future::BoxFuture, stream::BoxStream};
@@ -196,8 +196,8 @@ pub fn runtime(store: &Arc<dyn Store>, model: &Arc<Paced>) -> Runtime {
 pub struct Slow(pub Arc<dyn Store>);
 
 impl Store for Slow {
-    fn letters(&self) -> &dyn Letters {
-        self.0.letters()
+    fn deliveries(&self) -> &dyn Deliveries {
+        self.0.deliveries()
     }
     fn append(&self, append: Append) -> BoxFuture<'_, Result<Option<Epoch>, StoreError>> {
         async move {

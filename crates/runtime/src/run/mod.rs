@@ -94,7 +94,7 @@ pub use note::NewNote;
 pub use past::{CheckpointQuery, CheckpointView};
 pub use retry::NewRetry;
 pub use rules::{RuleQuery, RuleScope, RuleState, RuleView};
-pub use view::AUDITOR;
+pub use view::{AUDITOR, check_auditor};
 pub use view::{
     AgentView, ApprovalQuery, ApprovalStatus, ApprovalView, Held, ListPage, ReplyView, SessionView, StateView,
     UpdateView,

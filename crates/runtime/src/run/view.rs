@@ -52,6 +52,17 @@ pub(crate) const READ_PAGE: usize = 512;
 /// And how many bytes of them, beyond the first.
 pub(crate) const READ_BYTES: usize = 1024 * 1024;
 
+/// Whether somebody may see what auditors see, which `what` names, such as `the audit log needs`.
+///
+/// # Errors
+/// `forbidden`.
+pub fn check_auditor(by: &Principal, what: &str) -> Result<(), Refusal> {
+    if by.trusted || by.holds(AUDITOR) {
+        return Ok(());
+    }
+    Err(Refusal::new(Code::Forbidden, format!("{what} the role {AUDITOR:?}")))
+}
+
 /// A session, as lists show it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct SessionView {
@@ -442,10 +453,9 @@ impl Runtime {
         let store = &self.inner.store;
         let records = if by.trusted {
             store.audit(after, limit).await
-        } else if by.holds(AUDITOR) {
-            store.audit_of(by.tenant.as_deref(), after, limit).await
         } else {
-            return Err(Refusal::new(Code::Forbidden, format!("the audit log needs the role {AUDITOR:?}")));
+            check_auditor(by, "the audit log needs")?;
+            store.audit_of(by.tenant.as_deref(), after, limit).await
         };
         let records = records.map_err(store_refusal)?;
         self.inner.released().await?;

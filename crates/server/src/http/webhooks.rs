@@ -9,10 +9,10 @@ use countersign_core::{
     refusal::{Code, Refusal},
     time::rfc3339,
 };
-use countersign_runtime::run::AUDITOR;
+use countersign_runtime::run::check_auditor;
 use countersign_store::{
     StoreError,
-    letters::{Letter, LetterPage, Progress},
+    deliveries::{FailedDelivery, FailedPage, Progress},
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -24,12 +24,14 @@ use crate::{
     webhooks::{Endpoint, Webhooks, now},
 };
 
+/// What needs the role `auditor`.
+const NEED: &str = "webhooks need";
+
 /// The query of `GET /v1/webhooks/{name}/failed`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ReadFailed {
-    #[serde(default)]
-    after: u64,
+    cursor: Option<String>,
     limit: Option<usize>,
 }
 
@@ -58,15 +60,15 @@ pub(super) struct WebhookView {
     events: Vec<&'static str>,
     /// It gets only those of this tenant's sessions.
     tenant: Option<String>,
-    /// `active`; or `gone`: the receiver wanted no messages any more, so nothing is sent until the next start of this server.
+    /// `active`; or `gone`: the receiver wanted no messages any more, so nothing is sent until a server starts.
     status: &'static str,
     /// The number of the last record of the audit log that is dealt with; null before the first.
     cursor: Option<u64>,
-    /// How many messages did not arrive, and are tried again.
+    /// How many messages did not arrive, and are attempted again.
     waiting: u64,
     /// How many did not arrive, and are not.
     dead: u64,
-    /// The one that was tried last.
+    /// The one whose last attempt was the latest.
     last_failed: Option<FailedMessage>,
 }
 
@@ -75,11 +77,11 @@ pub(super) struct WebhookView {
 pub(super) struct FailedMessage {
     /// The number of its record in the audit log.
     n: u64,
-    /// How often it was tried.
+    /// How many attempts there were.
     attempts: u32,
-    /// When it is tried next; null: not any more.
+    /// When the next one is; null: there is none any more.
     next_at: Option<String>,
-    /// When it was tried last.
+    /// When the last one was.
     tried_at: String,
     /// Why it did not arrive then.
     why: String,
@@ -90,7 +92,7 @@ pub(super) struct FailedMessage {
 pub(super) struct FailedMessages {
     /// The messages.
     failed: Vec<FailedMessage>,
-    /// The `after` of the next page; null on the last.
+    /// The cursor of the next page; null on the last.
     next_cursor: Option<String>,
 }
 
@@ -101,7 +103,14 @@ pub(super) struct Retried {
     retried: u64,
 }
 
-/// What came of a test.
+/// How many messages are not sent any more.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Forgotten {
+    /// How many had not arrived.
+    dropped: u64,
+}
+
+/// The outcome of a test.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct Tested {
     /// Whether it arrived.
@@ -110,9 +119,9 @@ pub(super) struct Tested {
     why: Option<String>,
 }
 
-impl From<Letter> for FailedMessage {
-    fn from(letter: Letter) -> FailedMessage {
-        let Letter { n, attempts, next_at, tried_at, why } = letter;
+impl From<FailedDelivery> for FailedMessage {
+    fn from(delivery: FailedDelivery) -> FailedMessage {
+        let FailedDelivery { n, attempts, next_at, tried_at, why } = delivery;
         FailedMessage { n, attempts, next_at: next_at.map(rfc3339), tried_at: rfc3339(tried_at), why }
     }
 }
@@ -128,40 +137,36 @@ fn may_see(by: &Principal, endpoint: &Endpoint) -> bool {
     by.trusted || by.tenant.as_deref() == endpoint.tenant.as_deref()
 }
 
-fn check_auditor(by: &Principal) -> Result<(), Problem> {
-    if by.trusted || by.holds(AUDITOR) {
-        return Ok(());
-    }
-    Err(Problem::of(Refusal::new(Code::Forbidden, format!("webhooks need the role {AUDITOR:?}"))))
+fn no_webhook(name: &str) -> Problem {
+    let shown: String = name.chars().take(100).collect();
+    Problem::of(Refusal::new(Code::WebhookNotFound, format!("there is no webhook {shown:?} that you may see")))
 }
 
 /// The webhooks, if the caller may see this one.
 fn named<'a>(app: &'a App, by: &Principal, name: &str) -> Result<&'a Webhooks, Problem> {
-    check_auditor(by)?;
+    check_auditor(by, NEED)?;
     let found = app
         .webhooks
         .as_ref()
-        .filter(|webhooks| webhooks.endpoints().any(|(endpoint, _)| endpoint.name == name && may_see(by, endpoint)));
-    let shown: String = name.chars().take(100).collect();
-    found.ok_or_else(|| {
-        Problem::of(Refusal::new(Code::WebhookNotFound, format!("there is no webhook {shown:?} that you may see")))
-    })
+        .filter(|webhooks| webhooks.endpoints().any(|endpoint| endpoint.name == name && may_see(by, endpoint)));
+    found.ok_or_else(|| no_webhook(name))
 }
 
 pub(super) async fn list(State(app): State<App>, Caller(by): Caller) -> Result<Json<WebhookList>, Problem> {
-    check_auditor(&by)?;
+    check_auditor(&by, NEED)?;
     let mut views = Vec::new();
     if let Some(webhooks) = &app.webhooks {
-        for (endpoint, is_gone) in webhooks.endpoints().filter(|(endpoint, _)| may_see(&by, endpoint)) {
+        for endpoint in webhooks.endpoints().filter(|endpoint| may_see(&by, endpoint)) {
             let progress =
-                webhooks.store().letters().progress(&endpoint.name).await.map_err(|error| failed_store(&error))?;
-            views.push(view(endpoint, is_gone, progress.as_ref()));
+                webhooks.store().deliveries().progress(&endpoint.name).await.map_err(|error| failed_store(&error))?;
+            views.push(view(endpoint, progress.as_ref()));
         }
     }
     Ok(Json(WebhookList { webhooks: views }))
 }
 
-fn view(endpoint: &Endpoint, is_gone: bool, last: Option<&Progress>) -> WebhookView {
+fn view(endpoint: &Endpoint, last: Option<&Progress>) -> WebhookView {
+    let is_gone = last.is_some_and(|progress| progress.gone);
     WebhookView {
         name: endpoint.name.clone(),
         host: crate::config::host(endpoint.url.expose()).unwrap_or_default(),
@@ -183,12 +188,18 @@ pub(super) async fn failed(
     Params(params): Params<ReadFailed>,
 ) -> Result<Json<FailedMessages>, Problem> {
     let (limit, webhooks) = (page_limit(params.limit)?, named(&app, &by, &name)?);
-    let page = LetterPage { after: params.after, limit: limit + 1 };
-    let mut letters = webhooks.store().letters().failed(&name, page).await.map_err(|error| failed_store(&error))?;
-    let more = letters.len() > limit;
-    letters.truncate(limit);
-    let next_cursor = letters.last().filter(|_| more).map(|last| last.n.to_string());
-    Ok(Json(FailedMessages { failed: letters.into_iter().map(FailedMessage::from).collect(), next_cursor }))
+    let after = match params.cursor.as_deref().map(str::parse) {
+        None => 0,
+        Some(Ok(after)) => after,
+        Some(Err(_)) => return Err(Problem::invalid("`cursor` must be the next_cursor of the page before".to_owned())),
+    };
+    let page = FailedPage { after, limit: limit + 1 };
+    let mut deliveries =
+        webhooks.store().deliveries().failed(&name, page).await.map_err(|error| failed_store(&error))?;
+    let more = deliveries.len() > limit;
+    deliveries.truncate(limit);
+    let next_cursor = deliveries.last().filter(|_| more).map(|last| last.n.to_string());
+    Ok(Json(FailedMessages { failed: deliveries.into_iter().map(FailedMessage::from).collect(), next_cursor }))
 }
 
 pub(super) async fn retry_one(
@@ -200,7 +211,7 @@ pub(super) async fn retry_one(
     let Path((name, n)) = path.map_err(|error| Problem::invalid(format!("the path: {}", error.body_text())))?;
     let webhooks = named(&app, &by, &name)?;
     let retried =
-        webhooks.store().letters().retry(&name, Some(n), now()).await.map_err(|error| failed_store(&error))?;
+        webhooks.store().deliveries().retry(&name, Some(n), now()).await.map_err(|error| failed_store(&error))?;
     if retried == 0 {
         let what = format!("no message of record {n} of the audit log has failed at webhook {name:?}");
         return Err(Problem::of(Refusal::new(Code::WebhookNotFound, what)));
@@ -215,8 +226,32 @@ pub(super) async fn retry_all(
     Body(Nothing {}): Body<Nothing>,
 ) -> Result<Json<Retried>, Problem> {
     let webhooks = named(&app, &by, &name)?;
-    let retried = webhooks.store().letters().retry(&name, None, now()).await.map_err(|error| failed_store(&error))?;
+    let retried =
+        webhooks.store().deliveries().retry(&name, None, now()).await.map_err(|error| failed_store(&error))?;
     Ok(Json(Retried { retried }))
+}
+
+/// Also one that is not in the file any more: that belongs to auditors without a tenant.
+pub(super) async fn forget(
+    State(app): State<App>,
+    Caller(by): Caller,
+    Segment(name): Segment,
+    Body(Nothing {}): Body<Nothing>,
+) -> Result<Json<Forgotten>, Problem> {
+    check_auditor(&by, NEED)?;
+    let Some(webhooks) = &app.webhooks else { return Err(no_webhook(&name)) };
+    let may_forget = match webhooks.endpoints().find(|endpoint| endpoint.name == name) {
+        Some(endpoint) => may_see(&by, endpoint),
+        None => by.trusted || by.tenant.is_none(),
+    };
+    if !may_forget {
+        return Err(no_webhook(&name));
+    }
+    let forgotten = webhooks.forget(&name).await.map_err(|error| failed_store(&error))?;
+    let dropped = forgotten.ok_or_else(|| no_webhook(&name))?;
+    let who = by.subject.as_deref().unwrap_or("somebody without a token");
+    tracing::warn!("webhook {name:?} was forgotten by {who:?}, with {dropped} messages that had not arrived");
+    Ok(Json(Forgotten { dropped }))
 }
 
 pub(super) async fn test(

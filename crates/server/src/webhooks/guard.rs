@@ -2,7 +2,8 @@
 //!
 //! An address is the operator's, but a name of it is resolved by others: what it leads to is checked when a connection is
 //! made, in the resolver itself, so that nothing is looked up twice. Redirects are not followed. Through a proxy of the
-//! environment (`HTTPS_PROXY`) it is the proxy that resolves names, and that has to guard them.
+//! environment it is the proxy that resolves names, and that has to guard them; its own name is the operator's, and may lead
+//! anywhere.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -75,14 +76,46 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
     }
 }
 
-/// Resolves names to public addresses only.
-pub(super) struct PublicOnly;
+/// The variables that name a proxy for `https` addresses. Others than those are for `http`, which is for private networks.
+const PROXIES: [&str; 4] = ["HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"];
+
+/// Resolves names to public addresses only, except those of proxies.
+pub(super) struct PublicOnly {
+    proxies: Vec<String>,
+}
+
+impl PublicOnly {
+    /// For an address that messages go to. Its own name is guarded also if a proxy has the same one: it can be reached without.
+    pub(super) fn except_proxies(url: &Url) -> PublicOnly {
+        let named = PROXIES.iter().filter_map(|name| std::env::var(name).ok());
+        PublicOnly::except(url, named.collect::<Vec<String>>())
+    }
+
+    pub(super) fn except(url: &Url, proxies: impl IntoIterator<Item = String>) -> PublicOnly {
+        let mut proxies: Vec<String> = proxies.into_iter().filter_map(|proxy| proxy_host(&proxy)).collect();
+        proxies.retain(|host| Some(host.as_str()) != url.host_str());
+        PublicOnly { proxies }
+    }
+
+    /// Whether a name may lead anywhere.
+    pub(super) fn may_be_private(&self, name: &str) -> bool {
+        self.proxies.iter().any(|proxy| proxy.eq_ignore_ascii_case(name))
+    }
+}
+
+/// The host of a proxy, which may be named without `http://`.
+fn proxy_host(proxy: &str) -> Option<String> {
+    let proxy = proxy.trim();
+    let url = if proxy.contains("://") { Url::parse(proxy) } else { Url::parse(&format!("http://{proxy}")) };
+    url.ok()?.host_str().map(str::to_owned)
+}
 
 impl Resolve for PublicOnly {
     fn resolve(&self, name: Name) -> Resolving {
+        let any = self.may_be_private(name.as_str());
         Box::pin(async move {
             let found = tokio::net::lookup_host((name.as_str(), 0)).await?;
-            let public: Vec<SocketAddr> = found.filter(|address| is_public(address.ip())).collect();
+            let public: Vec<SocketAddr> = found.filter(|address| any || is_public(address.ip())).collect();
             if public.is_empty() {
                 return Err("its name leads into a private network; if that is meant, say private = true".into());
             }

@@ -1,39 +1,33 @@
 //! What a message says: what is in an audit record, and in the inbox, without arguments and texts.
 
-use countersign_core::{audit::AuditRecord, call::reviewer::Reviewer, journal::record::Millis, time::rfc3339};
+use countersign_core::{
+    approval::key::approval_key, audit::AuditRecord, call::reviewer::Reviewer, journal::record::Millis, time::rfc3339,
+};
 use countersign_store::{InterruptionRow, Store, StoreError};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
 /// Characters of a record's hash in a message's id.
 const ID_CHARS: usize = 32;
 
 /// What a message is about: its type.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoticeKind {
     /// People are asked to decide.
-    #[serde(rename = "approval.requested")]
     Requested,
     /// They still are.
-    #[serde(rename = "approval.reminded")]
     Reminded,
     /// Other people are asked, because somebody said so.
-    #[serde(rename = "approval.reassigned")]
     Reassigned,
     /// Other people are asked, because its deadline has passed.
-    #[serde(rename = "approval.escalated")]
     Escalated,
     /// It was decided, answered or cancelled.
-    #[serde(rename = "approval.resolved")]
     Resolved,
     /// Its deadline has passed, and nobody else is asked.
-    #[serde(rename = "approval.timed_out")]
     TimedOut,
     /// A call was interrupted and its outcome is unknown: people are asked what came of it.
-    #[serde(rename = "call.in_doubt")]
     InDoubt,
     /// A test by the operator. It cannot be chosen.
-    #[serde(rename = "webhook.test")]
     Test,
 }
 
@@ -48,6 +42,11 @@ impl NoticeKind {
         NoticeKind::TimedOut,
         NoticeKind::InDoubt,
     ];
+
+    /// Whether it says that a request is pending.
+    fn asks(self) -> bool {
+        matches!(self, NoticeKind::Requested | NoticeKind::Reminded | NoticeKind::InDoubt)
+    }
 
     /// Its name, as in messages.
     #[must_use]
@@ -65,10 +64,16 @@ impl NoticeKind {
     }
 }
 
+impl Serialize for NoticeKind {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
+
 /// A message.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Notice {
-    /// The same for every try and every endpoint.
+    /// The same for every attempt and every endpoint.
     #[serde(skip)]
     pub(super) id: String,
     #[serde(rename = "type")]
@@ -169,7 +174,8 @@ impl Body {
 }
 
 impl Notice {
-    /// The message about a record; `None` if it is about nothing that people are told of, or of another tenant. The names of
+    /// The message about a record; `None` if it is about nothing that people are told of, or of another tenant, or asks for what
+    /// was resolved meanwhile. The names of
     /// agents and tools are those of the inbox, which has none of a session that was deleted since.
     pub(super) async fn of(
         record: &AuditRecord,
@@ -184,6 +190,10 @@ impl Notice {
             return Ok(None);
         }
         let row = store.interruption(&body.session, n).await?;
+        // Whoever hears now that a request is pending would act on what is over.
+        if kind.asks() && row.as_ref().is_some_and(|row| row.resolution.is_some()) {
+            return Ok(None);
+        }
         let data = data(body, n, row, resolution, console);
         let id = format!("msg_{}", record.hash.get(..ID_CHARS).unwrap_or(&record.hash));
         Ok(Some(Notice { id, kind, timestamp: data.1, data: data.0 }))
@@ -204,7 +214,7 @@ fn data(
     resolution: Option<&'static str>,
     console: &str,
 ) -> (Data, String) {
-    let approval_key = format!("{}_{n}", body.session);
+    let approval_key = approval_key(&body.session, n);
     let url = format!("{console}/#/inbox?open={}", utf8_percent_encode(&approval_key, NON_ALPHANUMERIC));
     let answers = matches!(body.event.as_str(), "answered" | "resumed").then(|| "answer".to_owned());
     let role = body.update.and_then(|update| update.role).or(body.role);

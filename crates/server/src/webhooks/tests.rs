@@ -11,7 +11,7 @@ use standardwebhooks::Webhook;
 use super::{
     ATTEMPTS, Endpoint, SigningKey, Webhooks, check, dispatch,
     format::{Format, body},
-    guard::is_public,
+    guard::{PublicOnly, is_public},
     notice::{Data, Notice, NoticeKind},
     now,
     send::{self, Outcome},
@@ -188,15 +188,36 @@ async fn u4_x_a_name_that_leads_inside_is_refused_when_connecting() {
     assert!(told.contains("leads into a private network"), "{told}");
 }
 
+#[test]
+fn u4_x_only_the_names_of_proxies_may_lead_inside() {
+    let url: reqwest::Url = "https://hooks.example.com/x".parse().unwrap();
+    let named = ["proxy.internal:3128", " http://user:secret@Other.internal ", "socks5://third:1", "", "http://["];
+    let guard = PublicOnly::except(&url, named.map(str::to_owned));
+    for proxy in ["proxy.internal", "other.internal", "OTHER.internal", "third"] {
+        assert!(guard.may_be_private(proxy), "{proxy}");
+    }
+    for other in ["hooks.example.com", "internal", "user", "sub.proxy.internal", ""] {
+        assert!(!guard.may_be_private(other), "{other}");
+    }
+    // It can be reached without the proxy too, by NO_PROXY.
+    let guard = PublicOnly::except(&url, ["https://HOOKS.example.com:8080".to_owned()]);
+    assert!(!guard.may_be_private("hooks.example.com"));
+}
+
 /// An endpoint whose receiver answers with this head, once.
 async fn answered_with(head: &'static str) -> (Webhooks, Outcome) {
+    answered(Format::Slack, format!("{head}\r\ncontent-length: 0\r\n\r\n")).await
+}
+
+async fn answered(format: Format, answer: String) -> (Webhooks, Outcome) {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     tokio::spawn(async move {
         let (mut stream, _) = listener.accept().await.unwrap();
         let _ = stream.read(&mut [0; 64 * 1024]).await;
-        stream.write_all(format!("{head}\r\ncontent-length: 0\r\n\r\n").as_bytes()).await.unwrap();
+        stream.write_all(answer.as_bytes()).await.unwrap();
+        stream.shutdown().await.unwrap();
         // Until the client has read it.
         let _ = stream.read(&mut [0; 64]).await;
     });
@@ -204,7 +225,7 @@ async fn answered_with(head: &'static str) -> (Webhooks, Outcome) {
         name: "desk".to_owned(),
         url: ApiKey::new(&format!("http://{address}/")),
         keys: Vec::new(),
-        format: Format::Slack,
+        format,
         kinds: NoticeKind::ALL.to_vec(),
         tenant: None,
         private: true,
@@ -214,7 +235,7 @@ async fn answered_with(head: &'static str) -> (Webhooks, Outcome) {
         .await
         .unwrap();
     let notice = Notice::test(&webhooks.console, now());
-    let outcome = send::once(&webhooks.posts[0], &notice, Locale::En).await;
+    let outcome = send::once(&webhooks.endpoints[0], &notice, Locale::En).await;
     (webhooks, outcome)
 }
 
@@ -234,10 +255,42 @@ async fn u4_a_receiver_says_when_it_wants_to_hear_again_a_day_at_most() {
 }
 
 #[tokio::test]
+async fn u4_x_feishu_has_a_message_only_if_it_says_so() {
+    let head = "HTTP/1.1 200 OK";
+    let with = |body: &str| format!("{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+    for body in [r#"{"code":0,"msg":"success"}"#, r#"{"StatusCode":0}"#, r#"{"StatusCode":0,"code":0,"data":{}}"#] {
+        assert_eq!(answered(Format::Feishu, with(body)).await.1, Outcome::Delivered, "{body}");
+    }
+    let failed = |why: &str| Outcome::Failed { why: format!("200 OK, but {why}"), not_before: None };
+    for (body, code) in
+        [(r#"{"code":9499}"#, 9499), (r#"{"StatusCode":1,"code":0}"#, 1), (r#"{"StatusCode":0,"code":2}"#, 2)]
+    {
+        let outcome = answered(Format::Feishu, with(body)).await.1;
+        assert_eq!(outcome, failed(&format!("refused with code {code}")), "{body}");
+    }
+    let long = format!(r#"{{"code":0,"msg":"{}"}}"#, "x".repeat(8 * 1024));
+    let padded = format!(r#"{{"code":0}}{}"#, " ".repeat(8 * 1024));
+    let cut = format!("{head}\r\ncontent-length: 99\r\n\r\n{{\"code\":0}}");
+    let strange =
+        ["", "<html>sign in</html>", "{}", "[]", "null", r#"{"code":null}"#, r#"{"code":"0"}"#, &long, &padded];
+    for answer in strange.map(with).into_iter().chain([cut]) {
+        let outcome = answered(Format::Feishu, answer.clone()).await.1;
+        assert_eq!(outcome, failed("no answer of Feishu"), "{answer}");
+    }
+}
+
+#[test]
+fn u4_every_type_of_message_is_written_by_its_name() {
+    for kind in NoticeKind::ALL.into_iter().chain([NoticeKind::Test]) {
+        assert_eq!(json!(kind), json!(kind.name()));
+    }
+}
+
+#[tokio::test]
 async fn u4_an_endpoint_is_known_to_the_store_before_anything_is_sent() {
     let (webhooks, outcome) = answered_with("HTTP/1.1 204 No Content").await;
     assert_eq!(outcome, Outcome::Delivered);
-    let progress = webhooks.store().letters().progress("desk").await.unwrap();
+    let progress = webhooks.store().deliveries().progress("desk").await.unwrap();
     assert_eq!(progress.map(|progress| progress.cursor), Some(0));
 }
 

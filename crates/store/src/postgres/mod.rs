@@ -8,8 +8,8 @@
 mod address;
 mod append;
 mod connect;
+mod deliveries;
 mod flight;
-mod letters;
 mod list;
 mod member;
 mod nodes;
@@ -47,7 +47,7 @@ use self::{
 use super::{
     Append, Due, Head, InterruptionFilter, InterruptionRow, Page, Paged, PendingCount, RuleFilter, RuleOwner, RuleRow,
     SessionFilter, Store, StoreError, Summary, Waypoint,
-    letters::Letters,
+    deliveries::Deliveries,
     nodes::{Epoch, Hint, Leased, Nodes, Position},
 };
 
@@ -158,7 +158,7 @@ impl Store for PostgresStore {
         .boxed()
     }
 
-    fn letters(&self) -> &dyn Letters {
+    fn deliveries(&self) -> &dyn Deliveries {
         self
     }
 

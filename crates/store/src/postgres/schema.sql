@@ -143,8 +143,13 @@ INSERT INTO audit_head VALUES (true, 0, repeat('0', 64));
 
 -- Where deliveries of the audit log stand: the number of the last record that is dealt with, the node that sends, and a row for
 -- each record before it that did not arrive.
-CREATE TABLE endpoints (name bytea PRIMARY KEY, cursor bigint NOT NULL, node bigint NOT NULL);
-CREATE TABLE letters (
+CREATE TABLE endpoints (
+    name   bytea PRIMARY KEY,
+    cursor bigint NOT NULL,
+    node   bigint NOT NULL,
+    gone   boolean NOT NULL DEFAULT false
+);
+CREATE TABLE failed_deliveries (
     endpoint bytea,
     n        bigint,
     attempts bigint NOT NULL,
@@ -153,6 +158,6 @@ CREATE TABLE letters (
     why      bytea NOT NULL,
     PRIMARY KEY (endpoint, n)
 );
-CREATE INDEX letters_due ON letters (endpoint, next_at, n) WHERE next_at IS NOT NULL;
-CREATE INDEX letters_dead ON letters (endpoint, n) WHERE next_at IS NULL;
-CREATE INDEX letters_tried ON letters (endpoint, tried_at, n);
+CREATE INDEX failed_deliveries_due ON failed_deliveries (endpoint, next_at, n) WHERE next_at IS NOT NULL;
+CREATE INDEX failed_deliveries_dead ON failed_deliveries (endpoint, n) WHERE next_at IS NULL;
+CREATE INDEX failed_deliveries_tried ON failed_deliveries (endpoint, tried_at, n);

@@ -5,7 +5,7 @@
 
 mod apply;
 mod copy;
-mod letters;
+mod deliveries;
 mod list;
 mod lock;
 mod log;
@@ -57,7 +57,7 @@ pub use self::{
 use super::{
     Append, Due, Head, InterruptionFilter, InterruptionRow, Page, Paged, PendingCount, RuleFilter, RuleOwner, RuleRow,
     SessionFilter, Store, StoreError, Summary, Waypoint,
-    letters::Letters,
+    deliveries::Deliveries,
     nodes::{Epoch, Position},
     seal::Keys,
 };
@@ -192,7 +192,7 @@ impl Drop for SqliteStore {
 }
 
 impl Store for SqliteStore {
-    fn letters(&self) -> &dyn Letters {
+    fn deliveries(&self) -> &dyn Deliveries {
         self
     }
 

@@ -3,10 +3,10 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "these are tests")]
 
 mod conformance;
+mod deliveries;
 mod differential;
 mod forks;
 mod formats;
-mod letters;
 mod lists;
 mod nodes;
 mod postgres;
