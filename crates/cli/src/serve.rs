@@ -1,6 +1,6 @@
 //! `countersign serve --config FILE`
 
-use std::{net::SocketAddr, path::PathBuf, sync::Arc};
+use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use clap::Args;
 use countersign_engine::{compression::Compression, model::Model};
@@ -37,6 +37,9 @@ use crate::{
     say, traces,
 };
 
+/// How long threads may take to end after everything has stopped.
+const ENDING: Duration = Duration::from_secs(1);
+
 /// Arguments of `serve`.
 #[derive(Args)]
 pub(crate) struct Serve {
@@ -61,7 +64,12 @@ pub(crate) fn run(serve: &Serve) -> Outcome {
     };
     // Sessions have threads of their own, so that long arguments do not hold up connections.
     let (connections, sessions) = (threads()?, threads()?);
-    connections.block_on(traces.send_while(serve_until_told(config, serve, seen, sessions.handle())))
+    let served = connections.block_on(traces.send_while(serve_until_told(config, serve, seen, sessions.handle())));
+    // Waited for no longer: a thread that looks up a name cannot be stopped, and can take minutes. Those of sessions can also
+    // be removing folders.
+    sessions.shutdown_timeout(10 * ENDING);
+    connections.shutdown_timeout(ENDING);
+    served
 }
 
 async fn serve_until_told(config: Config, serve: &Serve, seen: Seen, sessions: &Handle) -> Outcome {
@@ -125,7 +133,7 @@ async fn assemble(config: &Config, store: Arc<dyn Store>, auth: &Auth, sessions:
         .session_bytes(config.server.session_bytes)
         .threads(sessions.clone());
     if let Some(days) = config.server.keep_days {
-        builder = builder.keep(std::time::Duration::from_secs(u64::from(days) * 86_400));
+        builder = builder.keep(Duration::from_secs(u64::from(days) * 86_400));
     }
     for declared in &config.agents {
         let model = models.iter().find(|(name, _)| *name == declared.model).map(|(_, model)| model.clone());
@@ -206,7 +214,7 @@ async fn store(declared: ConfigStore, keys: Option<Keys>) -> Result<Arc<dyn Stor
         ConfigStore::Postgres { url, password_env, lease_seconds } => {
             let url = crate::loaded::with_password(url, password_env.as_deref())?;
             let mut options = PostgresOptions::default();
-            options.lease = std::time::Duration::from_secs(lease_seconds.into());
+            options.lease = Duration::from_secs(lease_seconds.into());
             let opened = PostgresStore::open(&url, &options).await;
             Ok(Arc::new(opened.map_err(|error| error.to_string())?))
         }

@@ -7,9 +7,10 @@ use serde_json::Value;
 use crate::{
     Outcome,
     failure::{Exit, Failure},
+    pages::{Listed, Paging},
     remote::Asked,
     say,
-    terminal::{tell, visible, visible_json},
+    terminal::{confirm, visible, visible_json},
 };
 
 /// Arguments of `webhooks`.
@@ -25,8 +26,10 @@ enum Command {
     List(List),
     /// Lists the messages of a webhook that did not arrive
     Failed(Failed),
-    /// Sends messages again that did not arrive: one, or all that are not tried any more
+    /// Sends messages again that did not arrive: one, or all dead letters
     Retry(Retry),
+    /// Drops what did not arrive at a webhook, which then begins with what happens from now on
+    Forget(Forget),
     /// Sends a message that says that it is a test, once
     Test(Test),
 }
@@ -41,12 +44,8 @@ struct List {
 struct Failed {
     /// The webhook's name
     name: String,
-    /// Messages on a page, 1 to 200
-    #[arg(long, value_name = "NUMBER", default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=200))]
-    limit: u16,
-    /// Only those of records after this one
-    #[arg(long, value_name = "NUMBER", default_value_t = 0)]
-    after: u64,
+    #[command(flatten)]
+    paging: Paging,
     #[command(flatten)]
     asked: Asked,
 }
@@ -58,9 +57,20 @@ struct Retry {
     /// The number of the message's record, as `failed` lists it
     #[arg(value_name = "NUMBER", required_unless_present = "all")]
     n: Option<u64>,
-    /// All that are not tried any more
+    /// All dead letters: those that are not attempted any more
     #[arg(long, conflicts_with = "n")]
     all: bool,
+    #[command(flatten)]
+    asked: Asked,
+}
+
+#[derive(Args)]
+struct Forget {
+    /// The webhook's name; one that is not configured any more is dropped whole
+    name: String,
+    /// Do not ask
+    #[arg(long)]
+    yes: bool,
     #[command(flatten)]
     asked: Asked,
 }
@@ -79,6 +89,7 @@ pub(crate) fn run(webhooks: &Webhooks) -> Outcome {
         Command::List(list) => list.run(),
         Command::Failed(failed) => failed.run(),
         Command::Retry(retry) => retry.run(),
+        Command::Forget(forget) => forget.run(),
         Command::Test(test) => test.run(),
     }
 }
@@ -94,15 +105,15 @@ fn text(value: &Value) -> String {
 
 fn failure_in_words(failed: &Value) -> String {
     let next = match &failed["next_at"] {
-        Value::Null => "not tried any more".to_owned(),
-        at => format!("next try {}", text(at)),
+        Value::Null => "dead".to_owned(),
+        at => format!("next attempt {}", text(at)),
     };
-    let tries = match failed["attempts"].as_u64() {
-        Some(1) => "1 try".to_owned(),
-        tries => format!("{} tries", tries.unwrap_or_default()),
+    let attempts = match failed["attempts"].as_u64() {
+        Some(1) => "1 attempt".to_owned(),
+        attempts => format!("{} attempts", attempts.unwrap_or_default()),
     };
     format!(
-        "record {}  {tries}, the last at {}  {next}  {}",
+        "record {}  {attempts}, the last at {}  {next}  {}",
         failed["n"],
         text(&failed["tried_at"]),
         text(&failed["why"])
@@ -121,7 +132,7 @@ impl List {
             let mut line =
                 format!("{name}  {format} to {host}  {} waiting, {} dead", webhook["waiting"], webhook["dead"]);
             if webhook["status"] == "gone" {
-                line.push_str("  the receiver wants no messages: nothing is sent until the server starts again");
+                line.push_str("  the receiver wants no messages: nothing is sent until a server starts");
             }
             if !webhook["last_failed"].is_null() {
                 line.push_str(&format!("  last failure: {}", failure_in_words(&webhook["last_failed"])));
@@ -134,19 +145,9 @@ impl List {
 
 impl Failed {
     fn run(&self) -> Outcome {
-        let query = [("after", self.after.to_string()), ("limit", self.limit.to_string())];
-        let answer = self.asked.server.ask(Method::GET, &["webhooks", &self.name, "failed"], &query, None)?;
-        if self.asked.json {
-            return say(&visible_json(&answer));
-        }
-        let listed: Value = self.asked.server.read(&answer)?;
-        for failed in listed["failed"].as_array().ok_or_else(|| self.asked.server.strange())? {
-            say(&failure_in_words(failed))?;
-        }
-        if let Some(next) = listed["next_cursor"].as_str() {
-            tell(&format!("there are more: --after {}", visible(next)));
-        }
-        Ok(())
+        let path = ["webhooks", &self.name, "failed"];
+        let listed = Listed { path: &path, member: "failed", query: Vec::new() };
+        listed.print(&self.asked, &self.paging, |failed| failed.iter().map(failure_in_words).collect())
     }
 }
 
@@ -163,6 +164,21 @@ impl Retry {
         }
         let retried: Value = self.asked.server.read(&answer)?;
         say(&format!("{} to be sent again", retried["retried"]))
+    }
+}
+
+impl Forget {
+    fn run(&self) -> Outcome {
+        let name = visible(&self.name);
+        let question = format!("drop what did not arrive at webhook {name}, and what is still to be sent?");
+        confirm(&question, self.yes, "give --yes")?;
+        let path = ["webhooks", &self.name, "forget"];
+        let answer = self.asked.server.ask(Method::POST, &path, &[], Some("{}".to_owned()))?;
+        if self.asked.json {
+            return say(&visible_json(&answer));
+        }
+        let forgotten: Value = self.asked.server.read(&answer)?;
+        say(&format!("forgotten, with {} that had not arrived", forgotten["dropped"]))
     }
 }
 

@@ -27,7 +27,7 @@ const CALLS: { [K in keyof Operations]: (http: CountersignHttp) => Promise<unkno
   decideApproval: (http) => http.decide("k/1", { decisions: [{ type: "approve" }] }),
   commentApproval: (http) => http.comment("k/1", "Ours?"),
   reassignApproval: (http) => http.reassign("k/1", { role: "admin" }),
-  readAudit: (http) => http.audit({ after: 3 }),
+  readAudit: (http) => http.audit({ cursor: "3" }),
   listGraphs: (http) => http.graphs(),
   getNamedGraph: (http) => http.graph("g/1"),
   startRun: (http) => http.startRun("g/1", { state: {} }),
@@ -50,9 +50,10 @@ const CALLS: { [K in keyof Operations]: (http: CountersignHttp) => Promise<unkno
   // The connection itself is `CountersignClient`'s; from here it gets its address.
   connect: async (http) => void (await fetch(http.webSocketUrl().replace("ws", "http"))),
   listWebhooks: (http) => http.webhooks(),
-  listFailedMessages: (http) => http.failedMessages("g/1", { after: 3 }),
+  listFailedMessages: (http) => http.failedMessages("g/1", { cursor: "3" }),
   retryFailedMessage: (http) => http.retryFailedMessage("g/1", 5),
   retryFailedMessages: (http) => http.retryFailedMessages("g/1"),
+  forgetWebhook: (http) => http.forgetWebhook("g/1"),
   testWebhook: (http) => http.testWebhook("g/1"),
   wireSchema: (http) => http.wireSchema(),
 };

@@ -40,6 +40,11 @@ impl Received {
         self.headers["webhook-id"].to_str().unwrap()
     }
 
+    /// Whether it is about this session.
+    pub(crate) fn is_of(&self, session: &str) -> bool {
+        self.body.contains(&format!("open={session}%5F"))
+    }
+
     /// What the reference library says of its signature.
     pub(crate) fn is_signed_with(&self, secret: &str) -> bool {
         Webhook::new(secret).unwrap().verify(self.body.as_bytes(), &self.headers).is_ok()
@@ -56,6 +61,8 @@ pub(crate) enum Answer {
     Redirect(SocketAddr),
     /// Never.
     Hangs,
+    /// The first of these never, the others with 200.
+    HangsFirst,
     /// With a body that has no end.
     Endless,
 }
@@ -92,6 +99,15 @@ impl Receiver {
 
     pub(crate) fn all(&self) -> Vec<Received> {
         self.seen.lock().unwrap().clone()
+    }
+
+    /// Waits for a request like this.
+    pub(crate) async fn until_told(&self, is_it: impl Fn(&Received) -> bool) {
+        let deadline = Instant::now() + DEADLINE;
+        while !self.all().iter().any(&is_it) {
+            assert!(Instant::now() < deadline, "{:?}", self.all());
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
     }
 
     /// Waits until there are as many requests.
@@ -132,14 +148,21 @@ async fn serve(stream: TcpStream, seen: Arc<Mutex<Vec<Received>>>, answer: Arc<M
             return;
         }
         seen.lock().unwrap().push(Received { headers, body: String::from_utf8(body).unwrap() });
-        let answer = *answer.lock().unwrap();
+        let answer = {
+            let mut next = answer.lock().unwrap();
+            let answer = if *next == Answer::HangsFirst { Answer::Hangs } else { *next };
+            if *next == Answer::HangsFirst {
+                *next = Answer::Status(200);
+            }
+            answer
+        };
         let text = match answer {
             Answer::Status(status) => format!("HTTP/1.1 {status} \r\ncontent-length: 0\r\n\r\n"),
             Answer::Says(body) => format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len()),
             Answer::Redirect(to) => {
                 format!("HTTP/1.1 302 Found\r\nlocation: http://{to}/elsewhere\r\ncontent-length: 0\r\n\r\n")
             }
-            Answer::Hangs => return drop(stream.read_u8().await),
+            Answer::Hangs | Answer::HangsFirst => return drop(stream.read_u8().await),
             Answer::Endless => {
                 let _ = stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await;
                 while stream.write_all(&[b'a'; 1024]).await.is_ok() {}
