@@ -291,6 +291,8 @@ async fn u4_a_webhook_that_is_forgotten_gets_what_happens_from_then_on() {
     // Taken out of the file, it is named until it is forgotten too.
     server.kill();
     server.configure(|text| text.replace(&sections, ""));
+    // It names the address of the one before.
+    std::fs::remove_file(server.path("stdout.log")).unwrap();
     server.start_again().await;
     let log = server.until_logged("which is not configured").await;
     assert!(log.contains("the store still knows webhook \"desk\""), "{log}");

@@ -556,9 +556,9 @@ export interface Operations {
     };
     query?: {
       /**
-       * Only those of records with larger numbers; 0 by default.
+       * The next_cursor of the page before.
        */
-      after?: number;
+      cursor?: string;
       /**
        * Rows of the page, from 1 to 200; 50 by default.
        */
@@ -567,7 +567,7 @@ export interface Operations {
     answer: FailedMessages;
   };
   /**
-   * Sends a message that did not arrive again, now, with all its tries before it.
+   * Sends a message that did not arrive again, now, with all its attempts before it.
    */
   retryFailedMessage: {
     path: {
@@ -578,7 +578,17 @@ export interface Operations {
     answer: Retried;
   };
   /**
-   * Sends all messages of a webhook again that are not tried any more.
+   * Drops what did not arrive at a webhook, which then begins at the end of the audit log; also one that is not configured any more.
+   */
+  forgetWebhook: {
+    path: {
+      name: string;
+    };
+    body: Nothing;
+    answer: Forgotten;
+  };
+  /**
+   * Sends all dead letters of a webhook again.
    */
   retryFailedMessages: {
     path: {
@@ -2092,7 +2102,7 @@ export interface WebhookView {
    */
   host: string;
   /**
-   * The one that was tried last.
+   * The one whose last attempt was the latest.
    */
   last_failed: FailedMessage | null;
   /**
@@ -2100,7 +2110,7 @@ export interface WebhookView {
    */
   name: string;
   /**
-   * `active`; or `gone`: the receiver wanted no messages any more, so nothing is sent until the next start of this server.
+   * `active`; or `gone`: the receiver wanted no messages any more, so nothing is sent until a server starts.
    */
   status: string;
   /**
@@ -2108,7 +2118,7 @@ export interface WebhookView {
    */
   tenant: string | null;
   /**
-   * How many messages did not arrive, and are tried again.
+   * How many messages did not arrive, and are attempted again.
    */
   waiting: number;
 }
@@ -2117,7 +2127,7 @@ export interface WebhookView {
  */
 export interface FailedMessage {
   /**
-   * How often it was tried.
+   * How many attempts there were.
    */
   attempts: number;
   /**
@@ -2125,11 +2135,11 @@ export interface FailedMessage {
    */
   n: number;
   /**
-   * When it is tried next; null: not any more.
+   * When the next one is; null: there is none any more.
    */
   next_at: string | null;
   /**
-   * When it was tried last.
+   * When the last one was.
    */
   tried_at: string;
   /**
@@ -2146,7 +2156,7 @@ export interface FailedMessages {
    */
   failed: FailedMessage[];
   /**
-   * The `after` of the next page; null on the last.
+   * The cursor of the next page; null on the last.
    */
   next_cursor: string | null;
 }
@@ -2164,7 +2174,16 @@ export interface Retried {
   retried: number;
 }
 /**
- * What came of a test.
+ * How many messages are not sent any more.
+ */
+export interface Forgotten {
+  /**
+   * How many had not arrived.
+   */
+  dropped: number;
+}
+/**
+ * The outcome of a test.
  */
 export interface Tested {
   /**
@@ -2243,6 +2262,7 @@ export const OPERATIONS = {
   listWebhooks: { method: "GET", path: "/v1/webhooks" },
   listFailedMessages: { method: "GET", path: "/v1/webhooks/{name}/failed" },
   retryFailedMessage: { method: "POST", path: "/v1/webhooks/{name}/failed/{n}/retry" },
+  forgetWebhook: { method: "POST", path: "/v1/webhooks/{name}/forget" },
   retryFailedMessages: { method: "POST", path: "/v1/webhooks/{name}/retry" },
   testWebhook: { method: "POST", path: "/v1/webhooks/{name}/test" },
   connect: { method: "GET", path: "/v1/ws" },
