@@ -83,7 +83,7 @@ impl ConfigWebhook {
         let tenant = section.field("tenant", tenant, text().optional("those of all tenants"))?;
         let attempts =
             "How often a message is tried, the first time included; after that it is kept and can be sent again.";
-        let attempts = section.field("attempts", attempts, whole(1..=ATTEMPTS, "tries").or(ATTEMPTS))?;
+        let attempts = section.field("attempts", attempts, whole(1..=ATTEMPTS, "attempts").or(ATTEMPTS))?;
         Some(ConfigWebhook { name, url: url?, keys: keys?, format, events, tenant, private, attempts })
     }
 }

@@ -48,7 +48,7 @@ fn u4_mistakes_in_a_webhook_are_named() {
         ("url = \"https://a.example.com/\"\nsecret_env = [\"HOOK_SECRET\"]\nevents = []", "nothing would ever be sent"),
         ("url_env = \"HOOK_URL\"\nformat = \"slack\"\nsecret_env = [\"HOOK_SECRET\"]", "means nothing to this format"),
         ("url_env = \"HOOK_URL\"\nformat = \"discord\"", "\"discord\""),
-        ("url_env = \"HOOK_URL\"\nformat = \"slack\"\nattempts = 11", "1 to 10 tries"),
+        ("url_env = \"HOOK_URL\"\nformat = \"slack\"\nattempts = 11", "1 to 10 attempts"),
     ] {
         let told = lines(&with(section));
         assert_eq!(told.len(), 1, "{section}: {told:?}");
