@@ -12,8 +12,8 @@
 //!
 //! Two loops belong to an endpoint, one for new records and one for those that failed before. So no receiver that hangs and no
 //! long list of failures holds up other endpoints, and what is new waits for no old failure. It does wait for the batch
-//! before it: an endpoint whose receiver hangs gets a batch in each time limit of an attempt ([`send`]). The messages of a batch are sent
-//! side by side and can arrive in another order; they say when each happened.
+//! before it: an endpoint whose receiver hangs gets one batch in each time limit of an attempt ([`send`]). The messages of a
+//! batch are sent side by side and can arrive in another order; they say when each happened.
 
 mod dispatch;
 mod format;
