@@ -103,6 +103,10 @@ fn found(config: &Config) -> Result<String, String> {
         }
     }
     text.push_str(&rules::in_words(config, &judge));
+    for webhook in &config.webhooks {
+        let (format, host) = (webhook.format.name(), webhook.host().unwrap_or_default());
+        let _ = write!(text, "\nwebhook {}: {format} messages to {host}", webhook.name);
+    }
     let people = config.tokens.len();
     let _ = match people {
         _ if !config.is_open() && people == 0 => Ok(()),
@@ -185,6 +189,9 @@ fn found_json(config: &Config) -> Result<Value, String> {
                 HostedApproval::Tools { always, never } => json!({ "always": always, "never": never }),
             },
         }))).collect::<Vec<_>>(),
+        "webhooks": config.webhooks.iter().map(|webhook| json!({
+            "name": webhook.name, "format": webhook.format.name(), "host": webhook.host(),
+        })).collect::<Vec<_>>(),
         "policy": rules::as_json(config, &policy::judge(config)?),
         "subjects": config.tokens.iter().map(|token| &token.subject).collect::<Vec<_>>(),
         "jwt": config.jwt.as_ref().map(|jwt| json!({ "issuer": jwt.issuer, "audience": jwt.audience })),

@@ -24,8 +24,11 @@ mod remote;
 mod rules;
 mod serve;
 mod sessions;
+#[cfg(feature = "postgres")]
+mod store;
 mod terminal;
 mod traces;
+mod webhooks;
 
 use std::process::ExitCode;
 
@@ -56,6 +59,9 @@ enum Command {
     Audit(audit::Audit),
     /// Encrypts the store with the first of the configuration's keys, whatever it was before
     Rekey(rekey::Rekey),
+    /// Moves a store into a database; holds what a restored backup would begin
+    #[cfg(feature = "postgres")]
+    Store(store::Store),
     /// Tests a changed policy on the recorded past
     Policy(policy::Policy),
     /// Draws the graph of an agent, or that of a session with its current position
@@ -66,6 +72,8 @@ enum Command {
     Approvals(approvals::Approvals),
     /// Lists, shows and deletes sessions on a running server; shows their past, and continues from there in a new one
     Sessions(sessions::Sessions),
+    /// Lists who is notified by a running server, and what did not arrive; sends it again, and tests
+    Webhooks(webhooks::Webhooks),
     /// Serves a trading assistant that asks before it trades: no key, no network, a real order book
     Demo(demo::Demo),
     /// Prints completions for a shell
@@ -101,11 +109,14 @@ fn main() -> ExitCode {
         Command::Check(check) => check::run(&check),
         Command::Audit(audit) => audit::run(&audit),
         Command::Rekey(rekey) => rekey::run(&rekey),
+        #[cfg(feature = "postgres")]
+        Command::Store(store) => store::run(&store),
         Command::Policy(policy) => policy::run(&policy),
         Command::Graph(graph) => graph::run(&graph),
         Command::Chat(chat) => chat::run(&chat),
         Command::Approvals(approvals) => approvals::run(&approvals),
         Command::Sessions(sessions) => sessions::run(&sessions),
+        Command::Webhooks(webhooks) => webhooks::run(&webhooks),
         Command::Demo(demo) => demo::run(&demo),
         Command::Completions(completions) => completions::run(&completions),
         Command::Man(man) => man::run(&man),

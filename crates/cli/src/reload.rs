@@ -129,6 +129,7 @@ fn elsewhere(running: &Config, read: &Config) -> Vec<&'static str> {
         ("[workspace]", running.workspace != read.workspace),
         ("[mcp]", running.mcp != read.mcp),
         ("[tracing]", running.tracing != read.tracing),
+        ("[webhooks]", running.webhooks != read.webhooks),
     ];
     let named: Vec<&str> = parts.into_iter().filter(|(_, other)| *other).map(|(name, _)| name).collect();
     let same = Config {

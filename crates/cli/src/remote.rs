@@ -168,8 +168,8 @@ impl Remote {
 pub(crate) fn of_code(code: &str) -> Exit {
     match code {
         "approval_already_resolved" | "stale_action" => Exit::Overtaken,
-        "session_not_found" | "session_deleted" | "approval_not_found" | "rule_not_found" | "unknown_agent"
-        | "unknown_graph" => Exit::NotFound,
+        "session_not_found" | "session_deleted" | "approval_not_found" | "rule_not_found" | "webhook_not_found"
+        | "unknown_agent" | "unknown_graph" => Exit::NotFound,
         "store_unavailable" | "store_closed" | "internal" => Exit::Error,
         "not_found" | "method_not_allowed" => Exit::Unreachable,
         _ => Exit::Refused,

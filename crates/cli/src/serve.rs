@@ -1,6 +1,6 @@
 //! `countersign serve --config FILE`
 
-use std::{net::SocketAddr, path::PathBuf, sync::Arc};
+use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use clap::Args;
 use countersign_engine::{compression::Compression, model::Model};
@@ -9,8 +9,11 @@ use countersign_runtime::{
     run::Runtime,
 };
 use countersign_server::{
-    Auth, Options, Server,
-    config::{Config, ConfigCompression, ConfigStore, ConfigStrategy, guardrails, mcp_servers, sources, tool_entries},
+    Auth, Options, Server, Webhooks,
+    config::{
+        Config, ConfigCompression, ConfigStore, ConfigStrategy, ConfigWebhook, guardrails, mcp_servers, sources,
+        tool_entries,
+    },
 };
 #[cfg(feature = "postgres")]
 use countersign_store::postgres::{PostgresOptions, PostgresStore};
@@ -33,6 +36,9 @@ use crate::{
     reload::{Seen, Watched},
     say, traces,
 };
+
+/// How long threads may take to end after everything has stopped.
+const ENDING: Duration = Duration::from_secs(1);
 
 /// Arguments of `serve`.
 #[derive(Args)]
@@ -58,7 +64,12 @@ pub(crate) fn run(serve: &Serve) -> Outcome {
     };
     // Sessions have threads of their own, so that long arguments do not hold up connections.
     let (connections, sessions) = (threads()?, threads()?);
-    connections.block_on(traces.send_while(serve_until_told(config, serve, seen, sessions.handle())))
+    let served = connections.block_on(traces.send_while(serve_until_told(config, serve, seen, sessions.handle())));
+    // Waited for no longer: a thread that looks up a name cannot be stopped, and can take minutes. Those of sessions can also
+    // be removing folders.
+    sessions.shutdown_timeout(10 * ENDING);
+    connections.shutdown_timeout(ENDING);
+    served
 }
 
 async fn serve_until_told(config: Config, serve: &Serve, seen: Seen, sessions: &Handle) -> Outcome {
@@ -84,6 +95,7 @@ async fn serve_until_told(config: Config, serve: &Serve, seen: Seen, sessions: &
     let listener = TcpListener::bind(listen).await.map_err(|error| format!("cannot listen on {listen}: {error}"))?;
     let address = listener.local_addr().map_err(|error| error.to_string())?;
     let store = store(config.store.clone(), keys(&config.store_keys)?).await?;
+    let webhooks = webhooks(&config, store.clone(), address).await?;
     let runtime = assemble(&config, store.clone(), &options.auth, sessions).await?;
     runtime.start().await.map_err(|refusal| format!("the store cannot be read: {refusal}"))?;
     say(&format!("listening on http://{address}"))?;
@@ -94,7 +106,7 @@ async fn serve_until_told(config: Config, serve: &Serve, seen: Seen, sessions: &
     }
     let watched = Watched::new(serve.config.clone(), config, options.auth.clone(), seen);
     let watching = tokio::spawn(watched.watch(hangup));
-    let served = Server::new(runtime, options).serve(listener, signals.first()).await;
+    let served = Server::new(runtime, options).webhooks(webhooks).serve(listener, signals.first()).await;
     watching.abort();
     if let Some(nodes) = store.nodes() {
         // Others take its sessions over at once.
@@ -120,6 +132,9 @@ async fn assemble(config: &Config, store: Arc<dyn Store>, auth: &Auth, sessions:
         .trace_content(config.tracing.content)
         .session_bytes(config.server.session_bytes)
         .threads(sessions.clone());
+    if let Some(days) = config.server.keep_days {
+        builder = builder.keep(Duration::from_secs(u64::from(days) * 86_400));
+    }
     for declared in &config.agents {
         let model = models.iter().find(|(name, _)| *name == declared.model).map(|(_, model)| model.clone());
         let model = model.ok_or_else(|| format!("there is no model {:?}", declared.model))?;
@@ -162,6 +177,13 @@ async fn assemble(config: &Config, store: Arc<dyn Store>, auth: &Auth, sessions:
     builder.build().map_err(|error| error.to_string())
 }
 
+/// Who is notified.
+async fn webhooks(config: &Config, store: Arc<dyn Store>, address: SocketAddr) -> Result<Webhooks, String> {
+    let endpoints = config.webhooks.iter().map(ConfigWebhook::endpoint).collect();
+    let console = config.server.public_url.clone().unwrap_or_else(|| format!("http://{address}"));
+    Webhooks::open(store, endpoints, &console, config.locale).await
+}
+
 fn compression(declared: &ConfigCompression, models: &[(&str, Arc<dyn Model>)]) -> Result<Compression, String> {
     let budget = u64::from(declared.budget);
     let compression = match &declared.strategy {
@@ -192,7 +214,7 @@ async fn store(declared: ConfigStore, keys: Option<Keys>) -> Result<Arc<dyn Stor
         ConfigStore::Postgres { url, password_env, lease_seconds } => {
             let url = crate::loaded::with_password(url, password_env.as_deref())?;
             let mut options = PostgresOptions::default();
-            options.lease = std::time::Duration::from_secs(lease_seconds.into());
+            options.lease = Duration::from_secs(lease_seconds.into());
             let opened = PostgresStore::open(&url, &options).await;
             Ok(Arc::new(opened.map_err(|error| error.to_string())?))
         }

@@ -237,6 +237,46 @@ texts! {
     OutputNotJson = "output_not_json",
     /// The error in an answer with a duplicate member: `name`.
     OutputTwice = "output_twice",
+    /// A message to a chat: a person is asked about calls: `what` (spec U4).
+    NotifyRequested = "notify_requested",
+    /// The same: it still is not decided: `what`.
+    NotifyReminded = "notify_reminded",
+    /// The same: it was handed over: `what`.
+    NotifyReassigned = "notify_reassigned",
+    /// The same: others are asked now: `what`.
+    NotifyEscalated = "notify_escalated",
+    /// The same: it is over: `what`, `how`.
+    NotifyResolved = "notify_resolved",
+    /// The same: its deadline has passed: `what`.
+    NotifyTimedOut = "notify_timed_out",
+    /// The same: a call was interrupted: `what`.
+    NotifyInDoubt = "notify_in_doubt",
+    /// The same: the operator tests it.
+    NotifyTest = "notify_test",
+    /// The agent, in such a message: `agent`.
+    NotifyAgent = "notify_agent",
+    /// Who decides: `role`.
+    NotifyRole = "notify_role",
+    /// Who did it: `by`.
+    NotifyBy = "notify_by",
+    /// When it times out: `at`.
+    NotifyDeadline = "notify_deadline",
+    /// The text of the link to it.
+    NotifyOpen = "notify_open",
+    /// How a request ended.
+    NotifyApprove = "notify_approve",
+    /// The same.
+    NotifyReject = "notify_reject",
+    /// The same.
+    NotifyEdit = "notify_edit",
+    /// The same.
+    NotifyRespond = "notify_respond",
+    /// The same.
+    NotifyAnswered = "notify_answered",
+    /// The same.
+    NotifyDefer = "notify_defer",
+    /// The same.
+    NotifyCancelled = "notify_cancelled",
 }
 
 type Catalogue = HashMap<String, String>;

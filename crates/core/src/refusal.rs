@@ -89,6 +89,8 @@ codes! {
     ApprovalNotFound = 404, "Check the key, and whose token you send.";
     /// No standing rule of that id, or not yours.
     RuleNotFound = 404, "Use an id of `GET /v1/rules`.";
+    /// No webhook of that name, or not yours; or no failed message of that number.
+    WebhookNotFound = 404, "Use a name of `GET /v1/webhooks`.";
     /// Another person, or the deadline, was first.
     ApprovalAlreadyResolved = 409, "Nothing: `details` say how it ended.";
     /// The decisions cannot be matched with the actions.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use countersign_runtime::run::Runtime;
 use tokio::sync::watch;
 
-use crate::{metrics::Metrics, options::Options, readiness::Readiness};
+use crate::{metrics::Metrics, options::Options, readiness::Readiness, webhooks::Webhooks};
 
 /// State shared by all handlers. Cheap to clone.
 #[derive(Clone)]
@@ -14,6 +14,8 @@ pub(crate) struct App {
     pub(crate) options: Arc<Options>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) readiness: Arc<Readiness>,
+    /// `None`: nobody is notified.
+    pub(crate) webhooks: Option<Webhooks>,
     /// True once connections must close.
     pub(crate) closing: watch::Receiver<bool>,
 }

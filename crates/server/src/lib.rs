@@ -14,6 +14,7 @@
 //!
 //! [`Runtime`]: countersign_runtime::run::Runtime
 
+mod activity;
 mod app;
 mod auth;
 pub mod config;
@@ -34,6 +35,7 @@ mod problem;
 mod readiness;
 mod server;
 mod serving;
+mod webhooks;
 mod ws;
 
 pub use auth::{Auth, JwtAlgorithm, JwtOptions, KeySource, Token};
@@ -41,3 +43,4 @@ pub use http::{asyncapi::asyncapi, openapi::openapi};
 pub use options::{ConnectionLimits, HEARTBEAT_SECONDS, Options};
 pub use problem::Problem;
 pub use server::Server;
+pub use webhooks::{Endpoint, Format, NoticeKind, SigningKey, Webhooks};

@@ -8,11 +8,14 @@ use axum::{
     response::Response,
 };
 use countersign_core::refusal::Code;
+use countersign_runtime::run::Runtime;
 use prometheus_client::{
     encoding::{EncodeLabelSet, text::encode},
     metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
     registry::{Registry, Unit},
 };
+
+use crate::activity::Watched;
 
 /// Upper bounds of the latency buckets, in seconds.
 const BUCKETS: [f64; 12] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0];
@@ -45,6 +48,22 @@ struct Route {
     route: String,
 }
 
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Attempted {
+    outcome: &'static str,
+}
+
+/// The outcome of an attempt to deliver a webhook's message.
+#[derive(Clone, Copy)]
+pub(crate) enum Attempt {
+    /// It arrived.
+    Sent,
+    /// It did not.
+    Failed,
+    /// It did not, and was the last one; it counts as failed too.
+    Dead,
+}
+
 /// Which interface a message came in by.
 #[derive(Clone, Copy)]
 pub(crate) enum Transport {
@@ -55,11 +74,13 @@ pub(crate) enum Transport {
 /// The server's metrics.
 pub(crate) struct Metrics {
     registry: Registry,
+    watched: Arc<Watched>,
     messages: Family<Via, Counter>,
     decisions: Family<Type, Counter>,
     refusals: Family<Refused, Counter>,
     requests: Family<Answered, Counter>,
     latency: Family<Route, Histogram>,
+    webhooks: Family<Attempted, Counter>,
     /// WebSocket connections that are open.
     pub(crate) connections: Gauge,
     /// Sessions that WebSocket connections follow.
@@ -68,15 +89,18 @@ pub(crate) struct Metrics {
     pub(crate) streams: Gauge,
 }
 
-impl Default for Metrics {
-    fn default() -> Metrics {
+impl Metrics {
+    /// The metrics of a server over a runtime.
+    pub(crate) fn new(runtime: Runtime) -> Metrics {
         let metrics = Metrics {
             registry: Registry::default(),
+            watched: Arc::new(Watched::new(runtime)),
             messages: Family::default(),
             decisions: Family::default(),
             refusals: Family::default(),
             requests: Family::default(),
             latency: Family::new_with_constructor(|| Histogram::new(BUCKETS)),
+            webhooks: Family::default(),
             connections: Gauge::default(),
             subscriptions: Gauge::default(),
             streams: Gauge::default(),
@@ -96,18 +120,22 @@ impl Default for Metrics {
             Unit::Seconds,
             metrics.latency.clone(),
         );
+        registry.register(
+            "webhook_attempts",
+            "Attempts to deliver messages of webhooks: sent, failed; and dead, the last one failed",
+            metrics.webhooks.clone(),
+        );
         registry.register("ws_connections", "WebSocket connections that are open", metrics.connections.clone());
         registry.register(
             "ws_subscriptions",
             "Sessions that WebSocket connections follow",
             metrics.subscriptions.clone(),
         );
+        registry.register_collector(Box::new(metrics.watched.clone()));
         registry.register("sse_streams", "Event streams over HTTP that are open", metrics.streams.clone());
         Metrics { registry, ..metrics }
     }
-}
 
-impl Metrics {
     pub(crate) fn message(&self, transport: Transport) {
         let transport = match transport {
             Transport::WebSocket => "websocket",
@@ -123,12 +151,23 @@ impl Metrics {
         }
     }
 
+    /// Counts an attempt to deliver a webhook's message.
+    pub(crate) fn attempted(&self, attempt: Attempt) {
+        let outcome = match attempt {
+            Attempt::Sent => "sent",
+            Attempt::Failed => "failed",
+            Attempt::Dead => "dead",
+        };
+        self.webhooks.get_or_create(&Attempted { outcome }).inc();
+    }
+
     pub(crate) fn refused(&self, code: Code) {
         self.refusals.get_or_create(&Refused { code: code.name() }).inc();
     }
 
     /// The metrics in the OpenMetrics text format.
-    pub(crate) fn text(&self) -> String {
+    pub(crate) async fn text(&self) -> String {
+        self.watched.count().await;
         let mut text = String::new();
         // Writing to a string cannot fail.
         let _ = encode(&mut text, &self.registry);

@@ -15,6 +15,7 @@ use crate::{
     metrics::{self, Metrics},
     options::Options,
     origin, serving,
+    webhooks::Webhooks,
 };
 
 /// How long running tools may take to finish when the server stops.
@@ -26,19 +27,27 @@ const CLOSING: Duration = Duration::from_secs(3);
 pub struct Server {
     runtime: Runtime,
     options: Options,
+    webhooks: Option<Webhooks>,
 }
 
 impl Server {
     /// A server for `runtime`, which the caller must have [started](Runtime::start).
     #[must_use]
     pub fn new(runtime: Runtime, options: Options) -> Server {
-        Server { runtime, options }
+        Server { runtime, options, webhooks: None }
+    }
+
+    /// Notifies by these webhooks, as long as the server [serves](Server::serve).
+    #[must_use]
+    pub fn webhooks(self, webhooks: Webhooks) -> Server {
+        Server { webhooks: Some(webhooks), ..self }
     }
 
     /// The routes, to mount in another application, which then closes connections itself; body and frame limits are
     /// enforced, `Host` is only checked if the options say so.
     pub fn router(self) -> Router {
-        self.app(watch::channel(false).1)
+        let metrics = Arc::new(Metrics::new(self.runtime.clone()));
+        self.app(watch::channel(false).1, metrics)
     }
 
     /// Serves until `shutdown` resolves; then running tools get ten seconds, connections are closed, and it returns.
@@ -55,7 +64,10 @@ impl Server {
         let (closing, receiver) = watch::channel(false);
         let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
         let connections = self.options.connections;
-        let serving = tokio::spawn(serving::serve(listener, self.app(receiver), connections, async {
+        let metrics = Arc::new(Metrics::new(self.runtime.clone()));
+        let (silence, silent) = watch::channel(false);
+        let notifying = self.webhooks.clone().map(|webhooks| tokio::spawn(webhooks.run(metrics.clone(), silent)));
+        let serving = tokio::spawn(serving::serve(listener, self.app(receiver, metrics), connections, async {
             // An error means that the sender is gone, which is a reason to stop too.
             let _ = stopped.await;
         }));
@@ -64,6 +76,11 @@ impl Server {
         fresh.abort();
         let _ = stop.send(());
         runtime.shutdown(GRACE).await;
+        silence.send_replace(true);
+        if let Some(notifying) = notifying {
+            // What is being sent is given up, and sent again after the next start.
+            let _ = notifying.await;
+        }
         closing.send_replace(true);
         // WebSockets have left the listener, but each holds a receiver until it is closed.
         let closed = async {
@@ -76,12 +93,13 @@ impl Server {
         Ok(())
     }
 
-    fn app(self, closing: watch::Receiver<bool>) -> Router {
+    fn app(self, closing: watch::Receiver<bool>, metrics: Arc<Metrics>) -> Router {
         let app = App {
             runtime: self.runtime,
             options: Arc::new(self.options),
-            metrics: Arc::new(Metrics::default()),
+            metrics,
             readiness: Arc::default(),
+            webhooks: self.webhooks,
             closing,
         };
         let mut router = http::routes();

@@ -11,6 +11,11 @@
 //! The id of a deleted session stays taken ([`StoreError::Deleted`]), since people and programs keep ids, keys and
 //! decisions longer than sessions.
 
+#[cfg(all(feature = "postgres", feature = "sqlite"))]
+mod contents;
+#[cfg(all(feature = "postgres", feature = "sqlite"))]
+pub mod copy;
+pub mod deliveries;
 pub mod index;
 pub mod memory;
 pub mod nodes;
@@ -19,6 +24,7 @@ pub mod owner_only;
 pub mod page;
 #[cfg(feature = "postgres")]
 pub mod postgres;
+pub mod restored;
 pub mod seal;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod sql;
@@ -41,7 +47,8 @@ use futures::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 
 use self::{
-    nodes::{Epoch, Nodes},
+    deliveries::Deliveries,
+    nodes::{Epoch, Nodes, Position},
     seal::SealError,
 };
 
@@ -57,6 +64,8 @@ pub trait Store: Send + Sync {
     /// message carries its id twice: when it is queued, and when it is taken up. [`StoreError::Deleted`] if a session
     /// of this id was deleted, [`StoreError::Fenced`] if the lease of the append is not held any more.
     fn append(&self, append: Append) -> BoxFuture<'_, Result<Option<Epoch>, StoreError>>;
+    /// Where deliveries of what happened stand.
+    fn deliveries(&self) -> &dyn Deliveries;
     /// What the processes that share this store need of each other; `None`: it belongs to one process.
     fn nodes(&self) -> Option<&dyn Nodes> {
         None
@@ -137,6 +146,11 @@ pub trait Store: Send + Sync {
         filter: InterruptionFilter,
         page: Page,
     ) -> BoxFuture<'_, Result<Paged<InterruptionRow>, StoreError>>;
+    /// How many interruptions are pending, counted up to [`PENDING`], and since when the oldest of them is. `None`: it is not
+    /// counted.
+    fn pending(&self) -> BoxFuture<'_, Result<Option<PendingCount>, StoreError>> {
+        Box::pin(async { Ok(None) })
+    }
     /// Sessions that match, most recently used first; one that is used between two pages moves to the front.
     fn sessions(&self, filter: SessionFilter, page: Page) -> BoxFuture<'_, Result<Paged<Summary>, StoreError>>;
     /// Pending interruptions whose deadline or next reminder is at or before `now`, earliest first, at most `limit`.
@@ -162,6 +176,25 @@ pub trait Store: Send + Sync {
     /// Deletes a session with everything of it except its audit records. Its id stays taken, so that no approval or
     /// request for the deleted session ever counts for another (spec R11). `false` if there is none.
     fn delete(&self, session_id: &str) -> BoxFuture<'_, Result<bool, StoreError>>;
+    /// Ids and last positions of at most `limit` sessions that were last used before `before`, longest ago first, and of which
+    /// nothing can come any more by itself or by a decision: they are not running, nothing is pending in them, and no rule of
+    /// theirs applies to other sessions at `now`. The default finds none.
+    fn rested(&self, before: Millis, now: Millis, limit: usize) -> BoxFuture<'_, Result<Vec<Position>, StoreError>> {
+        let _ = (before, now, limit);
+        Box::pin(async { Ok(Vec::new()) })
+    }
+    /// Deletes a session if it ends at `pos`, as [`Store::delete`] does. The default is for a store of one process, which holds
+    /// off others meanwhile.
+    fn delete_at(&self, session_id: &str, pos: u64) -> BoxFuture<'_, Result<bool, StoreError>> {
+        let session_id: Arc<str> = session_id.into();
+        Box::pin(async move {
+            match self.head(&session_id).await {
+                Ok(Some(head)) if head.pos == pos => self.delete(&session_id).await,
+                Ok(_) | Err(StoreError::Deleted(_)) => Ok(false),
+                Err(e) => Err(e),
+            }
+        })
+    }
     /// Whether the store can be written to, for `/readyz`.
     fn check(&self) -> BoxFuture<'_, Result<(), StoreError>>;
 }
@@ -173,6 +206,18 @@ fn no_past(from: &str, until: u64) -> StoreError {
 
 /// Entries that [`Store::read_within`] reads at a time by default.
 const FEW: usize = 8;
+
+/// How many pending interruptions [`Store::pending`] counts at most.
+pub const PENDING: u32 = 100_000;
+
+/// What [`Store::pending`] gives.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PendingCount {
+    /// How many there are.
+    pub count: u64,
+    /// When the oldest of them was asked.
+    pub oldest: Option<Millis>,
+}
 
 /// A pending interruption: its session, and its number there.
 pub type Due = (Arc<str>, u32);
@@ -431,6 +476,9 @@ pub enum StoreError {
     /// Another process has the store open.
     #[error("{0}")]
     InUse(String),
+    /// The store was moved elsewhere, or is the beginning of a copy that is not finished.
+    #[error("{0}")]
+    NotServed(String),
     /// What is stored cannot be read.
     #[error("stored data cannot be read: {0}")]
     Corrupt(String),

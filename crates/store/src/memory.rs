@@ -1,5 +1,7 @@
 //! A store that forgets everything when the process ends: for tests, demos and throw-away agents.
 
+mod deliveries;
+
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet, hash_map},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -16,8 +18,9 @@ use countersign_core::{
 use futures::{FutureExt as _, future, future::BoxFuture};
 
 use super::{
-    Append, Due, Head, InterruptionFilter, InterruptionRow, Page, Paged, RuleFilter, RuleOwner, RuleRow, SessionFilter,
-    Store, StoreError, Summary, Visible, Waypoint,
+    Append, Due, Head, InterruptionFilter, InterruptionRow, PENDING, Page, Paged, PendingCount, RuleFilter, RuleOwner,
+    RuleRow, SessionFilter, Store, StoreError, Summary, Visible, Waypoint,
+    deliveries::Deliveries,
     index::{self, Change, Claimant},
     no_past,
     nodes::Epoch,
@@ -37,6 +40,8 @@ pub struct MemoryStore {
     rules: Mutex<Vec<RuleRow>>,
     /// Who may see which sessions. Locked after a shard, never before one.
     people: Mutex<HashMap<Reason, BTreeSet<Arc<str>>>>,
+    /// Locked alone.
+    endpoints: Mutex<BTreeMap<String, deliveries::Endpoint>>,
 }
 
 /// Why a person of a tenant may see a session.
@@ -148,6 +153,7 @@ impl MemoryStore {
             audit: Mutex::default(),
             rules: Mutex::default(),
             people: Mutex::default(),
+            endpoints: Mutex::default(),
         }
     }
 
@@ -388,6 +394,10 @@ fn newest<T, K: Ord>(rows: &mut Vec<T>, limit: usize, key: impl Fn(&T) -> K) {
 }
 
 impl Store for MemoryStore {
+    fn deliveries(&self) -> &dyn Deliveries {
+        self
+    }
+
     fn append(&self, append: Append) -> BoxFuture<'_, Result<Option<Epoch>, StoreError>> {
         ready(self.append_after(Vec::new(), append).map(|()| Some(Epoch::SOLE)))
     }
@@ -477,6 +487,19 @@ impl Store for MemoryStore {
         let due = lock(&self.due);
         let rows = due.iter().take_while(|(at, ..)| *at <= now).take(limit);
         ready(Ok(rows.map(|(_, session_id, n)| (session_id.clone(), *n)).collect()))
+    }
+
+    fn pending(&self) -> BoxFuture<'_, Result<Option<PendingCount>, StoreError>> {
+        let mut pending = PendingCount::default();
+        for shard in &self.shards {
+            for row in lock(shard).sessions.values().flat_map(|kept| kept.interruptions.values()) {
+                if row.resolution.is_none() && pending.count < u64::from(PENDING) {
+                    pending.count += 1;
+                    pending.oldest = pending.oldest.into_iter().chain([row.asked_at]).min();
+                }
+            }
+        }
+        ready(Ok(Some(pending)))
     }
 
     fn running(&self) -> BoxFuture<'_, Result<Vec<Arc<str>>, StoreError>> {

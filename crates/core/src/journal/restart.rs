@@ -4,13 +4,16 @@
 //! resets the count, as does a process that ends cleanly. A turn without progress is resumed once more, one session at
 //! a time, so that the cause is told from sessions that merely ran beside it; after that it is held: without effects
 //! until a message, a decision or a cancel comes. A deadline does not release it.
+//!
+//! A turn of a store that was restored from a backup is held in the same way: what it would begin may have run after the
+//! backup was made.
 
 use serde::{Deserialize, Serialize};
 
 use super::{
     draft::{Draft, Transition},
     record::{Block, Record},
-    state::State,
+    state::{State, Status},
 };
 
 /// See [`Record::Restarted`].
@@ -22,6 +25,12 @@ pub struct Restarted {
     /// It is not resumed: each of those processes has ended. The turn continues when a person says so.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub held: bool,
+    /// It is held because the store was restored from a backup: what followed is not known here, and may have run.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub restored: bool,
+    /// Whether the session was awaiting people then.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub paused: bool,
     /// The numbers of the pending interruptions, if it is held.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pending: Vec<u32>,
@@ -31,6 +40,11 @@ impl Restarted {
     /// Why it is held, as text.
     #[must_use]
     pub fn why(&self) -> String {
+        if self.restored {
+            return "the store was restored from a backup: what came after that is not known here, and may have run; the turn goes \
+                    on when somebody sends a message, decides what waits, or cancels it"
+                .to_owned();
+        }
         format!(
             "the server ended in the middle of this turn, and again each of the {} times that it went on with it; it goes on \
              when somebody sends a message, decides what waits, or cancels it",
@@ -80,7 +94,19 @@ impl Draft {
             self.push(Record::BlockShown(block));
         }
         let pending = self.state.open.iter().map(|open| open.asked.n).filter(|_| held).collect();
-        self.push(Record::Restarted(Restarted { times, held, pending }));
+        self.push(Record::Restarted(Restarted { times, held, pending, restored: false, paused: false }));
         self.finish()
+    }
+
+    /// Holds a turn whose store was restored from a backup: nothing of it begins by itself, also not after a deadline. `None` if
+    /// there is no turn, or it is held already.
+    pub fn restored(mut self) -> Option<Transition> {
+        if !self.state.status.is_active() || self.state.held {
+            return None;
+        }
+        let pending = self.state.open.iter().map(|open| open.asked.n).collect();
+        let paused = self.state.status == Status::AwaitingInput;
+        self.push(Record::Restarted(Restarted { times: 1, held: true, pending, restored: true, paused }));
+        Some(self.finish())
     }
 }

@@ -393,7 +393,8 @@ impl Out<'_> {
             }
             Record::Restarted(restarted) if restarted.held => {
                 let error = RunError { code: "session_held".to_owned(), message: restarted.why() };
-                self.status(Status::Running, &restarted.pending, Some(error));
+                let status = if restarted.paused { Status::AwaitingInput } else { Status::Running };
+                self.status(status, &restarted.pending, Some(error));
             }
             Record::TurnEnded(ended) => {
                 let (stop_reason, status) = match ended.reason {

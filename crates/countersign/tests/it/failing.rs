@@ -16,6 +16,7 @@ use countersign_core::{
 use countersign_store::{
     Append, Due, Durability, Head, InterruptionFilter, InterruptionRow, Page, Paged, RuleFilter, RuleOwner, RuleRow,
     SessionFilter, Summary, Waypoint,
+    deliveries::Deliveries,
     nodes::{Epoch, Nodes},
 };
 use futures::{FutureExt as _, TryFutureExt as _, future::BoxFuture};
@@ -114,6 +115,10 @@ impl Failing {
 }
 
 impl Store for Failing {
+    fn deliveries(&self) -> &dyn Deliveries {
+        self.inner.deliveries()
+    }
+
     fn append(&self, append: Append) -> BoxFuture<'_, Result<Option<Epoch>, StoreError>> {
         match self.check(&self.appends) {
             Ok(()) => {

@@ -22,6 +22,7 @@ use countersign_core::{
 use countersign_store::{
     Append, Due, Head, InterruptionFilter, InterruptionRow, Page, Paged, RuleFilter, RuleOwner, RuleRow, SessionFilter,
     Summary,
+    deliveries::Deliveries,
     nodes::{Epoch, Nodes},
 };
 use futures::{FutureExt as _, StreamExt as _, future::BoxFuture, stream::BoxStream};
@@ -195,6 +196,9 @@ pub fn runtime(store: &Arc<dyn Store>, model: &Arc<Paced>) -> Runtime {
 pub struct Slow(pub Arc<dyn Store>);
 
 impl Store for Slow {
+    fn deliveries(&self) -> &dyn Deliveries {
+        self.0.deliveries()
+    }
     fn append(&self, append: Append) -> BoxFuture<'_, Result<Option<Epoch>, StoreError>> {
         async move {
             yield_now().await;

@@ -35,6 +35,7 @@ pub struct RuntimeBuilder {
     graphs: Vec<Arc<dyn AnyGraph>>,
     settings: Settings,
     session_bytes: u64,
+    keep: Option<std::time::Duration>,
     conversation_bytes: usize,
     threads: Option<Handle>,
 }
@@ -50,6 +51,7 @@ impl RuntimeBuilder {
             graphs: Vec::new(),
             settings: Settings::default(),
             session_bytes: SESSION_BYTES,
+            keep: None,
             conversation_bytes: KEPT_CONVERSATIONS_BYTES,
             threads: None,
         }
@@ -90,6 +92,13 @@ impl RuntimeBuilder {
     #[must_use]
     pub fn session_bytes(mut self, bytes: u64) -> RuntimeBuilder {
         self.session_bytes = bytes;
+        self
+    }
+    /// Deletes sessions that were last used so long ago, unless they are running or pending, or a standing rule that was made in
+    /// them applies to other sessions. By default none is deleted by itself.
+    #[must_use]
+    pub fn keep(mut self, rested: std::time::Duration) -> RuntimeBuilder {
+        self.keep = Some(rested);
         self
     }
     /// Sessions run in this tokio runtime instead of the caller's, so that long arguments and answers delay none of the
@@ -160,6 +169,7 @@ impl RuntimeBuilder {
             draining: AtomicBool::new(false),
             closing: watch::Sender::new(false),
             session_bytes: self.session_bytes,
+            keep: self.keep,
             threads: self.threads,
             heavy: super::heavy::Heavy::default(),
             store_closed: OnceLock::new(),
@@ -167,6 +177,7 @@ impl RuntimeBuilder {
             graphs,
             settings: self.settings,
             warm: super::graph::Warm::default(),
+            activity: super::activity::Activity::default(),
             probation: Mutex::default(),
             one_by_one: tokio::sync::Mutex::default(),
             own_after: Mutex::default(),

@@ -11,6 +11,7 @@ use std::{
         Arc, PoisonError, Weak,
         atomic::{AtomicBool, Ordering},
     },
+    time::Instant,
 };
 
 use countersign_core::{
@@ -310,8 +311,11 @@ impl Inner {
             lease,
         };
         guard.session = None;
+        let begun = Instant::now();
         guard.lease = match self.store.append(append).await {
             Ok(next) => {
+                self.activity.committed(begun.elapsed());
+                self.activity.stored(&session, placed.entries());
                 if lease.is_some() && next.is_none() {
                     // Nothing is to be carried out any more.
                     guard.working = None;

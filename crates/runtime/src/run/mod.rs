@@ -4,6 +4,7 @@
 //! stored, and no effect begins before the records that caused it are stored. A paused session is rows in the store and
 //! nothing else.
 
+mod activity;
 mod authority;
 pub mod budget;
 mod builder;
@@ -30,6 +31,7 @@ mod note;
 mod outcomes;
 mod past;
 mod recover;
+mod retention;
 mod retry;
 mod rules;
 pub(crate) mod settle;
@@ -78,6 +80,7 @@ use crate::{
     model::retry::RetryPolicy,
     store::{Durability, Store, StoreError},
 };
+pub use activity::{Activity, Durations};
 pub use authority::{Authority, RuleMaker};
 pub use builder::RuntimeBuilder;
 pub use countersign_core::decide::reply::Reply;
@@ -91,6 +94,7 @@ pub use note::NewNote;
 pub use past::{CheckpointQuery, CheckpointView};
 pub use retry::NewRetry;
 pub use rules::{RuleQuery, RuleScope, RuleState, RuleView};
+pub use view::{AUDITOR, check_auditor};
 pub use view::{
     AgentView, ApprovalQuery, ApprovalStatus, ApprovalView, Held, ListPage, ReplyView, SessionView, StateView,
     UpdateView,
@@ -132,6 +136,10 @@ pub(crate) struct Inner {
     probation: Mutex<HashSet<Arc<str>>>,
     /// Held while sessions are resumed one after the other.
     one_by_one: tokio::sync::Mutex<()>,
+    /// How long sessions at rest are kept; `None`: until somebody deletes them.
+    keep: Option<std::time::Duration>,
+    /// What operators watch.
+    activity: activity::Activity,
     /// How far this node has looked through its own sessions.
     own_after: Mutex<nodes::Looked>,
     /// The conversations that models have read last.
@@ -224,6 +232,9 @@ impl Runtime {
             }
         }
         tokio::spawn(self.inner.clone().watch_deadlines());
+        if let Some(keep) = self.inner.keep {
+            tokio::spawn(self.inner.clone().watch_retention(keep));
+        }
         Ok(())
     }
 

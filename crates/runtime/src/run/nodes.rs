@@ -184,6 +184,7 @@ impl Inner {
                 let taken = nodes.take_over(AT_ONCE).await.map_err(store_refusal)?;
                 let count = taken.len();
                 if count > 0 {
+                    self.activity.took_over(count);
                     tracing::info!(sessions = count, "taking over sessions of nodes that have left or died");
                 }
                 self.resume_taken(taken).await;

@@ -34,20 +34,34 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::{Inner, Outcome, Runtime, now, owned, store_refusal, visible};
+use super::{Activity, Inner, Outcome, Runtime, now, owned, store_refusal, visible};
 use crate::{
     agent::output::Output,
-    store::{InterruptionFilter, InterruptionRow, Page, RuleFilter, SessionFilter, StoreError, Summary, Visible},
+    store::{
+        InterruptionFilter, InterruptionRow, Page, PendingCount, RuleFilter, SessionFilter, StoreError, Summary,
+        Visible,
+    },
 };
 
 /// The role that may read the audit log.
-pub(crate) const AUDITOR: &str = "auditor";
+pub const AUDITOR: &str = "auditor";
 /// How many entries are read at once to find updates of an interruption.
 const UPDATES_PAGE: usize = 16;
 /// How many entries are read from the store at once.
 pub(crate) const READ_PAGE: usize = 512;
 /// And how many bytes of them, beyond the first.
 pub(crate) const READ_BYTES: usize = 1024 * 1024;
+
+/// Whether somebody may see what auditors see, which `what` names, such as `the audit log needs`.
+///
+/// # Errors
+/// `forbidden`.
+pub fn check_auditor(by: &Principal, what: &str) -> Result<(), Refusal> {
+    if by.trusted || by.holds(AUDITOR) {
+        return Ok(());
+    }
+    Err(Refusal::new(Code::Forbidden, format!("{what} the role {AUDITOR:?}")))
+}
 
 /// A session, as lists show it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
@@ -439,10 +453,9 @@ impl Runtime {
         let store = &self.inner.store;
         let records = if by.trusted {
             store.audit(after, limit).await
-        } else if by.holds(AUDITOR) {
-            store.audit_of(by.tenant.as_deref(), after, limit).await
         } else {
-            return Err(Refusal::new(Code::Forbidden, format!("the audit log needs the role {AUDITOR:?}")));
+            check_auditor(by, "the audit log needs")?;
+            store.audit_of(by.tenant.as_deref(), after, limit).await
         };
         let records = records.map_err(store_refusal)?;
         self.inner.released().await?;
@@ -455,6 +468,21 @@ impl Runtime {
     /// `store_closed`.
     pub fn store_is_open(&self) -> Result<(), Refusal> {
         self.inner.check_open()
+    }
+
+    /// What this runtime has done since it was made, for operators.
+    #[must_use]
+    pub fn activity(&self) -> &Activity {
+        &self.inner.activity
+    }
+
+    /// How much is pending in the store, on all nodes; `None` if it is not counted.
+    ///
+    /// # Errors
+    /// `store_unavailable`, `store_closed`.
+    pub async fn pending(&self) -> Result<Option<PendingCount>, Refusal> {
+        self.inner.check_open()?;
+        self.inner.store.pending().await.map_err(|error| self.inner.refused(error))
     }
 
     /// Whether the store can be written to.

@@ -27,6 +27,7 @@ mod server;
 mod store;
 mod tools;
 mod tracing;
+mod webhooks;
 
 use std::{
     fs,
@@ -55,6 +56,7 @@ pub use self::{
     store::{ConfigKey, ConfigStore},
     tools::{ConfigRuns, ConfigTool},
     tracing::ConfigTracing,
+    webhooks::ConfigWebhook,
 };
 use self::{
     holders::Holders,
@@ -102,6 +104,8 @@ pub struct Config {
     pub jwt: Option<JwtOptions>,
     /// Where spans are sent.
     pub tracing: ConfigTracing,
+    /// Who is notified, and how.
+    pub webhooks: Vec<ConfigWebhook>,
     /// Likely mistakes.
     pub warnings: Vec<ConfigError>,
 }
@@ -350,6 +354,8 @@ fn read(root: &Section<'_>) -> Option<Config> {
     let doc = "[Agents](#agentsname) by name. The first is the one that answers where no agent is named.";
     let agents = root.field("agents", doc, named("NAME", ConfigAgent::read).or_as("required", Vec::new))?;
     let tracing = root.field("tracing", "[Where spans go to](#tracing).", table_or_empty(ConfigTracing::read));
+    let webhooks = named("NAME", ConfigWebhook::read).or_as("none", Vec::new);
+    let webhooks = root.field("webhooks", "[Who is notified](#webhooksname), and how.", webhooks)?;
     if let [first, second, ..] = tools.iter().filter(|tool| tool.runs == ConfigRuns::Computer).collect::<Vec<_>>()[..] {
         let what = format!("the tools {:?} and {:?} are one; one table is for both names", first.name, second.name);
         document
@@ -376,6 +382,7 @@ fn read(root: &Section<'_>) -> Option<Config> {
         tokens,
         jwt,
         tracing,
+        webhooks,
         warnings,
     })
 }

@@ -32,11 +32,17 @@ table! {
         /// The host names of the server, each with or without a port. If there are any, requests for other hosts get
         /// 403; on loopback `localhost` and the loopback addresses stay allowed.
         allowed_hosts: Vec<String> = list(text().try_map(|text| host(&text))).or_as("all; on loopback only its own names", Vec::new);
+        /// The address by which people reach the console, such as `https://agents.example.com`: for links in
+        /// [notifications](webhooks.md).
+        public_url: Option<String> = text().try_map(|text| public(&text)).called("URL").optional("the `http` address it listens on");
         /// How many connections there may be, and how long they may be idle.
         connections: ConnectionLimits = flat(connections);
         /// Approximate limit of a session's size, in bytes of its content. At this size its turn ends with
         /// `session_full`, and new messages are refused; in a program it is `RuntimeBuilder::session_bytes`.
         session_bytes: u64 = whole(SESSION_BYTES_MIN..=u32::MAX, "bytes").map(u64::from).or(SESSION_BYTES);
+        /// A session that was last used so long ago is deleted, with everything of it but its audit records. Never one that is
+        /// running or pending, or in which a standing rule was made that applies to other sessions; and none of a store in memory.
+        keep_days: Option<u32> = whole(1..=36_500, "days").optional("none is deleted by itself");
     }
 }
 
@@ -97,6 +103,15 @@ fn address(entry: &Entry<'_>, text: &str) -> Option<SocketAddr> {
         address => return address,
     }
     None
+}
+
+/// An address of the console: without what follows a path.
+fn public(text: &str) -> Result<String, String> {
+    let url = countersign_engine::outgoing::address(text)?;
+    if url.query().is_some() || text.contains('#') {
+        return Err("must not have a query or a fragment".to_owned());
+    }
+    Ok(url.as_str().trim_end_matches('/').to_owned())
 }
 
 /// A host as browsers send it: lower case, with its port if there is one.

@@ -9,6 +9,7 @@ mod models;
 mod policy;
 mod schema;
 mod tracing;
+mod webhooks;
 
 use std::{collections::BTreeMap, fs, path::PathBuf, time::Instant};
 
@@ -50,6 +51,8 @@ fn env(name: &str) -> Option<String> {
         "STORE_KEY" => Some("0f".repeat(32)),
         "STORE_KEY_AGAIN" => Some(format!("{}\n", "0f".repeat(32))),
         "OLD_STORE_KEY" => Some("AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=".to_owned()),
+        "HOOK_SECRET" => Some("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSwMfKQ9r8GKYo=".to_owned()),
+        "HOOK_URL" => Some("https://hooks.slack.example/services/T0/B0/verysecret".to_owned()),
         "EMPTY" => Some(" ".to_owned()),
         "PATH" => Some("/usr/bin:/bin".to_owned()),
         _ => None,
@@ -149,11 +152,13 @@ fn c_a_minimal_file_is_enough() {
     assert_eq!(config.locale, Locale::En);
     let connections = crate::ConnectionLimits::default();
     let server = ConfigServer {
+        public_url: None,
         listen: LISTEN,
         allowed_origins: Vec::new(),
         allowed_hosts: Vec::new(),
         connections,
         session_bytes: 256 * 1024 * 1024,
+        keep_days: None,
     };
     assert_eq!(config.server, server);
     assert_eq!(config.store, ConfigStore::Sqlite(folder.path().join("countersign.db")));

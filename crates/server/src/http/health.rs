@@ -32,5 +32,5 @@ pub(super) async fn readyz(State(app): State<App>) -> Result<Json<Health>, Probl
 
 pub(super) async fn metrics(State(app): State<App>, Caller(_): Caller) -> Response {
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-    ([(header::CONTENT_TYPE, kind)], app.metrics.text()).into_response()
+    ([(header::CONTENT_TYPE, kind)], app.metrics.text().await).into_response()
 }

@@ -19,6 +19,7 @@ mod routes;
 mod rules;
 mod runs;
 mod sessions;
+mod webhooks;
 
 use axum::{
     Router,

@@ -101,6 +101,33 @@ impl Write {
         })
     }
 
+    /// The same for a past that a fork copied: its requests, interruptions and rules are the original's.
+    #[cfg(feature = "sqlite")]
+    pub(super) fn of_past(mut self) -> Write {
+        self.claims.clear();
+        self.changes.clear();
+        self
+    }
+
+    /// The values of the session's row after it; `node` has its lease if there is work.
+    #[cfg(feature = "sqlite")]
+    pub(super) fn row(&self) -> Vec<Value> {
+        let Summary { agent, subject, tenant: of, title, status, created_at, updated_at, pending, .. } = &self.summary;
+        vec![
+            (&*self.session_id).into(),
+            self.last().into(),
+            (&**agent).into(),
+            subject.as_deref().into(),
+            tenant(of.as_deref()).into(),
+            title.as_deref().into(),
+            Value::Word(status.name()),
+            (*created_at).into(),
+            (*updated_at).into(),
+            Value::Ints(pending.iter().map(|n| i64::from(*n)).collect()),
+            Value::Int(self.is_at_work.then_some(self.node)),
+        ]
+    }
+
     async fn steps(&self, on: &Transaction) -> Result<(Flight, Option<Epoch>), Undone> {
         let (session, lease) = self.take_place(on).await?;
         if let Some(from) = &self.from {
@@ -226,7 +253,7 @@ impl Write {
     }
 
     /// The statements that need nothing but the session's number.
-    fn write(&self, flight: &mut Flight, session: i64) {
+    pub(super) fn write(&self, flight: &mut Flight, session: i64) {
         let Summary { updated_at, .. } = self.summary;
         let places = (self.expected + 1..).take(self.bodies.len()).map(pos_of).collect();
         flight.add(
@@ -346,19 +373,21 @@ impl transaction::Change for Write {
     }
 }
 
-/// Deletes a session with everything except its id. It gives whether there was one.
-pub(super) struct Delete(pub(super) Arc<str>);
+/// Deletes a session with everything except its id, if it ends at the position, where one is given. It gives whether there was
+/// one.
+pub(super) struct Delete(pub(super) Arc<str>, pub(super) Option<u64>);
 
 impl transaction::Change for Delete {
     type Done = bool;
 
     fn apply<'a>(&'a self, on: &'a Transaction) -> BoxFuture<'a, Result<(Flight, bool), Undone>> {
-        delete(on, &self.0).boxed()
+        delete(on, &self.0, self.1).boxed()
     }
 }
 
-async fn delete(on: &Transaction, session_id: &str) -> Result<(Flight, bool), Undone> {
-    let gone = on.ask("DELETE FROM sessions WHERE id = $1 RETURNING row", vec![session_id.into()]).await?.pop();
+async fn delete(on: &Transaction, session_id: &str, at: Option<u64>) -> Result<(Flight, bool), Undone> {
+    let sql = "DELETE FROM sessions WHERE id = $1 AND ($2::bigint IS NULL OR pos = $2) RETURNING row";
+    let gone = on.ask(sql, vec![session_id.into(), Value::Int(at.map(pos_of))]).await?.pop();
     let Some(gone) = gone else { return Ok((Flight::default(), false)) };
     let session: i64 = gone.try_get(0)?;
     let mut flight = Flight::default().with("INSERT INTO deleted (id) VALUES ($1)", vec![session_id.into()]);

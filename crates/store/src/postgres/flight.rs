@@ -92,7 +92,7 @@ impl From<Vec<u8>> for Value {
 }
 
 /// Statements to be sent together, in order.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Flight(Vec<(&'static str, Vec<Value>)>);
 
 impl Flight {

@@ -4,13 +4,16 @@
 //! in the list's order, and they are merged. Their statements are many and are planned for their values, so they are not
 //! prepared.
 
-use countersign_core::journal::state::Status;
+use std::sync::Arc;
+
+use countersign_core::journal::{record::Millis, state::Status};
 use deadpool_postgres::Object;
 use tokio_postgres::Row;
 
 use super::{
     super::{
-        InterruptionFilter, InterruptionRow, Page, Paged, SessionFilter, StoreError, Summary, Visible,
+        InterruptionFilter, InterruptionRow, PENDING, Page, Paged, PendingCount, SessionFilter, StoreError, Summary,
+        Visible,
         page::{self, Key},
         sql::{self, resolution},
     },
@@ -248,6 +251,36 @@ fn summary(r: &Row) -> Result<Summary, StoreError> {
         pending: get::<Vec<i64>>(r, 7)?.into_iter().map(small).collect::<Result<_, _>>()?,
         tenant: tenant_of(get(r, 8)?)?,
     })
+}
+
+const RESTED: &str = "SELECT s.id, s.pos FROM sessions s
+ WHERE s.updated_at < $1 AND s.status NOT IN ('running', 'awaiting_input') AND s.pending = '{}' AND s.node IS NULL
+   AND NOT EXISTS (SELECT FROM interruptions i WHERE i.session = s.row AND i.resolution IS NULL)
+   AND NOT EXISTS (SELECT FROM rules r WHERE r.session = s.row
+     AND r.everywhere AND r.revoked_at IS NULL AND (r.until IS NULL OR r.until > $2))
+ ORDER BY s.updated_at LIMIT $3";
+
+/// See [`super::super::Store::rested`].
+pub(super) async fn rested(
+    on: &Object,
+    before: Millis,
+    now: Millis,
+    limit: usize,
+) -> Result<Vec<(Arc<str>, u64)>, StoreError> {
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let rows = ask(on, RESTED, vec![before.into(), now.into(), limit.into()]).await.map_err(|e| error(&e))?;
+    rows.iter().map(|row| Ok((get_text(row, 0)?, count(get(row, 1)?)?))).collect()
+}
+
+/// Reads only what is pending, by its index.
+const PENDING_ROWS: &str = "SELECT count(*), min(asked_at) FROM
+ (SELECT asked_at FROM interruptions WHERE resolution IS NULL LIMIT $1) pending";
+
+/// See [`super::super::Store::pending`].
+pub(super) async fn pending(on: &Object) -> Result<PendingCount, StoreError> {
+    let rows = ask(on, PENDING_ROWS, vec![i64::from(PENDING).into()]).await.map_err(|e| error(&e))?;
+    let Some(row) = rows.first() else { return Ok(PendingCount::default()) };
+    Ok(PendingCount { count: count(get(row, 0)?)?, oldest: get(row, 1)? })
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@
 mod address;
 mod append;
 mod connect;
+mod deliveries;
 mod flight;
 mod list;
 mod member;
@@ -16,6 +17,8 @@ mod past;
 mod rows;
 mod rules;
 mod schema;
+#[cfg(feature = "sqlite")]
+mod target;
 mod tls;
 mod transaction;
 
@@ -29,6 +32,8 @@ use deadpool_postgres::Pool;
 use futures::future::{self, BoxFuture, FutureExt as _};
 use tokio::sync::{Semaphore, SemaphorePermit, broadcast};
 
+#[cfg(feature = "sqlite")]
+pub(crate) use self::target::{Part, Target};
 pub use self::{
     address::{BadPostgresUrl, PostgresUrl},
     past::Past,
@@ -40,8 +45,9 @@ use self::{
     transaction::{Change, transact},
 };
 use super::{
-    Append, Due, Head, InterruptionFilter, InterruptionRow, Page, Paged, RuleFilter, RuleOwner, RuleRow, SessionFilter,
-    Store, StoreError, Summary, Waypoint,
+    Append, Due, Head, InterruptionFilter, InterruptionRow, Page, Paged, PendingCount, RuleFilter, RuleOwner, RuleRow,
+    SessionFilter, Store, StoreError, Summary, Waypoint,
+    deliveries::Deliveries,
     nodes::{Epoch, Hint, Leased, Nodes, Position},
 };
 
@@ -96,6 +102,16 @@ impl PostgresStore {
         })
     }
 
+    /// Whether another process has the store open.
+    ///
+    /// # Errors
+    /// [`StoreError::Failed`].
+    pub async fn is_shared(&self) -> Result<bool, StoreError> {
+        let held = self.held().await?;
+        let others = nodes::others(&held, self.member.id).await;
+        PostgresStore::finish(held, others)
+    }
+
     /// A connection to read from.
     async fn held(&self) -> Result<Held, StoreError> {
         Held::of(&self.pool).await
@@ -140,6 +156,10 @@ impl Store for PostgresStore {
             Ok(lease)
         }
         .boxed()
+    }
+
+    fn deliveries(&self) -> &dyn Deliveries {
+        self
     }
 
     fn nodes(&self) -> Option<&dyn Nodes> {
@@ -256,6 +276,15 @@ impl Store for PostgresStore {
         .boxed()
     }
 
+    fn pending(&self) -> BoxFuture<'_, Result<Option<PendingCount>, StoreError>> {
+        async move {
+            let (held, _place) = self.held_for_list().await?;
+            let read = list::pending(&held).await;
+            PostgresStore::finish(held, read).map(Some)
+        }
+        .boxed()
+    }
+
     fn sessions(&self, filter: SessionFilter, page: Page) -> BoxFuture<'_, Result<Paged<Summary>, StoreError>> {
         async move {
             let (held, _place) = self.held_for_list().await?;
@@ -329,7 +358,26 @@ impl Store for PostgresStore {
     fn delete(&self, session_id: &str) -> BoxFuture<'_, Result<bool, StoreError>> {
         let session_id: Arc<str> = session_id.into();
         async move {
-            let deleted = self.change(Delete(session_id.clone())).await?;
+            let deleted = self.change(Delete(session_id.clone(), None)).await?;
+            self.member.tell(&session_id);
+            Ok(deleted)
+        }
+        .boxed()
+    }
+
+    fn rested(&self, before: Millis, now: Millis, limit: usize) -> BoxFuture<'_, Result<Vec<Position>, StoreError>> {
+        async move {
+            let (held, _place) = self.held_for_list().await?;
+            let read = list::rested(&held, before, now, limit).await;
+            PostgresStore::finish(held, read)
+        }
+        .boxed()
+    }
+
+    fn delete_at(&self, session_id: &str, pos: u64) -> BoxFuture<'_, Result<bool, StoreError>> {
+        let session_id: Arc<str> = session_id.into();
+        async move {
+            let deleted = self.change(Delete(session_id.clone(), Some(pos))).await?;
             self.member.tell(&session_id);
             Ok(deleted)
         }

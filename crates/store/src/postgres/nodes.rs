@@ -13,10 +13,10 @@ use super::{
     rows::{count, get, get_text, pos_of},
 };
 
-/// Whether the node that has the lease of a session `s` is not alive any more.
+/// Whether the node in this column, which has the lease of a session or sends for an endpoint, is not alive any more.
 macro_rules! is_dead {
-    () => {
-        "NOT EXISTS (SELECT FROM nodes n WHERE n.id = s.node AND n.until > clock_timestamp())"
+    ($node:literal) => {
+        concat!("NOT EXISTS (SELECT FROM nodes n WHERE n.id = ", $node, " AND n.until > clock_timestamp())")
     };
 }
 pub(super) use is_dead;
@@ -24,7 +24,7 @@ pub(super) use is_dead;
 /// Whether a node may take the lease of a session `s`: it is not its own, and no other node that is alive has it.
 macro_rules! is_free {
     ($me:literal) => {
-        concat!("(s.node IS NULL OR (s.node <> ", $me, " AND ", $crate::postgres::nodes::is_dead!(), "))")
+        concat!("(s.node IS NULL OR (s.node <> ", $me, " AND ", $crate::postgres::nodes::is_dead!("s.node"), "))")
     };
 }
 pub(super) use is_free;
@@ -40,13 +40,20 @@ const RELEASE: &str =
 pub(super) const TAKE_OVER: &str = concat!(
     "UPDATE sessions SET node = $1, epoch = epoch + 1 WHERE row IN (
        SELECT s.row FROM sessions s WHERE s.node IS NOT NULL AND s.node <> $1 AND ",
-    is_dead!(),
+    is_dead!("s.node"),
     " LIMIT $2 FOR UPDATE SKIP LOCKED
      ) RETURNING id, epoch"
 );
 pub(super) const OWN: &str =
     "SELECT id FROM sessions WHERE node = $1 AND id > $2 AND (status = 'running' OR $3) ORDER BY id LIMIT $4";
 const POSITIONS: &str = "SELECT id, pos FROM sessions WHERE id = ANY($1)";
+
+const OTHERS: &str = "SELECT FROM nodes WHERE id <> $1 AND until > clock_timestamp() LIMIT 1";
+
+/// Whether another node is alive.
+pub(super) async fn others(on: &Object, node: i64) -> Result<bool, StoreError> {
+    rows(on, OTHERS, vec![node.into()]).await.map(|others| !others.is_empty())
+}
 
 pub(super) fn epoch_of(epoch: Epoch) -> i64 {
     pos_of(epoch.0)

@@ -36,8 +36,9 @@ const OF_SESSION: &str = "SELECT r.id, r.n, r.action, r.body, r.session FROM rul
 const ONE: &str = "SELECT r.id, r.n, r.action, r.body, r.session FROM rules r
  WHERE r.session = $1 AND r.n = $2 AND r.action = $3";
 const MAKE: &str = "INSERT INTO rules
- (session, n, action, number, id, subject, tenant, agent, tool, everywhere, role, made_by, body, made_at, until)
- VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)";
+ (session, n, action, number, id, subject, tenant, agent, tool, everywhere, role, made_by, body, made_at, until,
+  revoked_at)
+ VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)";
 
 /// Whether a change is one of rules.
 pub(super) fn is_of_rule(change: &Change) -> bool {
@@ -67,7 +68,20 @@ async fn make(on: &Transaction, session: i64, row: &RuleRow) -> Result<(), Undon
             Err(e) => tracing::warn!("{e}; it is not replaced"),
         }
     }
-    let values = vec![
+    on.ask(MAKE, made(session, row)?).await.map(drop)
+}
+
+/// Stores a rule of another store as it is.
+#[cfg(feature = "sqlite")]
+pub(super) fn keep(flight: &mut super::flight::Flight, session: i64, row: &RuleRow) -> Result<(), StoreError> {
+    flight.add(MAKE, made(session, row)?);
+    Ok(())
+}
+
+/// The values of a rule's row.
+fn made(session: i64, row: &RuleRow) -> Result<Vec<Value>, StoreError> {
+    let rule = &row.rule;
+    Ok(vec![
         session.into(),
         rule.id.n.into(),
         rule.id.action.into(),
@@ -83,8 +97,8 @@ async fn make(on: &Transaction, session: i64, row: &RuleRow) -> Result<(), Undon
         json(row)?.into_bytes().into(),
         row.made_at.into(),
         rule.until.into(),
-    ];
-    on.ask(MAKE, values).await.map(drop)
+        row.revoked_at.into(),
+    ])
 }
 
 /// Rules for the same tool of the same agent, of the same user or the same session.

@@ -140,3 +140,24 @@ CREATE INDEX audit_tenant ON audit (tenant, n);
 -- The last record: whoever adds the next one locks it.
 CREATE TABLE audit_head (one boolean PRIMARY KEY CHECK (one), n bigint NOT NULL, hash text NOT NULL);
 INSERT INTO audit_head VALUES (true, 0, repeat('0', 64));
+
+-- Where deliveries of the audit log stand: the number of the last record that is dealt with, the node that sends, and a row for
+-- each record before it that did not arrive.
+CREATE TABLE endpoints (
+    name   bytea PRIMARY KEY,
+    cursor bigint NOT NULL,
+    node   bigint NOT NULL,
+    gone   boolean NOT NULL DEFAULT false
+);
+CREATE TABLE failed_deliveries (
+    endpoint bytea,
+    n        bigint,
+    attempts bigint NOT NULL,
+    next_at  bigint,
+    tried_at bigint NOT NULL,
+    why      bytea NOT NULL,
+    PRIMARY KEY (endpoint, n)
+);
+CREATE INDEX failed_deliveries_due ON failed_deliveries (endpoint, next_at, n) WHERE next_at IS NOT NULL;
+CREATE INDEX failed_deliveries_dead ON failed_deliveries (endpoint, n) WHERE next_at IS NULL;
+CREATE INDEX failed_deliveries_tried ON failed_deliveries (endpoint, tried_at, n);

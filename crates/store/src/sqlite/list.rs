@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use countersign_core::journal::state::Status;
+use countersign_core::journal::{record::Millis, state::Status};
 use rusqlite::{
     Connection, Row, params_from_iter,
     types::{Type, Value},
@@ -14,7 +14,8 @@ use rusqlite::{
 
 use super::{
     super::{
-        InterruptionFilter, InterruptionRow, Page, Paged, SessionFilter, StoreError, Summary, Visible,
+        InterruptionFilter, InterruptionRow, PENDING, Page, Paged, PendingCount, SessionFilter, StoreError, Summary,
+        Visible,
         page::{self, Key},
         sql::{self, resolution},
     },
@@ -277,6 +278,37 @@ pub(super) fn json<T: serde::de::DeserializeOwned>(column: usize, text: &str) ->
 
 fn unreadable(column: usize, what: String) -> rusqlite::Error {
     rusqlite::Error::FromSqlConversionFailure(column, Type::Text, what.into())
+}
+
+const RESTED: &str = "SELECT s.id, s.pos FROM sessions s INDEXED BY sessions_used
+ WHERE s.updated_at < ?1 AND s.status NOT IN ('running', 'awaiting_input') AND s.pending = '[]'
+   AND NOT EXISTS (SELECT 1 FROM interruptions i
+     WHERE i.key BETWEEN s.row << 32 AND (s.row << 32 | 4294967295) AND i.resolution IS NULL)
+   AND NOT EXISTS (SELECT 1 FROM rules r WHERE r.key BETWEEN s.row << 32 AND (s.row << 32 | 4294967295)
+     AND r.everywhere AND r.revoked_at IS NULL AND (r.until IS NULL OR r.until > ?2))
+ ORDER BY s.updated_at LIMIT ?3";
+
+/// See [`super::super::Store::rested`].
+pub(super) fn rested(
+    conn: &Connection,
+    before: Millis,
+    now: Millis,
+    limit: usize,
+) -> Result<Vec<(Arc<str>, u64)>, StoreError> {
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let found: Vec<(Arc<str>, i64)> = all(conn, RESTED, [before, now, limit], |r| Ok((r.get(0)?, r.get(1)?)))?;
+    Ok(found.into_iter().filter_map(|(id, pos)| Some((id, u64::try_from(pos).ok()?))).collect())
+}
+
+/// Reads only what is pending, by its index. Of more than the most, those of the sessions that were made first.
+const PENDING_ROWS: &str = "SELECT count(*), min(asked_at) FROM
+ (SELECT asked_at FROM interruptions INDEXED BY waiting_place WHERE resolution IS NULL LIMIT ?1)";
+
+/// See [`super::super::Store::pending`].
+pub(super) fn pending(conn: &Connection) -> Result<PendingCount, StoreError> {
+    let counted = find(conn, PENDING_ROWS, [PENDING], |r| Ok((r.get::<_, i64>(0)?, r.get(1)?)))?;
+    let (count, oldest) = counted.unwrap_or_default();
+    Ok(PendingCount { count: u64::try_from(count).unwrap_or_default(), oldest })
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 
 mod apply;
 mod copy;
+mod deliveries;
 mod list;
 mod lock;
 mod log;
@@ -16,6 +17,8 @@ mod rules;
 mod running;
 mod schema;
 mod sealing;
+#[cfg(feature = "postgres")]
+mod source;
 mod statement;
 mod unfinished;
 mod waypoints;
@@ -37,6 +40,8 @@ use countersign_core::{
 use futures::future::{self, BoxFuture, FutureExt as _, TryFutureExt as _};
 use rusqlite::Connection;
 
+#[cfg(feature = "postgres")]
+pub(crate) use self::source::Source;
 use self::{
     apply::Write,
     lock::Ownership,
@@ -50,8 +55,11 @@ pub use self::{
     rekey::{Rekeyed, rekey},
 };
 use super::{
-    Append, Due, Head, InterruptionFilter, InterruptionRow, Page, Paged, RuleFilter, RuleOwner, RuleRow, SessionFilter,
-    Store, StoreError, Summary, Waypoint, nodes::Epoch, seal::Keys,
+    Append, Due, Head, InterruptionFilter, InterruptionRow, Page, Paged, PendingCount, RuleFilter, RuleOwner, RuleRow,
+    SessionFilter, Store, StoreError, Summary, Waypoint,
+    deliveries::Deliveries,
+    nodes::{Epoch, Position},
+    seal::Keys,
 };
 
 /// Lists read concurrently, so that one slow list does not hold up the others.
@@ -184,6 +192,10 @@ impl Drop for SqliteStore {
 }
 
 impl Store for SqliteStore {
+    fn deliveries(&self) -> &dyn Deliveries {
+        self
+    }
+
     fn append(&self, append: Append) -> BoxFuture<'_, Result<Option<Epoch>, StoreError>> {
         async move {
             let write = if append.entries.len() > MANY {
@@ -282,6 +294,10 @@ impl Store for SqliteStore {
         async move { self.lanes()?.lists.read(move |conn| list::interruptions(conn, &filter, &page)).await }.boxed()
     }
 
+    fn pending(&self) -> BoxFuture<'_, Result<Option<PendingCount>, StoreError>> {
+        async move { self.lanes()?.lists.read(|conn| list::pending(conn)).await.map(Some) }.boxed()
+    }
+
     fn sessions(&self, filter: SessionFilter, page: Page) -> BoxFuture<'_, Result<Paged<Summary>, StoreError>> {
         let values = self.values.clone();
         async move { self.lanes()?.lists.read(move |conn| list::sessions(conn, &filter, &page, &values)).await }.boxed()
@@ -328,6 +344,10 @@ impl Store for SqliteStore {
     fn delete(&self, session_id: &str) -> BoxFuture<'_, Result<bool, StoreError>> {
         let session_id = session_id.into();
         async move { self.write(Op::Delete(session_id, AtomicI64::default())).await }.boxed()
+    }
+
+    fn rested(&self, before: Millis, now: Millis, limit: usize) -> BoxFuture<'_, Result<Vec<Position>, StoreError>> {
+        async move { self.lanes()?.lists.read(move |conn| list::rested(conn, before, now, limit)).await }.boxed()
     }
 
     fn check(&self) -> BoxFuture<'_, Result<(), StoreError>> {

@@ -155,6 +155,14 @@ pub(super) fn rule(
     one(conn, key(session, u64::from(id.n))?, id.action)?.map(|stored| stored.open(values)).transpose()
 }
 
+/// All rules that were made in a session.
+#[cfg(feature = "postgres")]
+pub(super) fn of_session(conn: &Connection, values: &Values, session_id: &str) -> Result<Vec<RuleRow>, StoreError> {
+    let Some(session) = number(conn, session_id)? else { return Ok(Vec::new()) };
+    let range = params![key(session, 0)?, key(session, u64::from(u32::MAX))?];
+    opened(values, select(conn, "r.key BETWEEN ?1 AND ?2 ORDER BY r.key, r.action", range)?)
+}
+
 /// See [`super::super::Store::rules`].
 pub(super) fn list(
     conn: &Connection,

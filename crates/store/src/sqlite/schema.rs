@@ -11,6 +11,9 @@ use crate::owner_only;
 const APPLICATION_ID: i32 = 0x4353_474E;
 /// The version of the schema and of its contents, in `user_version`: the only one supported. `tests/formats` holds it.
 const VERSION: i32 = 1;
+/// 'MOVE' stands in place of [`VERSION`] in a store that was moved elsewhere, whose table `moved` says where. So no version of this
+/// program serves it.
+pub(super) const MOVED: i32 = 0x4D4F_5645;
 /// Prepared statements kept by each connection; more than there are.
 const STATEMENTS: usize = 128;
 
@@ -55,6 +58,7 @@ pub(super) fn writer(path: &Path, options: &SqliteOptions) -> Result<(Connection
     if new {
         create(&mut conn).map_err(failed)?;
     }
+    conn.execute_batch(include_str!("deliveries.sql")).map_err(failed)?;
     if let Some(pages) = options.max_pages {
         conn.pragma_update(None, "max_page_count", pages).map_err(failed)?;
     }
@@ -92,9 +96,34 @@ pub(super) fn reader(path: &Path) -> Result<Connection, StoreError> {
     Ok(conn)
 }
 
+/// Whether it was moved elsewhere.
+pub(super) fn is_moved(conn: &Connection) -> Result<bool, StoreError> {
+    let number = |pragma: &str| conn.pragma_query_value(None, pragma, |row| row.get::<_, i32>(0));
+    // What is no database at all is named by `recognise`.
+    Ok(number("application_id").is_ok_and(|id| id == APPLICATION_ID)
+        && number("user_version").map_err(|e| error(&e))? == MOVED)
+}
+
+/// Where a store was moved.
+pub(super) fn place(conn: &Connection) -> Result<String, StoreError> {
+    conn.query_row("SELECT place FROM moved", [], |row| row.get(0)).map_err(|e| error(&e))
+}
+
+/// Why a store that was moved is not served.
+fn moved_to(conn: &Connection, path: &impl std::fmt::Display) -> Result<String, StoreError> {
+    let place = place(conn)?;
+    Ok(format!(
+        "{path} was moved to {place} by `countersign store copy`, and serving both would begin calls twice; store.url has to \
+         name that database"
+    ))
+}
+
 /// A connection that only reads, to a store that another process may own.
 pub(super) fn only_read(path: &Path) -> Result<Connection, StoreError> {
     let conn = reader(path)?;
+    if is_moved(&conn)? {
+        return Ok(conn);
+    }
     if !recognise(&conn, path)? {
         return Err(StoreError::Failed(format!("there is no store in {} yet", path.display())));
     }
@@ -126,6 +155,9 @@ fn recognise(conn: &Connection, path: &Path) -> Result<bool, StoreError> {
     })?;
     if id == APPLICATION_ID {
         let version = number("user_version").map_err(|e| error(&e))?;
+        if version == MOVED {
+            return Err(StoreError::NotServed(moved_to(conn, &path)?));
+        }
         if version != VERSION {
             return Err(StoreError::Corrupt(format!(
                 "{path} was written by another version of countersign (its schema is {version}, and this one knows \

@@ -25,7 +25,7 @@ use super::{
     super::{Durability, StoreError},
     apply::{self, Write},
     copy::Piece,
-    log, running,
+    deliveries, log, running,
     schema::error,
     sealing::Values,
     statement::run,
@@ -55,6 +55,8 @@ pub(super) enum Op {
     /// A copy has ended, or was given up: remove what is left of it.
     GiveUp(Arc<AtomicI64>),
     Keep(Kept),
+    /// Changes where an endpoint stands.
+    Deliveries(String, deliveries::Change),
     /// Deletes a session, and reports its number: its entries stay under it until they are removed, in pieces.
     Delete(Box<str>, AtomicI64),
     /// Syncs everything written before.
@@ -80,7 +82,7 @@ impl Op {
     fn is_buffered(&self) -> bool {
         match self {
             Op::Append(write) => write.durability == Durability::Buffered,
-            Op::Begin(..) | Op::Piece(_) | Op::GiveUp(_) | Op::Keep(..) => true,
+            Op::Begin(..) | Op::Piece(_) | Op::GiveUp(_) | Op::Keep(..) | Op::Deliveries(..) => true,
             _ => false,
         }
     }
@@ -584,6 +586,7 @@ fn alone(conn: &Connection, values: &Values, op: &Op) -> Result<Result<bool, Sto
         // Removed when there is time.
         Op::GiveUp(number) => unfinished::is(conn, number.load(Ordering::SeqCst)),
         Op::Keep(kept) => kept.apply(conn),
+        Op::Deliveries(endpoint, change) => change.apply(conn, endpoint),
         Op::Delete(session_id, number) => apply::delete(conn, session_id).map(|deleted| {
             number.store(deleted.unwrap_or_default(), Ordering::SeqCst);
             deleted.is_some()

@@ -246,6 +246,40 @@ export class CountersignHttp {
     return { records: audit, next: next_cursor === null ? undefined : Number(next_cursor) };
   }
 
+  /** Who is notified, and how that goes. */
+  async webhooks(): Promise<Http.WebhookView[]> {
+    return (await this.#json("listWebhooks")).webhooks;
+  }
+
+  /** The messages of a webhook that did not arrive; `next` is the `cursor` of the next page. */
+  async failedMessages(
+    webhook: string,
+    query: Query<"listFailedMessages"> = {},
+  ): Promise<{ failed: Http.FailedMessage[]; next: string | undefined }> {
+    const { failed, next_cursor } = await this.#json("listFailedMessages", { path: { name: webhook }, query });
+    return { failed, next: next_cursor ?? undefined };
+  }
+
+  /** Send one of them again, now. */
+  retryFailedMessage(webhook: string, n: number): Promise<Http.Retried> {
+    return this.#json("retryFailedMessage", { path: { name: webhook, n: String(n) }, body: {} });
+  }
+
+  /** Send its dead letters again. */
+  retryFailedMessages(webhook: string): Promise<Http.Retried> {
+    return this.#json("retryFailedMessages", { path: { name: webhook }, body: {} });
+  }
+
+  /** Drop what did not arrive, and what is still to be sent; also of a webhook that is not configured any more. */
+  forgetWebhook(webhook: string): Promise<Http.Forgotten> {
+    return this.#json("forgetWebhook", { path: { name: webhook }, body: {} });
+  }
+
+  /** Send a message that says that it is a test, once. */
+  testWebhook(webhook: string): Promise<Http.Tested> {
+    return this.#json("testWebhook", { path: { name: webhook }, body: {} });
+  }
+
   /** Whether the server runs. */
   health(): Promise<Http.Health> {
     return this.#json("healthz");

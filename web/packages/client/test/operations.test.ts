@@ -49,10 +49,16 @@ const CALLS: { [K in keyof Operations]: (http: CountersignHttp) => Promise<unkno
   editState: (http) => http.editState("s/1", {}),
   // The connection itself is `CountersignClient`'s; from here it gets its address.
   connect: async (http) => void (await fetch(http.webSocketUrl().replace("ws", "http"))),
+  listWebhooks: (http) => http.webhooks(),
+  listFailedMessages: (http) => http.failedMessages("g/1", { cursor: "3" }),
+  retryFailedMessage: (http) => http.retryFailedMessage("g/1", 5),
+  retryFailedMessages: (http) => http.retryFailedMessages("g/1"),
+  forgetWebhook: (http) => http.forgetWebhook("g/1"),
+  testWebhook: (http) => http.testWebhook("g/1"),
   wireSchema: (http) => http.wireSchema(),
 };
 
-const NAMES: Record<string, string> = { session_id: "s/1", approval_key: "k/1", rule_id: "r/1" };
+const NAMES: Record<string, string> = { session_id: "s/1", approval_key: "k/1", rule_id: "r/1", n: "5" };
 
 describe("u2: the HTTP interface", () => {
   it("has a method for every operation of the published document, with its body where it has one", async () => {

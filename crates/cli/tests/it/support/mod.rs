@@ -8,6 +8,7 @@ pub(crate) mod issuer;
 pub(crate) mod policy;
 pub(crate) mod provider;
 pub(crate) mod published;
+pub(crate) mod receiver;
 pub(crate) mod terminal;
 pub(crate) mod ws;
 
@@ -375,6 +376,11 @@ impl Server {
         let (child, address) = spawn(self.dir.path(), &self.env, self.log).await;
         let (dir, _database) = (self.dir.clone(), self._database.clone());
         Server { child, address, dir, _database, env: self.env.clone(), log: self.log }
+    }
+
+    /// The database of its store, if it has one.
+    pub(crate) fn database(&self) -> Option<&Database> {
+        self._database.as_deref()
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {

@@ -542,6 +542,72 @@ export interface Operations {
     answer: StateView;
   };
   /**
+   * Who is notified, and how that goes: for those who may read the audit log, of their tenant.
+   */
+  listWebhooks: {
+    answer: WebhookList;
+  };
+  /**
+   * The messages of a webhook that did not arrive, in the order of their records in the audit log.
+   */
+  listFailedMessages: {
+    path: {
+      name: string;
+    };
+    query?: {
+      /**
+       * The next_cursor of the page before.
+       */
+      cursor?: string;
+      /**
+       * Rows of the page, from 1 to 200; 50 by default.
+       */
+      limit?: number;
+    };
+    answer: FailedMessages;
+  };
+  /**
+   * Sends a message that did not arrive again, now, with all its attempts before it.
+   */
+  retryFailedMessage: {
+    path: {
+      name: string;
+      n: string;
+    };
+    body: Nothing;
+    answer: Retried;
+  };
+  /**
+   * Drops what did not arrive at a webhook, which then begins at the end of the audit log; also one that is not configured any more.
+   */
+  forgetWebhook: {
+    path: {
+      name: string;
+    };
+    body: Nothing;
+    answer: Forgotten;
+  };
+  /**
+   * Sends all dead letters of a webhook again.
+   */
+  retryFailedMessages: {
+    path: {
+      name: string;
+    };
+    body: Nothing;
+    answer: Retried;
+  };
+  /**
+   * Sends a webhook a message that says that it is a test, once, and answers when that is done.
+   */
+  testWebhook: {
+    path: {
+      name: string;
+    };
+    body: Nothing;
+    answer: Tested;
+  };
+  /**
    * The WebSocket, subprotocol countersign.v1; /asyncapi.json describes its frames.
    */
   connect: {
@@ -2003,6 +2069,133 @@ export interface EditState {
   update: JsonValue;
 }
 /**
+ * Who is notified.
+ */
+export interface WebhookList {
+  /**
+   * The webhooks.
+   */
+  webhooks: WebhookView[];
+}
+/**
+ * A webhook.
+ */
+export interface WebhookView {
+  /**
+   * The number of the last record of the audit log that is dealt with; null before the first.
+   */
+  cursor: number | null;
+  /**
+   * How many did not arrive, and are not.
+   */
+  dead: number;
+  /**
+   * The types of the messages it gets.
+   */
+  events: string[];
+  /**
+   * The form of its messages: `standard`, `slack`, `teams` or `feishu`.
+   */
+  format: string;
+  /**
+   * The host that messages go to.
+   */
+  host: string;
+  /**
+   * The one whose last attempt was the latest.
+   */
+  last_failed: FailedMessage | null;
+  /**
+   * Its name.
+   */
+  name: string;
+  /**
+   * `active`; or `gone`: the receiver wanted no messages any more, so nothing is sent until a server starts.
+   */
+  status: string;
+  /**
+   * It gets only those of this tenant's sessions.
+   */
+  tenant: string | null;
+  /**
+   * How many messages did not arrive, and are attempted again.
+   */
+  waiting: number;
+}
+/**
+ * A message that did not arrive.
+ */
+export interface FailedMessage {
+  /**
+   * How many attempts there were.
+   */
+  attempts: number;
+  /**
+   * The number of its record in the audit log.
+   */
+  n: number;
+  /**
+   * When the next one is; null: there is none any more.
+   */
+  next_at: string | null;
+  /**
+   * When the last one was.
+   */
+  tried_at: string;
+  /**
+   * Why it did not arrive then.
+   */
+  why: string;
+}
+/**
+ * Messages that did not arrive.
+ */
+export interface FailedMessages {
+  /**
+   * The messages.
+   */
+  failed: FailedMessage[];
+  /**
+   * The cursor of the next page; null on the last.
+   */
+  next_cursor: string | null;
+}
+/**
+ * A body without members.
+ */
+export interface Nothing {}
+/**
+ * How many messages are sent again.
+ */
+export interface Retried {
+  /**
+   * How many.
+   */
+  retried: number;
+}
+/**
+ * How many messages are not sent any more.
+ */
+export interface Forgotten {
+  /**
+   * How many had not arrived.
+   */
+  dropped: number;
+}
+/**
+ * The outcome of a test.
+ */
+export interface Tested {
+  /**
+   * Whether it arrived.
+   */
+  delivered: boolean;
+  /**
+   * Why not.
+   */
+  why: string | null;
+}
+/**
  * An RFC 9457 problem document.
  */
 export interface Problem {
@@ -2066,6 +2259,12 @@ export const OPERATIONS = {
   retry: { method: "POST", path: "/v1/sessions/{session_id}/retry" },
   getState: { method: "GET", path: "/v1/sessions/{session_id}/state" },
   editState: { method: "POST", path: "/v1/sessions/{session_id}/state" },
+  listWebhooks: { method: "GET", path: "/v1/webhooks" },
+  listFailedMessages: { method: "GET", path: "/v1/webhooks/{name}/failed" },
+  retryFailedMessage: { method: "POST", path: "/v1/webhooks/{name}/failed/{n}/retry" },
+  forgetWebhook: { method: "POST", path: "/v1/webhooks/{name}/forget" },
+  retryFailedMessages: { method: "POST", path: "/v1/webhooks/{name}/retry" },
+  testWebhook: { method: "POST", path: "/v1/webhooks/{name}/test" },
   connect: { method: "GET", path: "/v1/ws" },
   wireSchema: { method: "GET", path: "/wire.schema.json" },
 } as const satisfies { [K in keyof Operations]: object };

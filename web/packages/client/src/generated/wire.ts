@@ -84,6 +84,7 @@ export type ConnectionEvent = HelloEvent | AckEvent | ErrorEvent | PongEvent;
  * - `queue_full`: The session's queue of messages is full.
  * - `approval_not_found`: No interruption of that key, or not yours.
  * - `rule_not_found`: No standing rule of that id, or not yours.
+ * - `webhook_not_found`: No webhook of that name, or not yours; or no failed message of that number.
  * - `approval_already_resolved`: Another person, or the deadline, was first.
  * - `decisions_mismatch`: The decisions cannot be matched with the actions.
  * - `answers_required`: `decisions` where `answers` are needed.
@@ -125,6 +126,7 @@ export type Code =
   | "queue_full"
   | "approval_not_found"
   | "rule_not_found"
+  | "webhook_not_found"
   | "approval_already_resolved"
   | "decisions_mismatch"
   | "answers_required"
@@ -1614,6 +1616,7 @@ export const ERROR_CODES = [
   "queue_full",
   "approval_not_found",
   "rule_not_found",
+  "webhook_not_found",
   "approval_already_resolved",
   "decisions_mismatch",
   "answers_required",

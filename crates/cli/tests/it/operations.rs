@@ -1,0 +1,289 @@
+//! What operators use: the metrics as docs/operations.md has them.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::Path,
+};
+
+use serde_json::json;
+
+use crate::support::{DEADLINE, Server, Setup, Store, policy::people, run, trade};
+
+const PAGE: &str = include_str!("../../../../docs/operations.md");
+
+/// The names and kinds in the table of metrics.
+fn documented() -> BTreeMap<String, String> {
+    let (_, rest) = PAGE.split_once("<!-- metrics -->").expect("the table begins");
+    let (table, _) = rest.split_once("<!-- end -->").expect("the table ends");
+    let rows = table.lines().filter(|line| line.starts_with("| `"));
+    rows.map(|row| {
+        let mut cells = row.split('|').map(str::trim).skip(1);
+        let name = cells.next().unwrap().split(['`', '{']).nth(1).unwrap().to_owned();
+        (name, cells.next().unwrap().to_owned())
+    })
+    .collect()
+}
+
+/// The names under which a scraper finds them, and their kinds.
+fn served(metrics: &str) -> BTreeMap<String, String> {
+    let kinds = metrics.lines().filter_map(|line| line.strip_prefix("# TYPE "));
+    kinds
+        .map(|line| {
+            let (name, kind) = line.split_once(' ').unwrap();
+            let name = if kind == "counter" { format!("{name}_total") } else { name.to_owned() };
+            (name, kind.to_owned())
+        })
+        .collect()
+}
+
+/// The value of a line.
+fn value(metrics: &str, line: &str) -> f64 {
+    let found = metrics.lines().find_map(|one| one.strip_prefix(line)?.strip_prefix(' '));
+    found.unwrap_or_else(|| panic!("no {line} in {metrics}")).parse().unwrap()
+}
+
+async fn traded() -> Server {
+    let script = json!({ "turns": [{ "tool_calls": [trade(1)] }, { "text": "done" }], "at_end": "repeat" });
+    let server = Setup::new(Store::Sqlite, &script).trade("approval = { timeout = 1 }").start().await;
+    for session in ["decided", "late"] {
+        server.post(&format!("/v1/sessions/{session}/messages"), &json!({ "content": "go" })).await.ok();
+        if session == "decided" {
+            let yes = json!({ "decisions": [{ "type": "approve" }] });
+            server.post("/v1/approvals/decided_1?wait=true", &yes).await.ok();
+        }
+    }
+    server
+}
+
+#[tokio::test]
+async fn c_the_metrics_that_are_served_are_those_that_are_documented() {
+    let server = traded().await;
+    let metrics = server.get("/metrics").await.body;
+    assert_eq!(value(&metrics, "countersign_approvals_pending"), 1.0);
+    assert!(value(&metrics, "countersign_approvals_oldest_pending_age_seconds") < 60.0);
+    server.until_status("late", "completed").await;
+    server.post("/v1/approvals/late_1", &json!({ "decisions": [{ "type": "approve" }] })).await;
+    let metrics = server.get("/metrics").await.body;
+    for (line, expected) in [
+        ("countersign_approvals_resolved_total{resolution=\"decided\"}", 1.0),
+        ("countersign_approvals_resolved_total{resolution=\"timeout\"}", 1.0),
+        ("countersign_approvals_resolved_total{resolution=\"cancelled\"}", 0.0),
+        ("countersign_approvals_wait_seconds_count", 1.0),
+        ("countersign_deadline_lateness_seconds_count", 1.0),
+        ("countersign_deadline_lateness_seconds_bucket{le=\"60.0\"}", 1.0),
+        ("countersign_calls_in_doubt_total", 0.0),
+        ("countersign_sessions_taken_over_total", 0.0),
+    ] {
+        assert_eq!(value(&metrics, line), expected, "{line}");
+    }
+    assert!(value(&metrics, "countersign_commit_duration_seconds_count") > 6.0);
+    assert_eq!(
+        value(&metrics, "countersign_commit_duration_seconds_bucket{le=\"+Inf\"}"),
+        value(&metrics, "countersign_commit_duration_seconds_count")
+    );
+    assert_eq!(served(&metrics), documented());
+    // No label has an id or a name from outside.
+    let labels: BTreeSet<&str> =
+        metrics.lines().filter_map(|line| line.split_once('{')?.1.split_once('}')).map(|(labels, _)| labels).collect();
+    assert!(labels.iter().all(|labels| !labels.contains("late_1") && !labels.contains("trader")), "{labels:?}");
+}
+
+#[tokio::test]
+async fn c_calls_in_doubt_and_sessions_taken_over_are_counted() {
+    let slow = "description = \"Slow.\"\nparameters = { type = \"object\" }\n\
+                command = [\"sh\", \"-c\", \"echo begun >> calls.log; sleep 30\"]";
+    let script = json!({ "turns": [{ "tool_calls": [{ "name": "slow", "args": {} }] }, { "text": "done" }] });
+    let setup = Setup::new(Store::Postgres, &script).store("lease_seconds = 2").tool("slow", slow);
+    let mut one = setup.start().await;
+    let two = one.another().await;
+    one.ws().await.message("s", "go").await;
+    let begun = async {
+        while one.calls().is_empty() {
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(DEADLINE, begun).await.expect("the call begins");
+    one.kill();
+    two.until_status("s", "awaiting_input").await;
+    let metrics = two.get("/metrics").await.body;
+    assert_eq!(value(&metrics, "countersign_sessions_taken_over_total"), 1.0);
+    assert_eq!(value(&metrics, "countersign_calls_in_doubt_total"), 1.0);
+    assert_eq!(value(&metrics, "countersign_approvals_pending"), 1.0);
+}
+
+/// A model call is under way when the backup is made; after it calls would begin by themselves.
+async fn restored(store: Store) {
+    let script = json!({ "turns": [
+        { "text": "soon", "delay_ms": 20_000, "tool_calls": [{ "name": "note", "args": {} }] },
+        { "text": "done" },
+    ], "at_end": "repeat" });
+    let mut server = Setup::new(store, &script).start().await;
+    server.ws().await.message("s", "go").await;
+    server.until_status("s", "running").await;
+    let in_use = run(&server.path(""), &["store", "restored"], "", &[]);
+    assert_eq!(in_use.code, Some(1), "{}", in_use.stdout);
+    assert!(in_use.stderr.contains("is in use by") || in_use.stderr.contains("a server uses"), "{}", in_use.stderr);
+    server.signal(rustix::process::Signal::TERM);
+    server.ended().await;
+    let held = run(&server.path(""), &["store", "restored", "--json"], "", &[]);
+    assert_eq!(held.stdout, "{\"held\":[\"s\"],\"ok\":true}\n", "{}", held.stderr);
+    let again = run(&server.path(""), &["store", "restored"], "", &[]);
+    assert!(again.stdout.starts_with("ok: 0 turns are held"), "{} {}", again.stdout, again.stderr);
+    server.start_again().await;
+    let session = server.get("/v1/sessions/s").await.ok();
+    assert_eq!((&session["status"], &session["held"]), (&json!("running"), &json!("crashes")));
+    let mut ws = server.ws().await;
+    ws.subscribe("s", 0).await;
+    let frames = ws.until(|frame| frame["error"]["code"] == "session_held").await;
+    let why = frames.last().unwrap()["error"]["message"].as_str().unwrap().to_owned();
+    assert!(why.starts_with("the store was restored from a backup"), "{why}");
+    assert!(server.calls().is_empty());
+    server.post("/v1/sessions/s/cancel", &json!({})).await.ok();
+    server.until_status("s", "cancelled").await;
+}
+
+#[tokio::test]
+async fn r4_nothing_of_a_restored_sqlite_store_begins_before_a_person_says_so() {
+    restored(Store::Sqlite).await;
+}
+
+#[tokio::test]
+async fn r4_nothing_of_a_restored_postgresql_store_begins_before_a_person_says_so() {
+    restored(Store::Postgres).await;
+}
+
+/// The words after the program in a line of these files that starts it.
+fn arguments<'l>(file: &'l str, begin: &str) -> Vec<&'l str> {
+    let line = file.lines().find_map(|line| line.strip_prefix(begin)).unwrap_or_else(|| panic!("no {begin}"));
+    line.split([' ', '"', ',', '[', ']']).filter(|word| !word.is_empty()).collect()
+}
+
+#[test]
+fn c_what_is_deployed_names_commands_options_keys_and_files_that_are_there() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let read = |name: &str| fs::read_to_string(root.join(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
+    let (compose, unit, image) = (read("compose.yaml"), read("deploy/countersign.service"), read("Dockerfile"));
+    let started = [arguments(&unit, "ExecStart=/usr/local/bin/countersign"), arguments(&image, "CMD")];
+    for mut arguments in started {
+        assert_eq!(arguments.pop(), Some("/etc/countersign/countersign.toml"));
+        // An option that does not exist is refused, whatever comes after it.
+        let ended = run(&root, &[&arguments[..], &["x.toml", "--help"]].concat(), "", &[]);
+        assert_eq!(ended.code, Some(0), "{arguments:?}: {}", ended.stderr);
+        assert!(ended.stdout.contains("--listen"), "{}", ended.stdout);
+    }
+    // What the compose file mounts, and the variables that it sets.
+    let mounted = compose.lines().filter_map(|line| line.trim().strip_prefix("- ./")?.split_once(':'));
+    let mounted: Vec<&str> = mounted.map(|(path, _)| path).collect();
+    assert_eq!(mounted, ["deploy/compose", "deploy/nginx.conf"]);
+    assert!(mounted.iter().all(|path| root.join(path).exists()), "{mounted:?}");
+    let token = "0123456789abcdef".repeat(3);
+    let variables = [("COUNTERSIGN_DB_PASSWORD", "secret"), ("COUNTERSIGN_TOKEN", &token)];
+    for (name, _) in variables {
+        assert!(compose.contains(&format!("    {name}: ${{{name}:?")), "{name}");
+    }
+    let checked = run(&root, &["check", "--config", "deploy/compose/countersign.toml"], "", &variables);
+    assert_eq!(checked.code, Some(0), "{}", checked.stderr);
+    assert!(checked.stdout.starts_with("ok: postgres://database/countersign on 0.0.0.0:7410\n"), "{}", checked.stdout);
+    // The proxy reaches the services by their names, at the port on which they listen.
+    let nginx = read("deploy/nginx.conf");
+    for node in ["one", "two", "three"] {
+        assert!(compose.contains(&format!("\n  {node}: *node\n")) && nginx.contains(&format!("server {node}:7410 ")));
+    }
+    for needed in
+        ["proxy_set_header Upgrade $http_upgrade;", "proxy_buffering off;", "proxy_set_header Host $http_host;"]
+    {
+        assert!(nginx.contains(needed), "{needed}");
+    }
+}
+
+/// What has been at rest for long is deleted, whatever is pending is not, and neither is what others still rest on.
+#[tokio::test]
+async fn c_retention_keeps_whatever_is_pending_however_old_it_is() {
+    for store in [Store::Sqlite, Store::Postgres] {
+        let script = json!({ "turns": [
+            { "tool_calls": [trade(1)] }, { "text": "done" }, { "tool_calls": [trade(2)] }, { "text": "done" },
+        ], "at_end": "repeat" });
+        let rules = "\n[[policy.rules]]\nrequire = true\ntimeout = 86400\n";
+        let mut server = people(Setup::new(store, &script), rules).start().await;
+        let approve = json!({ "type": "approve" });
+        // Over; pending after a turn that was over; pending; over, with a rule that stands for others.
+        for session in ["over", "again", "ruled", "recent"] {
+            server.say_as("alice", session).await;
+            let mut decision = approve.clone();
+            if session == "ruled" {
+                decision["always"] = json!({ "scope": "arguments" });
+            }
+            server.decide_as("alice", &format!("{session}_1"), decision).await;
+        }
+        server.say_as("alice", "again").await;
+        server.say_as("mia", "pending").await;
+        let before = server.ask_as("mia", "GET", "/v1/approvals/pending_1", None).await.ok();
+        server.kill();
+        let old = "UPDATE sessions SET updated_at = 1000";
+        match server.database() {
+            Some(database) => database.run(&format!("{old} WHERE convert_from(id, 'UTF8') <> 'recent'")),
+            None => {
+                let file = rusqlite::Connection::open(server.path("test.db")).unwrap();
+                file.execute_batch(&format!("{old} WHERE id <> 'recent'")).unwrap();
+            }
+        }
+        server.configure(|text| text.replacen("[server]", "[server]\nkeep_days = 30", 1));
+        server.start_again().await;
+        let gone = async {
+            while server.ask_as("alice", "GET", "/v1/sessions/over", None).await.status != 410 {
+                tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+            }
+        };
+        tokio::time::timeout(DEADLINE, gone).await.expect("it is deleted");
+        for session in ["again", "ruled", "recent"] {
+            server.ask_as("alice", "GET", &format!("/v1/sessions/{session}"), None).await.ok();
+        }
+        assert_eq!(server.ask_as("mia", "GET", "/v1/approvals/pending_1", None).await.ok(), before);
+        for (who, key) in [("mia", "pending_1"), ("alice", "again_2")] {
+            let decided = server.decide_as(who, key, approve.clone()).await.ok();
+            assert_eq!(decided["status"], "completed", "{decided}");
+        }
+        let log = server.told().await;
+        assert!(log.iter().any(|body| body["session"] == "over"), "its records stay");
+    }
+}
+
+/// A session that is pending when the backup is made, with this deadline, in its restored store.
+async fn restored_while_pending(timeout: u32) -> Server {
+    let script = json!({ "turns": [{ "tool_calls": [trade(1)] }, { "text": "done" }], "at_end": "repeat" });
+    let trade = format!("approval = {{ timeout = {timeout} }}");
+    let mut server = Setup::new(Store::Sqlite, &script).trade(&trade).start().await;
+    server.post("/v1/sessions/s/messages", &json!({ "content": "go" })).await.ok();
+    server.kill();
+    let held = run(&server.path(""), &["store", "restored", "--json"], "", &[]);
+    assert_eq!(held.stdout, "{\"held\":[\"s\"],\"ok\":true}\n", "{}", held.stderr);
+    server.start_again().await;
+    server
+}
+
+#[tokio::test]
+async fn r4_a_decision_goes_on_in_a_restored_store() {
+    let server = restored_while_pending(300).await;
+    assert_eq!(server.get("/v1/sessions/s").await.ok()["status"], "awaiting_input");
+    let yes = json!({ "decisions": [{ "type": "approve" }] });
+    assert_eq!(server.post("/v1/approvals/s_1?wait=true", &yes).await.ok()["status"], "completed");
+    assert_eq!(server.calls().len(), 1);
+}
+
+#[tokio::test]
+async fn r4_a_deadline_begins_nothing_in_a_restored_store() {
+    let server = restored_while_pending(4).await;
+    let late = async {
+        while server.get("/v1/approvals/s_1").await.ok()["status"] != "resolved" {
+            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        }
+    };
+    tokio::time::timeout(DEADLINE, late).await.expect("the deadline passes");
+    tokio::time::sleep(std::time::Duration::from_millis(500)).await;
+    let session = server.get("/v1/sessions/s").await.ok();
+    assert_eq!(session["held"], "crashes", "{session}");
+    assert!(!server.get("/v1/sessions/s/history").await.body.contains("done"), "no model was asked");
+    let said = server.post("/v1/sessions/s/messages?wait=true", &json!({ "content": "go on" })).await.ok();
+    assert_eq!(said["status"], "completed", "{said}");
+}

@@ -1,0 +1,59 @@
+//! Sessions that have been at rest for long enough are deleted, where that is asked for. Never one that is running or pending, or
+//! whose standing rules apply to other sessions.
+
+use std::{sync::Arc, time::Duration};
+
+use countersign_core::{journal::record::Millis, refusal::Refusal};
+
+use super::{Inner, now};
+
+/// How often it is looked for such sessions.
+const LOOK: Duration = Duration::from_secs(3600);
+/// Sessions that are deleted before others are looked for.
+const AT_ONCE: usize = 100;
+/// A pause between two of them: others write meanwhile.
+const PAUSE: Duration = Duration::from_millis(5);
+
+impl Inner {
+    /// Deletes what has been at rest for longer than `keep`, now and again, until the runtime closes.
+    pub(super) async fn watch_retention(self: Arc<Self>, keep: Duration) {
+        let mut closing = self.closing.subscribe();
+        while !*closing.borrow() {
+            let keep = Millis::try_from(keep.as_millis()).unwrap_or(Millis::MAX);
+            match self.delete_rested(now().saturating_sub(keep)).await {
+                Ok(0) => {}
+                Ok(sessions) => tracing::info!(sessions, "sessions were deleted that had been at rest for long enough"),
+                Err(error) => tracing::warn!(%error, "sessions that are to be deleted could not be"),
+            }
+            tokio::select! {
+                () = tokio::time::sleep(LOOK) => {}
+                _ = closing.changed() => {}
+            }
+        }
+    }
+
+    async fn delete_rested(self: &Arc<Self>, before: Millis) -> Result<u64, Refusal> {
+        let mut deleted = 0;
+        loop {
+            let rested = self.store.rested(before, now(), AT_ONCE).await.map_err(|error| self.refused(error))?;
+            let (found, so_far) = (rested.len(), deleted);
+            for (session_id, pos) in rested {
+                if *self.closing.borrow() {
+                    return Ok(deleted);
+                }
+                let live = self.live(&session_id);
+                let mut guard = live.lock().await;
+                // Whoever uses it meanwhile keeps it.
+                if self.store.delete_at(&session_id, pos).await.map_err(|error| self.refused(error))? {
+                    self.is_deleted(&live, &mut guard);
+                    deleted += 1;
+                }
+                drop(guard);
+                tokio::time::sleep(PAUSE).await;
+            }
+            if found < AT_ONCE || deleted == so_far {
+                return Ok(deleted);
+            }
+        }
+    }
+}

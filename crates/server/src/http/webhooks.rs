@@ -1,0 +1,267 @@
+//! Webhooks, for auditors: how deliveries go, and what did not arrive (spec U4).
+
+use axum::{
+    Json,
+    extract::{Path, State, rejection::PathRejection},
+};
+use countersign_core::{
+    approval::principal::Principal,
+    refusal::{Code, Refusal},
+    time::rfc3339,
+};
+use countersign_runtime::run::check_auditor;
+use countersign_store::{
+    StoreError,
+    deliveries::{FailedDelivery, FailedPage, Progress},
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::extract::{Body, Caller, Params, Segment, page_limit};
+use crate::{
+    app::App,
+    problem::Problem,
+    webhooks::{Endpoint, Webhooks, now},
+};
+
+/// What needs the role `auditor`.
+const NEED: &str = "webhooks need";
+
+/// The query of `GET /v1/webhooks/{name}/failed`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ReadFailed {
+    cursor: Option<String>,
+    limit: Option<usize>,
+}
+
+/// A body without members.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Nothing {}
+
+/// Who is notified.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct WebhookList {
+    /// The webhooks.
+    webhooks: Vec<WebhookView>,
+}
+
+/// A webhook.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct WebhookView {
+    /// Its name.
+    name: String,
+    /// The host that messages go to.
+    host: String,
+    /// The form of its messages: `standard`, `slack`, `teams` or `feishu`.
+    format: &'static str,
+    /// The types of the messages it gets.
+    events: Vec<&'static str>,
+    /// It gets only those of this tenant's sessions.
+    tenant: Option<String>,
+    /// `active`; or `gone`: the receiver wanted no messages any more, so nothing is sent until a server starts.
+    status: &'static str,
+    /// The number of the last record of the audit log that is dealt with; null before the first.
+    cursor: Option<u64>,
+    /// How many messages did not arrive, and are attempted again.
+    waiting: u64,
+    /// How many did not arrive, and are not.
+    dead: u64,
+    /// The one whose last attempt was the latest.
+    last_failed: Option<FailedMessage>,
+}
+
+/// A message that did not arrive.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct FailedMessage {
+    /// The number of its record in the audit log.
+    n: u64,
+    /// How many attempts there were.
+    attempts: u32,
+    /// When the next one is; null: there is none any more.
+    next_at: Option<String>,
+    /// When the last one was.
+    tried_at: String,
+    /// Why it did not arrive then.
+    why: String,
+}
+
+/// Messages that did not arrive.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct FailedMessages {
+    /// The messages.
+    failed: Vec<FailedMessage>,
+    /// The cursor of the next page; null on the last.
+    next_cursor: Option<String>,
+}
+
+/// How many messages are sent again.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Retried {
+    /// How many.
+    retried: u64,
+}
+
+/// How many messages are not sent any more.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Forgotten {
+    /// How many had not arrived.
+    dropped: u64,
+}
+
+/// The outcome of a test.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Tested {
+    /// Whether it arrived.
+    delivered: bool,
+    /// Why not.
+    why: Option<String>,
+}
+
+impl From<FailedDelivery> for FailedMessage {
+    fn from(delivery: FailedDelivery) -> FailedMessage {
+        let FailedDelivery { n, attempts, next_at, tried_at, why } = delivery;
+        FailedMessage { n, attempts, next_at: next_at.map(rfc3339), tried_at: rfc3339(tried_at), why }
+    }
+}
+
+fn failed_store(error: &StoreError) -> Problem {
+    tracing::error!("where webhooks stand cannot be read or written: {error}");
+    Problem::of(Refusal::new(Code::StoreUnavailable, error.to_string()))
+}
+
+/// Whether an auditor may see and repeat what goes to an endpoint: of a tenant, for an endpoint of that tenant; without one,
+/// for an endpoint of all.
+fn may_see(by: &Principal, endpoint: &Endpoint) -> bool {
+    by.trusted || by.tenant.as_deref() == endpoint.tenant.as_deref()
+}
+
+fn no_webhook(name: &str) -> Problem {
+    let shown: String = name.chars().take(100).collect();
+    Problem::of(Refusal::new(Code::WebhookNotFound, format!("there is no webhook {shown:?} that you may see")))
+}
+
+/// The webhooks, if the caller may see this one.
+fn named<'a>(app: &'a App, by: &Principal, name: &str) -> Result<&'a Webhooks, Problem> {
+    check_auditor(by, NEED)?;
+    let found = app
+        .webhooks
+        .as_ref()
+        .filter(|webhooks| webhooks.endpoints().any(|endpoint| endpoint.name == name && may_see(by, endpoint)));
+    found.ok_or_else(|| no_webhook(name))
+}
+
+pub(super) async fn list(State(app): State<App>, Caller(by): Caller) -> Result<Json<WebhookList>, Problem> {
+    check_auditor(&by, NEED)?;
+    let mut views = Vec::new();
+    if let Some(webhooks) = &app.webhooks {
+        for endpoint in webhooks.endpoints().filter(|endpoint| may_see(&by, endpoint)) {
+            let progress =
+                webhooks.store().deliveries().progress(&endpoint.name).await.map_err(|error| failed_store(&error))?;
+            views.push(view(endpoint, progress.as_ref()));
+        }
+    }
+    Ok(Json(WebhookList { webhooks: views }))
+}
+
+fn view(endpoint: &Endpoint, last: Option<&Progress>) -> WebhookView {
+    let is_gone = last.is_some_and(|progress| progress.gone);
+    WebhookView {
+        name: endpoint.name.clone(),
+        host: crate::config::host(endpoint.url.expose()).unwrap_or_default(),
+        format: endpoint.format.name(),
+        events: endpoint.kinds.iter().map(|kind| kind.name()).collect(),
+        tenant: endpoint.tenant.clone(),
+        status: if is_gone { "gone" } else { "active" },
+        cursor: last.map(|progress| progress.cursor),
+        waiting: last.map_or(0, |progress| progress.waiting),
+        dead: last.map_or(0, |progress| progress.dead),
+        last_failed: last.and_then(|progress| progress.last.clone()).map(FailedMessage::from),
+    }
+}
+
+pub(super) async fn failed(
+    State(app): State<App>,
+    Caller(by): Caller,
+    Segment(name): Segment,
+    Params(params): Params<ReadFailed>,
+) -> Result<Json<FailedMessages>, Problem> {
+    let (limit, webhooks) = (page_limit(params.limit)?, named(&app, &by, &name)?);
+    let after = match params.cursor.as_deref().map(str::parse) {
+        None => 0,
+        Some(Ok(after)) => after,
+        Some(Err(_)) => return Err(Problem::invalid("`cursor` must be the next_cursor of the page before".to_owned())),
+    };
+    let page = FailedPage { after, limit: limit + 1 };
+    let mut deliveries =
+        webhooks.store().deliveries().failed(&name, page).await.map_err(|error| failed_store(&error))?;
+    let more = deliveries.len() > limit;
+    deliveries.truncate(limit);
+    let next_cursor = deliveries.last().filter(|_| more).map(|last| last.n.to_string());
+    Ok(Json(FailedMessages { failed: deliveries.into_iter().map(FailedMessage::from).collect(), next_cursor }))
+}
+
+pub(super) async fn retry_one(
+    State(app): State<App>,
+    Caller(by): Caller,
+    path: Result<Path<(String, u64)>, PathRejection>,
+    Body(Nothing {}): Body<Nothing>,
+) -> Result<Json<Retried>, Problem> {
+    let Path((name, n)) = path.map_err(|error| Problem::invalid(format!("the path: {}", error.body_text())))?;
+    let webhooks = named(&app, &by, &name)?;
+    let retried =
+        webhooks.store().deliveries().retry(&name, Some(n), now()).await.map_err(|error| failed_store(&error))?;
+    if retried == 0 {
+        let what = format!("no message of record {n} of the audit log has failed at webhook {name:?}");
+        return Err(Problem::of(Refusal::new(Code::WebhookNotFound, what)));
+    }
+    Ok(Json(Retried { retried }))
+}
+
+pub(super) async fn retry_all(
+    State(app): State<App>,
+    Caller(by): Caller,
+    Segment(name): Segment,
+    Body(Nothing {}): Body<Nothing>,
+) -> Result<Json<Retried>, Problem> {
+    let webhooks = named(&app, &by, &name)?;
+    let retried =
+        webhooks.store().deliveries().retry(&name, None, now()).await.map_err(|error| failed_store(&error))?;
+    Ok(Json(Retried { retried }))
+}
+
+/// Also one that is not in the file any more: that belongs to auditors without a tenant.
+pub(super) async fn forget(
+    State(app): State<App>,
+    Caller(by): Caller,
+    Segment(name): Segment,
+    Body(Nothing {}): Body<Nothing>,
+) -> Result<Json<Forgotten>, Problem> {
+    check_auditor(&by, NEED)?;
+    let Some(webhooks) = &app.webhooks else { return Err(no_webhook(&name)) };
+    let may_forget = match webhooks.endpoints().find(|endpoint| endpoint.name == name) {
+        Some(endpoint) => may_see(&by, endpoint),
+        None => by.trusted || by.tenant.is_none(),
+    };
+    if !may_forget {
+        return Err(no_webhook(&name));
+    }
+    let forgotten = webhooks.forget(&name).await.map_err(|error| failed_store(&error))?;
+    let dropped = forgotten.ok_or_else(|| no_webhook(&name))?;
+    let who = by.subject.as_deref().unwrap_or("somebody without a token");
+    tracing::warn!("webhook {name:?} was forgotten by {who:?}, with {dropped} messages that had not arrived");
+    Ok(Json(Forgotten { dropped }))
+}
+
+pub(super) async fn test(
+    State(app): State<App>,
+    Caller(by): Caller,
+    Segment(name): Segment,
+    Body(Nothing {}): Body<Nothing>,
+) -> Result<Json<Tested>, Problem> {
+    let tested = named(&app, &by, &name)?.test(&name).await;
+    // It was there a moment ago.
+    let why = tested.and_then(Result::err);
+    Ok(Json(Tested { delivered: why.is_none(), why }))
+}

@@ -1,0 +1,270 @@
+//! The loops of an endpoint: what is new, and what failed before.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use countersign_core::{audit::AuditRecord, journal::record::Millis};
+use countersign_store::{StoreError, deliveries::FailedDelivery};
+use futures::future::{BoxFuture, join_all};
+use tokio::{
+    sync::watch,
+    task::JoinSet,
+    time::{sleep, timeout},
+};
+
+use super::{Active, Webhooks, notice::Notice, now, send, send::Outcome};
+use crate::metrics::{Attempt, Metrics};
+
+/// The pauses between attempts, as Standard Webhooks recommends them, in seconds. Each is longer by up to a tenth.
+pub(super) const PAUSES: [u64; 9] = [5, 300, 1_800, 7_200, 18_000, 36_000, 50_400, 72_000, 86_400];
+/// Messages of a batch, which are all sent at the same time.
+const BATCH: usize = 16;
+/// Records that are read on at a time, once there was nothing to send in as many as a batch has.
+const RECORDS: usize = 256;
+/// Pages of records that are read before the cursor moves.
+const PAGES: usize = 64;
+/// How long a loop that has nothing to do waits before it looks again.
+const LOOK: Duration = Duration::from_secs(1);
+/// The same, after the store has failed.
+const LOOK_AGAIN: Duration = Duration::from_secs(5);
+/// The longest pause before an outcome is stored again that could not be.
+const KEEP_AGAIN: Duration = Duration::from_secs(60);
+
+/// How a step of a loop ended.
+enum Step {
+    /// There may be more.
+    More,
+    /// There is nothing to do now.
+    Rest,
+}
+
+/// Messages to be sent, with the numbers of their records, and the number of the last record that was read.
+struct Batch {
+    to: u64,
+    notices: Vec<(u64, Notice)>,
+}
+
+impl Webhooks {
+    /// Sends what is to be sent, until it is told to stop; what is under way then is sent again after the next start.
+    pub(crate) async fn run(self, counts: Arc<Metrics>, stopping: watch::Receiver<bool>) {
+        let mut loops = JoinSet::new();
+        for active in self.endpoints.iter() {
+            for is_again in [false, true] {
+                let was_told = AtomicBool::new(false);
+                let at_work = AtWork { all: self.clone(), active: active.clone(), counts: counts.clone(), was_told };
+                loops.spawn(at_work.repeat(is_again, stopping.clone()));
+            }
+        }
+        while loops.join_next().await.is_some() {}
+    }
+}
+
+/// An endpoint in a loop.
+struct AtWork {
+    all: Webhooks,
+    active: Arc<Active>,
+    counts: Arc<Metrics>,
+    /// The log says already that the store fails.
+    was_told: AtomicBool,
+}
+
+impl AtWork {
+    async fn repeat(self, is_again: bool, mut stopping: watch::Receiver<bool>) {
+        loop {
+            let step = async {
+                let step = if is_again { self.again().await } else { self.fresh().await };
+                self.keep_gone().await;
+                step
+            };
+            let step = tokio::select! { biased;
+                _ = stopping.wait_for(|stopping| *stopping) => return,
+                step = step => step,
+            };
+            let pause = match step {
+                Ok(step) => {
+                    self.was_told.store(false, Ordering::Relaxed);
+                    match step {
+                        Step::More => continue,
+                        Step::Rest => LOOK,
+                    }
+                }
+                Err(error) => {
+                    self.tell(&error);
+                    LOOK_AGAIN
+                }
+            };
+            // A sender that is gone never stops it.
+            if timeout(pause, stopping.wait_for(|stopping| *stopping)).await.is_ok_and(|stop| stop.is_ok()) {
+                return;
+            }
+        }
+    }
+
+    /// Says once that the store fails.
+    fn tell(&self, error: &StoreError) {
+        if !self.was_told.swap(true, Ordering::Relaxed) {
+            let name = &self.active.endpoint.name;
+            tracing::error!("webhook {name}: the store fails, so nothing is sent for now: {error}");
+        }
+    }
+
+    /// Sends the messages of new records, and moves the cursor past them.
+    async fn fresh(&self) -> Result<Step, StoreError> {
+        let (store, name) = (&self.all.store, &self.active.endpoint.name);
+        // Another node sends for it, or none does.
+        let Some(from) = store.deliveries().claim(name).await? else { return Ok(Step::Rest) };
+        let Batch { to, notices } = self.batch(from).await?;
+        if to == from {
+            return Ok(Step::Rest);
+        }
+        if !notices.is_empty() {
+            // Nothing leaves that a power cut could still take back.
+            store.sync().await?;
+        }
+        let attempts = notices.iter().map(|(n, notice)| self.attempt(*n, 0, notice));
+        let failed: Vec<FailedDelivery> = join_all(attempts).await.into_iter().flatten().collect();
+        let has_moved = self.keep(|| store.deliveries().advance(name, from, to, failed.clone())).await;
+        Ok(if has_moved { Step::More } else { Step::Rest })
+    }
+
+    /// The messages of the first records after this one, if there are any.
+    async fn batch(&self, from: u64) -> Result<Batch, StoreError> {
+        let mut batch = Batch { to: from, notices: Vec::new() };
+        for page in 0..PAGES {
+            let limit = if page == 0 { BATCH } else { RECORDS };
+            let records = self.all.store.audit(batch.to, limit).await?;
+            for record in &records {
+                if batch.notices.len() == BATCH {
+                    break;
+                }
+                batch.notices.extend(self.notice(record).await?.map(|notice| (record.n, notice)));
+                batch.to = record.n;
+            }
+            if !batch.notices.is_empty() || records.len() < limit {
+                break;
+            }
+        }
+        Ok(batch)
+    }
+
+    /// Attempts again what failed and is due.
+    async fn again(&self) -> Result<Step, StoreError> {
+        let (store, name) = (&self.all.store, &self.active.endpoint.name);
+        if store.deliveries().claim(name).await?.is_none() {
+            return Ok(Step::Rest);
+        }
+        let due = store.deliveries().due_again(name, now(), BATCH).await?;
+        if due.is_empty() {
+            return Ok(Step::Rest);
+        }
+        let finished = join_all(due.into_iter().map(|delivery| self.attempt_again(delivery))).await;
+        finished.into_iter().collect::<Result<(), StoreError>>()?;
+        Ok(Step::More)
+    }
+
+    async fn attempt_again(&self, delivery: FailedDelivery) -> Result<(), StoreError> {
+        let FailedDelivery { n, attempts, .. } = delivery;
+        let (store, name) = (&self.all.store, &self.active.endpoint.name);
+        let record = store.audit(n.saturating_sub(1), 1).await?.into_iter().find(|record| record.n == n);
+        let notice = match &record {
+            Some(record) => self.notice(record).await?,
+            None => None,
+        };
+        let again = match notice {
+            Some(notice) => self.attempt(n, attempts, &notice).await,
+            // The endpoint does not get it any more.
+            None => None,
+        };
+        // If it is not the same any more, somebody else has seen to it.
+        self.keep(|| store.deliveries().finish(name, n, attempts, again.clone())).await;
+        Ok(())
+    }
+
+    /// Stores what came of messages, however long that takes: sending them again instead would repeat them for as long as the
+    /// store can be read but not written. `false`: that is not this process's any more.
+    async fn keep<'a>(&self, write: impl Fn() -> BoxFuture<'a, Result<bool, StoreError>>) -> bool {
+        let mut pause = LOOK;
+        loop {
+            match write().await {
+                Ok(is_kept) => return is_kept,
+                Err(error) => self.tell(&error),
+            }
+            sleep(pause).await;
+            pause = (pause * 2).min(KEEP_AGAIN);
+        }
+    }
+
+    /// Tells the other nodes, if the receiver said that it is gone; from then on the store knows.
+    async fn keep_gone(&self) {
+        if self.active.is_gone.load(Ordering::Relaxed) {
+            let (store, name) = (&self.all.store, &self.active.endpoint.name);
+            self.keep(|| store.deliveries().set_gone(name, true)).await;
+            self.active.is_gone.store(false, Ordering::Relaxed);
+        }
+    }
+
+    async fn notice(&self, record: &AuditRecord) -> Result<Option<Notice>, StoreError> {
+        Notice::of(record, &*self.all.store, &self.all.console, &self.active.endpoint).await
+    }
+
+    /// What is left, if the message does not arrive. One to a receiver that is gone is kept as it is, for when it is back.
+    async fn attempt(&self, n: u64, before: u32, notice: &Notice) -> Option<FailedDelivery> {
+        let (name, most) = (&self.active.endpoint.name, self.active.endpoint.attempts);
+        if self.active.is_gone.load(Ordering::Relaxed) {
+            let tried_at = now();
+            return Some(FailedDelivery {
+                n,
+                attempts: before,
+                next_at: Some(tried_at),
+                tried_at,
+                why: GONE.to_owned(),
+            });
+        }
+        let outcome = send::once(&self.active, notice, self.all.locale).await;
+        let (tried_at, attempts) = (now(), before.saturating_add(1));
+        match outcome {
+            Outcome::Delivered => {
+                self.counts.attempted(Attempt::Sent);
+                None
+            }
+            Outcome::Gone { why } => {
+                self.counts.attempted(Attempt::Failed);
+                if !self.active.is_gone.swap(true, Ordering::Relaxed) {
+                    tracing::warn!(
+                        "webhook {name}: the receiver answered {why}: nothing is sent until a server starts"
+                    );
+                }
+                Some(FailedDelivery { n, attempts: before, next_at: Some(tried_at), tried_at, why })
+            }
+            Outcome::Failed { why, not_before } => {
+                let pause = PAUSES.get(attempts as usize - 1).filter(|_| attempts < most);
+                let next_at = pause.map(|pause| tried_at.saturating_add(later(*pause, &notice.id, attempts)));
+                let next_at = next_at.map(|at| at.max(not_before.unwrap_or(at)));
+                self.counts.attempted(Attempt::Failed);
+                if next_at.is_none() {
+                    self.counts.attempted(Attempt::Dead);
+                    tracing::warn!(
+                        "webhook {name}: record {n} was attempted {attempts} times and is not any more: {why}"
+                    );
+                } else if before == 0 {
+                    tracing::info!("webhook {name}: record {n} did not arrive, and is attempted again: {why}");
+                }
+                Some(FailedDelivery { n, attempts, next_at, tried_at, why })
+            }
+        }
+    }
+}
+
+const GONE: &str = "the receiver wants no messages until a server starts";
+
+/// The pause in milliseconds, longer by up to a tenth: messages that failed together are not all attempted at the same moment.
+pub(super) fn later(seconds: u64, id: &str, attempts: u32) -> Millis {
+    let mixed = id.bytes().fold(u64::from(attempts), |sum, byte| sum.wrapping_mul(31).wrapping_add(byte.into()));
+    let tenth = seconds * 100;
+    Millis::try_from(seconds * 1000 + mixed % tenth.max(1)).unwrap_or(Millis::MAX)
+}

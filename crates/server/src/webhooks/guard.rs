@@ -1,0 +1,125 @@
+//! Which addresses messages may go to: of the public internet, unless the file says otherwise.
+//!
+//! An address is the operator's, but a name of it is resolved by others: what it leads to is checked when a connection is
+//! made, in the resolver itself, so that nothing is looked up twice. Redirects are not followed. Through a proxy of the
+//! environment it is the proxy that resolves names, and that has to guard them; its own name is the operator's, and may lead
+//! anywhere.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use countersign_engine::outgoing;
+use reqwest::{
+    Url,
+    dns::{Addrs, Name, Resolve, Resolving},
+};
+
+/// Parses an address, if messages may go there. `private`: also into private networks and to this machine.
+///
+/// # Errors
+/// Why not, as a text that can follow `"url"`. It does not repeat the address, which may hold a secret.
+pub(crate) fn check(text: &str, private: bool) -> Result<Url, String> {
+    let url = outgoing::address(text)?;
+    if private {
+        return Ok(url);
+    }
+    let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
+    let is_private = outgoing::is_loopback(&url) || host.parse().is_ok_and(|address: IpAddr| !is_public(address));
+    if is_private {
+        return Err("leads into a private network or to this machine; if that is meant, say private = true".to_owned());
+    }
+    if url.scheme() != "https" {
+        return Err("must begin with https://; http:// is for private networks, with private = true".to_owned());
+    }
+    Ok(url)
+}
+
+/// Whether an address is of the public internet.
+pub(super) fn is_public(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(address) => is_public_v4(address),
+        IpAddr::V6(address) => is_public_v6(address),
+    }
+}
+
+fn is_public_v4(address: Ipv4Addr) -> bool {
+    let [a, b, c, _] = address.octets();
+    let is_special = address.is_private()
+        || address.is_loopback()
+        || address.is_link_local()
+        || address.is_multicast()
+        || address.is_documentation()
+        // This network, shared addresses, protocol assignments, benchmarks, reserved.
+        || a == 0
+        || (a == 100 && (64..128).contains(&b))
+        || (a, b, c) == (192, 0, 0)
+        || (a, b, c) == (192, 88, 99)
+        || (a == 198 && (b == 18 || b == 19))
+        || a >= 240;
+    !is_special
+}
+
+fn is_public_v6(address: Ipv6Addr) -> bool {
+    let [a, b, c, d, e, f, g, h] = address.segments();
+    let embedded = |high: u16, low: u16| {
+        let ([a, b], [c, d]) = (high.to_be_bytes(), low.to_be_bytes());
+        is_public_v4(Ipv4Addr::new(a, b, c, d))
+    };
+    match (a, b) {
+        // Addresses of IPv4: mapped, translated, in 6to4.
+        (0, 0) if [c, d, e, f] == [0, 0, 0, 0xffff] => embedded(g, h),
+        (0x64, 0xff9b) if [c, d, e, f] == [0; 4] => embedded(g, h),
+        (0x2002, _) => embedded(b, c),
+        // Teredo, protocol assignments, documentation.
+        (0x2001, 0..0x200 | 0xdb8) => false,
+        // All that is routed globally begins so.
+        _ => a & 0xe000 == 0x2000 && a != 0x3fff,
+    }
+}
+
+/// The variables that name a proxy for `https` addresses. Others than those are for `http`, which is for private networks.
+const PROXIES: [&str; 4] = ["HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"];
+
+/// Resolves names to public addresses only, except those of proxies.
+pub(super) struct PublicOnly {
+    proxies: Vec<String>,
+}
+
+impl PublicOnly {
+    /// For an address that messages go to. Its own name is guarded also if a proxy has the same one: it can be reached without.
+    pub(super) fn except_proxies(url: &Url) -> PublicOnly {
+        let named = PROXIES.iter().filter_map(|name| std::env::var(name).ok());
+        PublicOnly::except(url, named.collect::<Vec<String>>())
+    }
+
+    pub(super) fn except(url: &Url, proxies: impl IntoIterator<Item = String>) -> PublicOnly {
+        let mut proxies: Vec<String> = proxies.into_iter().filter_map(|proxy| proxy_host(&proxy)).collect();
+        proxies.retain(|host| Some(host.as_str()) != url.host_str());
+        PublicOnly { proxies }
+    }
+
+    /// Whether a name may lead anywhere.
+    pub(super) fn may_be_private(&self, name: &str) -> bool {
+        self.proxies.iter().any(|proxy| proxy.eq_ignore_ascii_case(name))
+    }
+}
+
+/// The host of a proxy, which may be named without `http://`.
+fn proxy_host(proxy: &str) -> Option<String> {
+    let proxy = proxy.trim();
+    let url = if proxy.contains("://") { Url::parse(proxy) } else { Url::parse(&format!("http://{proxy}")) };
+    url.ok()?.host_str().map(str::to_owned)
+}
+
+impl Resolve for PublicOnly {
+    fn resolve(&self, name: Name) -> Resolving {
+        let any = self.may_be_private(name.as_str());
+        Box::pin(async move {
+            let found = tokio::net::lookup_host((name.as_str(), 0)).await?;
+            let public: Vec<SocketAddr> = found.filter(|address| any || is_public(address.ip())).collect();
+            if public.is_empty() {
+                return Err("its name leads into a private network; if that is meant, say private = true".into());
+            }
+            Ok(Box::new(public.into_iter()) as Addrs)
+        })
+    }
+}

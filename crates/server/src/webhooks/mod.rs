@@ -1,0 +1,176 @@
+//! Notifications by webhook (spec U4).
+//!
+//! The audit log is the outbox: its records are written in the transaction of each append, numbered over all sessions and
+//! never changed. So nothing is decided without being notified, and nothing is notified that did not happen. Of each endpoint
+//! the store keeps how far it is ([`countersign_store::deliveries`]); a message's id follows from its record's hash, so that
+//! receivers can drop repetitions, which a crash between sending and storing makes.
+//!
+//! A message is thin: names, ids and times, a link that shows the request in the console, never arguments or texts, and nothing
+//! in it decides. What it says comes from the record and from the request's row in the inbox ([`notice`]); [`format`] makes a
+//! body of it, [`sign`] signs it, [`send`] attempts once to deliver it to an address that [`guard`] allows, and [`dispatch`]
+//! does that for all that is new, and again for what failed.
+//!
+//! Two loops belong to an endpoint, one for new records and one for those that failed before. So no receiver that hangs and no
+//! long list of failures holds up other endpoints, and what is new waits for no old failure. It does wait for the batch
+//! before it: an endpoint whose receiver hangs gets one batch in each time limit of an attempt ([`send`]). The messages of a
+//! batch are sent side by side and can arrive in another order; they say when each happened.
+
+mod dispatch;
+mod format;
+mod guard;
+mod notice;
+mod send;
+mod sign;
+#[cfg(test)]
+mod tests;
+
+use std::{
+    fmt,
+    sync::{Arc, atomic::AtomicBool},
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use countersign_core::{journal::record::Millis, locale::Locale};
+use countersign_engine::key::ApiKey;
+use countersign_store::{Store, StoreError};
+use reqwest::{Client, Url};
+use tokio::sync::Mutex;
+
+pub(crate) use self::guard::check;
+pub use self::{format::Format, notice::NoticeKind, sign::SigningKey};
+use self::{notice::Notice, send::Outcome};
+
+/// Most attempts to deliver a message, and so the default.
+pub(crate) const ATTEMPTS: u32 = dispatch::PAUSES.len() as u32 + 1;
+/// Most endpoints of the store that are compared with the file's.
+const ENDPOINTS: usize = 1000;
+
+/// An endpoint: where messages go, which, and in which form.
+#[derive(Clone, Debug)]
+pub struct Endpoint {
+    /// Its name; the store knows it by that.
+    pub name: String,
+    /// Where requests go. It may hold a secret.
+    pub url: ApiKey,
+    /// What signs: messages of the standard format by each of them; Feishu's by the first.
+    pub keys: Vec<SigningKey>,
+    /// The form of its messages.
+    pub format: Format,
+    /// Which messages it gets.
+    pub kinds: Vec<NoticeKind>,
+    /// Only those of this tenant's sessions.
+    pub tenant: Option<String>,
+    /// Whether its address may be of a private network, or this machine.
+    pub private: bool,
+    /// Most attempts to deliver a message.
+    pub attempts: u32,
+}
+
+/// An endpoint at work.
+struct Active {
+    endpoint: Endpoint,
+    url: Url,
+    client: Client,
+    /// It said just now that it is gone, which the store is not told yet.
+    is_gone: AtomicBool,
+    /// Held while a test is under way.
+    testing: Mutex<()>,
+}
+
+/// The webhooks of a server. Cheap to clone.
+#[derive(Clone)]
+pub struct Webhooks {
+    store: Arc<dyn Store>,
+    endpoints: Arc<[Arc<Active>]>,
+    /// The address of the console, without a `/` at its end.
+    console: Arc<str>,
+    locale: Locale,
+}
+
+impl fmt::Debug for Webhooks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Webhooks").finish_non_exhaustive()
+    }
+}
+
+impl Webhooks {
+    /// Webhooks of what is in the audit log of `store`. `console` is the address by which people reach the console, for
+    /// links; `locale` the language of messages to chats. An endpoint that the store has never seen begins with what happens
+    /// from now on, so open them before sessions are at work.
+    ///
+    /// # Errors
+    /// An address that cannot be used, or the store cannot be.
+    pub async fn open(
+        store: Arc<dyn Store>,
+        endpoints: Vec<Endpoint>,
+        console: &str,
+        locale: Locale,
+    ) -> Result<Webhooks, String> {
+        let active = |endpoint: Endpoint| {
+            let wrong = |error: String| format!("webhook {:?}: \"url\" {error}", endpoint.name);
+            let url = check(endpoint.url.expose(), endpoint.private).map_err(wrong)?;
+            let client = send::client(&url, endpoint.private).map_err(wrong)?;
+            Ok(Arc::new(Active { endpoint, url, client, is_gone: AtomicBool::new(false), testing: Mutex::default() }))
+        };
+        let endpoints = endpoints.into_iter().map(active).collect::<Result<Arc<[Arc<Active>]>, String>>()?;
+        for active in endpoints.iter() {
+            let name = &active.endpoint.name;
+            let wrong = |error| format!("webhook {name:?}: {error}");
+            // Whoever was gone is asked again.
+            store.deliveries().set_gone(name, false).await.map_err(wrong)?;
+            store.deliveries().claim(name).await.map_err(wrong)?;
+        }
+        let webhooks = Webhooks { store, endpoints, console: console.trim_end_matches('/').into(), locale };
+        for name in webhooks.left().await.map_err(|error| format!("webhooks cannot be read: {error}"))? {
+            tracing::warn!(
+                "the store still knows webhook {name:?}, which is not configured: it continues where it was if it is again; \
+                 `countersign webhooks forget {name}` drops it"
+            );
+        }
+        Ok(webhooks)
+    }
+
+    /// The names of endpoints that the store knows and the file does not.
+    async fn left(&self) -> Result<Vec<String>, StoreError> {
+        let mut names = self.store.deliveries().endpoints(ENDPOINTS).await?;
+        names.retain(|name| self.endpoints().all(|endpoint| endpoint.name != *name));
+        Ok(names)
+    }
+
+    /// The endpoints, in the order of the file.
+    pub(crate) fn endpoints(&self) -> impl Iterator<Item = &Endpoint> {
+        self.endpoints.iter().map(|active| &active.endpoint)
+    }
+
+    /// Forgets where an endpoint stands, and what did not arrive there; one of the file begins with what happens from now on.
+    /// How many messages did not arrive; `None` if the store does not know it.
+    pub(crate) async fn forget(&self, name: &str) -> Result<Option<u64>, StoreError> {
+        let forgotten = self.store.deliveries().forget(name).await?;
+        if self.endpoints().any(|endpoint| endpoint.name == name) {
+            self.store.deliveries().claim(name).await?;
+        }
+        Ok(forgotten)
+    }
+
+    /// Where deliveries stand.
+    pub(crate) fn store(&self) -> &dyn Store {
+        &*self.store
+    }
+
+    /// Sends a message that says that it is a test, once; one at a time. Why it did not arrive.
+    pub(crate) async fn test(&self, name: &str) -> Option<Result<(), String>> {
+        let active = self.endpoints.iter().find(|active| active.endpoint.name == name)?;
+        let Ok(_one) = active.testing.try_lock() else { return Some(Err("another test is under way".to_owned())) };
+        let notice = Notice::test(&self.console, now());
+        Some(match send::once(active, &notice, self.locale).await {
+            Outcome::Delivered => Ok(()),
+            Outcome::Failed { why, .. } | Outcome::Gone { why } => Err(why),
+        })
+    }
+}
+
+/// Milliseconds since 1970.
+pub(crate) fn now() -> Millis {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Millis::try_from(since.as_millis()).unwrap_or(Millis::MAX)
+}

@@ -1,0 +1,238 @@
+//! What a message says: what is in an audit record, and in the inbox, without arguments and texts.
+
+use countersign_core::{
+    approval::key::approval_key, audit::AuditRecord, call::reviewer::Reviewer, journal::record::Millis, time::rfc3339,
+};
+use countersign_store::{InterruptionRow, Store, StoreError};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use serde::{Deserialize, Serialize, Serializer};
+
+/// Characters of a record's hash in a message's id.
+const ID_CHARS: usize = 32;
+
+/// What a message is about: its type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoticeKind {
+    /// People are asked to decide.
+    Requested,
+    /// They still are.
+    Reminded,
+    /// Other people are asked, because somebody said so.
+    Reassigned,
+    /// Other people are asked, because its deadline has passed.
+    Escalated,
+    /// It was decided, answered or cancelled.
+    Resolved,
+    /// Its deadline has passed, and nobody else is asked.
+    TimedOut,
+    /// A call was interrupted and its outcome is unknown: people are asked what came of it.
+    InDoubt,
+    /// A test by the operator. It cannot be chosen.
+    Test,
+}
+
+impl NoticeKind {
+    /// Those that an endpoint may get.
+    pub const ALL: [NoticeKind; 7] = [
+        NoticeKind::Requested,
+        NoticeKind::Reminded,
+        NoticeKind::Reassigned,
+        NoticeKind::Escalated,
+        NoticeKind::Resolved,
+        NoticeKind::TimedOut,
+        NoticeKind::InDoubt,
+    ];
+
+    /// Whether it says that a request is pending.
+    fn asks(self) -> bool {
+        matches!(self, NoticeKind::Requested | NoticeKind::Reminded | NoticeKind::InDoubt)
+    }
+
+    /// Its name, as in messages.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            NoticeKind::Requested => "approval.requested",
+            NoticeKind::Reminded => "approval.reminded",
+            NoticeKind::Reassigned => "approval.reassigned",
+            NoticeKind::Escalated => "approval.escalated",
+            NoticeKind::Resolved => "approval.resolved",
+            NoticeKind::TimedOut => "approval.timed_out",
+            NoticeKind::InDoubt => "call.in_doubt",
+            NoticeKind::Test => "webhook.test",
+        }
+    }
+}
+
+impl Serialize for NoticeKind {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
+
+/// A message.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Notice {
+    /// The same for every attempt and every endpoint.
+    #[serde(skip)]
+    pub(super) id: String,
+    #[serde(rename = "type")]
+    pub(super) kind: NoticeKind,
+    /// When it happened.
+    pub(super) timestamp: String,
+    pub(super) data: Data,
+}
+
+/// What it is about; what is not known is left out.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(super) struct Data {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) approval_key: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) session_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) tenant: Option<String>,
+    /// What is asked: an approval, a question and so on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) kind: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) agent: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) tools: Vec<String>,
+    /// The role that decides.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) role: Option<String>,
+    /// The roles that are asked next.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) escalated_to: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) expires_at: Option<String>,
+    /// Who did it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) by: Option<String>,
+    /// How it ended: `decided`, `timeout` or `cancelled`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) resolution: Option<&'static str>,
+    /// The kinds of its decisions, in the order of its actions; `answer` for questions.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) decisions: Vec<String>,
+    /// Where the console shows it.
+    pub(super) url: String,
+}
+
+/// A record's body, as far as it matters.
+#[derive(Deserialize)]
+struct Body {
+    event: String,
+    at: String,
+    session: String,
+    tenant: Option<String>,
+    request: Option<u32>,
+    kind: Option<String>,
+    role: Option<String>,
+    #[serde(default)]
+    escalated_to: Vec<Reviewer>,
+    update: Option<Update>,
+    by: Option<String>,
+    #[serde(default)]
+    vote: bool,
+    #[serde(default)]
+    decisions: Vec<Typed>,
+}
+
+#[derive(Deserialize)]
+struct Update {
+    update: String,
+    role: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Typed {
+    r#type: String,
+}
+
+impl Body {
+    /// What it is to be told as, and how it ended. `None`: nobody is told.
+    ///
+    /// A call whose outcome is unknown is told with the request about it, which always follows and which a person can open,
+    /// not with the record of its loss.
+    fn kind(&self) -> Option<(NoticeKind, Option<&'static str>)> {
+        let update = self.update.as_ref().map(|update| update.update.as_str());
+        Some(match (self.event.as_str(), update) {
+            ("requested", _) if self.kind.as_deref() == Some("in_doubt") => (NoticeKind::InDoubt, None),
+            ("requested", _) => (NoticeKind::Requested, None),
+            ("updated", Some("reminder")) => (NoticeKind::Reminded, None),
+            ("updated", Some("reassigned")) => (NoticeKind::Reassigned, None),
+            ("timed_out", _) if self.escalated_to.is_empty() => (NoticeKind::TimedOut, Some("timeout")),
+            ("timed_out", _) => (NoticeKind::Escalated, Some("timeout")),
+            ("decided", _) if !self.vote => (NoticeKind::Resolved, Some("decided")),
+            ("answered" | "resumed", _) => (NoticeKind::Resolved, Some("decided")),
+            ("withdrawn", _) => (NoticeKind::Resolved, Some("cancelled")),
+            _ => return None,
+        })
+    }
+}
+
+impl Notice {
+    /// The message about a record; `None` if it is about nothing that people are told of, or of another tenant, or asks for what
+    /// was resolved meanwhile. The names of
+    /// agents and tools are those of the inbox, which has none of a session that was deleted since.
+    pub(super) async fn of(
+        record: &AuditRecord,
+        store: &dyn Store,
+        console: &str,
+        wanted: &super::Endpoint,
+    ) -> Result<Option<Notice>, StoreError> {
+        let Ok(body) = serde_json::from_str::<Body>(record.body.get()) else { return Ok(None) };
+        let (Some((kind, resolution)), Some(n)) = (body.kind(), body.request) else { return Ok(None) };
+        let is_other = wanted.tenant.as_ref().is_some_and(|tenant| Some(tenant) != body.tenant.as_ref());
+        if is_other || !wanted.kinds.contains(&kind) {
+            return Ok(None);
+        }
+        let row = store.interruption(&body.session, n).await?;
+        // Whoever hears now that a request is pending would act on what is over.
+        if kind.asks() && row.as_ref().is_some_and(|row| row.resolution.is_some()) {
+            return Ok(None);
+        }
+        let data = data(body, n, row, resolution, console);
+        let id = format!("msg_{}", record.hash.get(..ID_CHARS).unwrap_or(&record.hash));
+        Ok(Some(Notice { id, kind, timestamp: data.1, data: data.0 }))
+    }
+
+    /// A message that says that it is a test.
+    pub(super) fn test(console: &str, now: Millis) -> Notice {
+        let data = Data { url: format!("{console}/#/inbox"), ..Data::default() };
+        let id = format!("msg_test_{}", uuid::Uuid::now_v7().simple());
+        Notice { id, kind: NoticeKind::Test, timestamp: rfc3339(now), data }
+    }
+}
+
+fn data(
+    body: Body,
+    n: u32,
+    row: Option<InterruptionRow>,
+    resolution: Option<&'static str>,
+    console: &str,
+) -> (Data, String) {
+    let approval_key = approval_key(&body.session, n);
+    let url = format!("{console}/#/inbox?open={}", utf8_percent_encode(&approval_key, NON_ALPHANUMERIC));
+    let answers = matches!(body.event.as_str(), "answered" | "resumed").then(|| "answer".to_owned());
+    let role = body.update.and_then(|update| update.role).or(body.role);
+    let pending = resolution.is_none();
+    let data = Data {
+        approval_key: Some(approval_key),
+        session_id: Some(body.session),
+        tenant: body.tenant,
+        kind: body.kind,
+        agent: row.as_ref().map(|row| row.agent.to_string()),
+        tools: row.iter().flat_map(|row| row.tools.iter().map(ToString::to_string)).collect(),
+        role: role.or_else(|| row.as_ref().and_then(|row| row.role.clone())),
+        escalated_to: body.escalated_to.iter().map(|reviewer| reviewer.role().unwrap_or("user").to_owned()).collect(),
+        expires_at: row.and_then(|row| row.expires_at).filter(|_| pending).map(rfc3339),
+        by: body.by,
+        resolution,
+        decisions: body.decisions.into_iter().map(|decision| decision.r#type).chain(answers).collect(),
+        url,
+    };
+    (data, body.at)
+}

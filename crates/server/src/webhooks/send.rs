@@ -1,0 +1,116 @@
+//! One attempt to deliver a message.
+
+use std::{
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+use countersign_core::{journal::record::Millis, locale::Locale};
+use countersign_engine::outgoing;
+use reqwest::{Client, Response, StatusCode, Url, header};
+use serde::Deserialize;
+
+use super::{Active, Format, format::body, guard::PublicOnly, notice::Notice, now};
+
+/// The longest time of an attempt, from the name to the end of the answer.
+const TIME_LIMIT: Duration = Duration::from_secs(15);
+/// How much is read of an answer. Only Feishu says in it whether the message arrived.
+const ANSWER_BYTES: usize = 4 * 1024;
+/// The longest pause that a receiver may ask for.
+const PAUSE_MOST: Duration = Duration::from_hours(24);
+
+/// What came of an attempt.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    Delivered,
+    Failed {
+        why: String,
+        /// The earliest time at which the receiver wants to hear again.
+        not_before: Option<Millis>,
+    },
+    /// The receiver wants no messages any more.
+    Gone {
+        why: String,
+    },
+}
+
+/// A client for an endpoint.
+pub(super) fn client(url: &Url, private: bool) -> Result<Client, String> {
+    let mut builder = outgoing::client(url).timeout(TIME_LIMIT);
+    if !private {
+        builder = builder.dns_resolver(Arc::new(PublicOnly::except_proxies(url)));
+    }
+    builder.build().map_err(outgoing::chain)
+}
+
+/// Attempts once.
+pub(super) async fn once(active: &Active, notice: &Notice, locale: Locale) -> Outcome {
+    let (endpoint, seconds) = (&active.endpoint, now() / 1000);
+    let body = body(endpoint.format, notice, locale, endpoint.keys.first(), seconds).to_string();
+    let mut request = active.client.post(active.url.clone()).header(header::CONTENT_TYPE, "application/json");
+    if endpoint.format == Format::Standard {
+        let signed: Vec<String> = endpoint.keys.iter().map(|key| key.sign(&notice.id, seconds, &body)).collect();
+        request = request
+            .header("webhook-id", &notice.id)
+            .header("webhook-timestamp", seconds)
+            .header("webhook-signature", signed.join(" "));
+    }
+    match request.body(body).send().await {
+        Ok(answer) => judge(endpoint.format, answer).await,
+        Err(error) => Outcome::Failed { why: outgoing::chain(error), not_before: None },
+    }
+}
+
+async fn judge(format: Format, mut answer: Response) -> Outcome {
+    let status = answer.status();
+    let not_before = retry_after(&answer);
+    let why = outgoing::status(status);
+    if status == StatusCode::GONE {
+        return Outcome::Gone { why };
+    }
+    if status.is_redirection() {
+        let why = format!("{why}; redirects are not followed");
+        return Outcome::Failed { why, not_before };
+    }
+    if !status.is_success() {
+        return Outcome::Failed { why, not_before };
+    }
+    if format == Format::Feishu {
+        let why = match said_by_feishu(&mut answer).await {
+            Some(0) => return Outcome::Delivered,
+            Some(code) => format!("{why}, but refused with code {code}"),
+            // A portal or a proxy, perhaps.
+            None => format!("{why}, but no answer of Feishu"),
+        };
+        return Outcome::Failed { why, not_before };
+    }
+    Outcome::Delivered
+}
+
+/// Feishu's answer, which is 200 also when a message was refused. Its older form has the other member, some have both.
+#[derive(Deserialize)]
+struct Said {
+    code: Option<i64>,
+    #[serde(rename = "StatusCode")]
+    status_code: Option<i64>,
+}
+
+/// The code that Feishu answers, 0 if the message arrived; `None` if this is no answer of Feishu, or not all of one.
+async fn said_by_feishu(answer: &mut Response) -> Option<i64> {
+    let (text, error) = outgoing::body(answer, ANSWER_BYTES + 1).await;
+    if error.is_some() || text.len() > ANSWER_BYTES {
+        return None;
+    }
+    let Said { code, status_code } = serde_json::from_slice(&text).ok()?;
+    code.filter(|code| *code != 0).or(status_code).or(code)
+}
+
+/// When the receiver wants to hear again: in so many seconds, or at a date.
+fn retry_after(answer: &Response) -> Option<Millis> {
+    let said = answer.headers().get(header::RETRY_AFTER)?.to_str().ok()?.trim();
+    let pause = match said.parse() {
+        Ok(seconds) => Duration::from_secs(seconds),
+        Err(_) => httpdate::parse_http_date(said).ok()?.duration_since(SystemTime::now()).ok()?,
+    };
+    Some(now().saturating_add(Millis::try_from(pause.min(PAUSE_MOST).as_millis()).unwrap_or_default()))
+}

@@ -1,0 +1,310 @@
+//! Bodies, signatures and addresses (spec U4). Deliveries are tested with the real program.
+
+use std::sync::Arc;
+
+use countersign_core::locale::Locale;
+use countersign_engine::key::ApiKey;
+use countersign_store::memory::MemoryStore;
+use serde_json::{Value, json};
+use standardwebhooks::Webhook;
+
+use super::{
+    ATTEMPTS, Endpoint, SigningKey, Webhooks, check, dispatch,
+    format::{Format, body},
+    guard::{PublicOnly, is_public},
+    notice::{Data, Notice, NoticeKind},
+    now,
+    send::{self, Outcome},
+};
+
+const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSwMfKQ9r8GKYo=";
+
+/// A request whose names were written by somebody who wants to be read as more than a name.
+fn hostile() -> Notice {
+    let data = Data {
+        approval_key: Some("s_1".to_owned()),
+        session_id: Some("s".to_owned()),
+        agent: Some("<!channel> & <https://evil.example|here>".to_owned()),
+        tools: vec![
+            "[pay](https://evil.example) **now** <at user_id=\"all\"></at>".to_owned(),
+            "a\u{202e}b\nApproved".to_owned(),
+            "x".repeat(500),
+        ],
+        role: Some("*admin* _x_".to_owned()),
+        expires_at: Some("2026-01-02T03:04:05Z".to_owned()),
+        url: "https://agents.example.com/#/inbox?open=s%5F1".to_owned(),
+        ..Data::default()
+    };
+    Notice { id: "msg_1".to_owned(), kind: NoticeKind::Requested, timestamp: "2026-01-02T03:00:00Z".to_owned(), data }
+}
+
+fn of(format: Format, notice: &Notice, locale: Locale) -> Value {
+    body(format, notice, locale, None, 7)
+}
+
+/// The headline of the hostile request.
+fn headline() -> String {
+    let cut = "x".repeat(120);
+    format!(
+        "Approval needed: [pay](https://evil.example) **now** <at user_id=\"all\"></at>, a\\u{{202E}}b\\nApproved, {cut}…"
+    )
+}
+
+const FACTS: &str = "Agent: <!channel> & <https://evil.example|here>\nDecided by holders of the role *admin* _x_\n\
+                     Deadline: 2026-01-02T03:04:05Z";
+
+#[test]
+fn u4_x_slack_shows_names_as_they_are_and_mentions_nobody() {
+    let plain = |text: &str| json!({ "type": "plain_text", "text": text, "emoji": false });
+    let link = "<https://agents.example.com/#/inbox?open=s%5F1|Open in the console>";
+    let escaped = headline().replace('<', "&lt;").replace('>', "&gt;");
+    let expected = json!({
+        "text": escaped, "mrkdwn": false, "unfurl_links": false, "unfurl_media": false,
+        "blocks": [
+            { "type": "section", "text": plain(&headline()) },
+            { "type": "context", "elements": [plain(FACTS)] },
+            { "type": "section", "text": { "type": "mrkdwn", "text": link, "verbatim": true } },
+        ],
+    });
+    assert_eq!(of(Format::Slack, &hostile(), Locale::En), expected);
+}
+
+#[test]
+fn u4_x_teams_shows_names_without_markdown() {
+    let card = &of(Format::Teams, &hostile(), Locale::En)["attachments"][0];
+    assert_eq!(card["contentType"], "application/vnd.microsoft.card.adaptive");
+    let run = |text: &str, weight: &str| json!({ "type": "RichTextBlock", "inlines": [{ "type": "TextRun", "text": text, "weight": weight }] });
+    let mut expected = vec![run(&headline(), "Bolder")];
+    expected.extend(FACTS.lines().map(|fact| run(fact, "Default")));
+    assert_eq!(card["content"]["body"], json!(expected));
+    let url = "https://agents.example.com/#/inbox?open=s%5F1";
+    let open = json!([{ "type": "Action.OpenUrl", "title": "Open in the console", "url": url }]);
+    assert_eq!(card["content"]["actions"], open);
+}
+
+#[test]
+fn u4_x_feishu_shows_names_without_markup_and_is_signed_its_own_way() {
+    let key = SigningKey::feishu("robot-secret");
+    let plain = |text: &str| json!({ "tag": "plain_text", "content": text });
+    let link = "[Open in the console](https://agents.example.com/#/inbox?open=s%5F1)";
+    let expected = json!({
+        "msg_type": "interactive",
+        "timestamp": "1599360473",
+        // Of `printf '' | openssl dgst -sha256 -hmac $'1599360473\nrobot-secret' -binary | base64`.
+        "sign": "ZASXfxnJAA8E1pH0fKd88/dER386V/k6puYPbpaQSA0=",
+        "card": {
+            "header": { "title": plain(&headline()) },
+            "elements": [
+                { "tag": "div", "text": plain(FACTS) },
+                { "tag": "div", "text": { "tag": "lark_md", "content": link } },
+            ],
+        },
+    });
+    assert_eq!(body(Format::Feishu, &hostile(), Locale::En, Some(&key), 1_599_360_473), expected);
+}
+
+#[test]
+fn u4_a_chat_is_told_in_the_language_of_the_file() {
+    let mut notice = hostile();
+    notice.kind = NoticeKind::Resolved;
+    notice.data.tools = vec!["pay".to_owned()];
+    notice.data.resolution = Some("decided");
+    notice.data.decisions = vec!["approve".to_owned(), "reject".to_owned(), "approve".to_owned()];
+    let headline = |locale| of(Format::Slack, &notice, locale)["text"].as_str().map(str::to_owned);
+    assert_eq!(headline(Locale::En).as_deref(), Some("Decided (approved, rejected): pay"));
+    assert_eq!(headline(Locale::Vi).as_deref(), Some("Đã quyết định (đã phê duyệt, đã từ chối): pay"));
+    assert_eq!(headline(Locale::Zh).as_deref(), Some("已决定（已批准, 已拒绝）：pay"));
+}
+
+#[test]
+fn u4_signatures_are_those_of_the_reference_library() {
+    let (id, body) = ("msg_27UH4WbU6Z5A5EzD8u03UvzRbpk", r#"{"what":"ữ"}"#);
+    let theirs = Webhook::new(SECRET).and_then(|hook| hook.sign(id, 1_649_367_553, body.as_bytes()));
+    let ours = SigningKey::standard(SECRET).map(|key| key.sign(id, 1_649_367_553, body));
+    assert_eq!(ours.ok(), theirs.ok());
+    for wrong in ["", "whsec_", "whsec_c2hvcnQ=", "whsec_!", "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSwMfKQ9r8GKYo="] {
+        let told = SigningKey::standard(wrong).expect_err(wrong);
+        assert!(wrong.len() < 8 || !told.contains(wrong), "{told}");
+    }
+}
+
+#[test]
+fn u4_x_addresses_inside_networks_are_known_in_every_spelling() {
+    for inside in [
+        "127.0.0.1",
+        "10.0.0.1",
+        "172.16.0.1",
+        "192.168.1.1",
+        "169.254.169.254",
+        "100.64.0.1",
+        "0.0.0.0",
+        "224.0.0.1",
+        "255.255.255.255",
+        "192.0.0.8",
+        "198.18.0.1",
+        "203.0.113.5",
+        "240.0.0.1",
+        "::1",
+        "::",
+        "fe80::1",
+        "fc00::1",
+        "fd12::1",
+        "ff02::1",
+        "::ffff:127.0.0.1",
+        "::ffff:169.254.169.254",
+        "::127.0.0.1",
+        "64:ff9b::a00:1",
+        "64:ff9b:1::1",
+        "2002:7f00:1::",
+        "2001::1",
+        "2001:db8::1",
+        "fec0::1",
+        "3fff::1",
+    ] {
+        assert!(!is_public(inside.parse().unwrap()), "{inside}");
+    }
+    for public in ["1.1.1.1", "172.15.0.1", "100.63.0.1", "2606:4700::1111", "::ffff:1.1.1.1", "64:ff9b::101:101"] {
+        assert!(is_public(public.parse().unwrap()), "{public}");
+    }
+    for inside in [
+        "https://127.1/",
+        "https://2130706433/",
+        "https://[::1]/",
+        "https://0x7f.1/",
+        "https://LOCALHOST./",
+        "https://[::ffff:10.0.0.1]/",
+    ] {
+        assert!(check(inside, false).is_err(), "{inside}");
+        assert!(check(inside, true).is_ok(), "{inside}");
+    }
+    assert!(check("https://hooks.example.com/x", false).is_ok());
+}
+
+#[tokio::test]
+async fn u4_x_a_name_that_leads_inside_is_refused_when_connecting() {
+    let url: reqwest::Url = "https://localhost:1/".parse().unwrap();
+    let error = send::client(&url, false).unwrap().post(url).send().await.unwrap_err();
+    let told = countersign_engine::outgoing::chain(error);
+    assert!(told.contains("leads into a private network"), "{told}");
+}
+
+#[test]
+fn u4_x_only_the_names_of_proxies_may_lead_inside() {
+    let url: reqwest::Url = "https://hooks.example.com/x".parse().unwrap();
+    let named = ["proxy.internal:3128", " http://user:secret@Other.internal ", "socks5://third:1", "", "http://["];
+    let guard = PublicOnly::except(&url, named.map(str::to_owned));
+    for proxy in ["proxy.internal", "other.internal", "OTHER.internal", "third"] {
+        assert!(guard.may_be_private(proxy), "{proxy}");
+    }
+    for other in ["hooks.example.com", "internal", "user", "sub.proxy.internal", ""] {
+        assert!(!guard.may_be_private(other), "{other}");
+    }
+    // It can be reached without the proxy too, by NO_PROXY.
+    let guard = PublicOnly::except(&url, ["https://HOOKS.example.com:8080".to_owned()]);
+    assert!(!guard.may_be_private("hooks.example.com"));
+}
+
+/// An endpoint whose receiver answers with this head, once.
+async fn answered_with(head: &'static str) -> (Webhooks, Outcome) {
+    answered(Format::Slack, format!("{head}\r\ncontent-length: 0\r\n\r\n")).await
+}
+
+async fn answered(format: Format, answer: String) -> (Webhooks, Outcome) {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let _ = stream.read(&mut [0; 64 * 1024]).await;
+        stream.write_all(answer.as_bytes()).await.unwrap();
+        stream.shutdown().await.unwrap();
+        // Until the client has read it.
+        let _ = stream.read(&mut [0; 64]).await;
+    });
+    let endpoint = Endpoint {
+        name: "desk".to_owned(),
+        url: ApiKey::new(&format!("http://{address}/")),
+        keys: Vec::new(),
+        format,
+        kinds: NoticeKind::ALL.to_vec(),
+        tenant: None,
+        private: true,
+        attempts: ATTEMPTS,
+    };
+    let webhooks = Webhooks::open(Arc::new(MemoryStore::new()), vec![endpoint], "https://a.example.com/", Locale::En)
+        .await
+        .unwrap();
+    let notice = Notice::test(&webhooks.console, now());
+    let outcome = send::once(&webhooks.endpoints[0], &notice, Locale::En).await;
+    (webhooks, outcome)
+}
+
+#[tokio::test]
+async fn u4_a_receiver_says_when_it_wants_to_hear_again_a_day_at_most() {
+    for (head, least, most) in [
+        ("HTTP/1.1 429 Slow Down\r\nretry-after: 600", 600, 601),
+        ("HTTP/1.1 503 No\r\nretry-after: 99999999999", 86_400, 86_401),
+        ("HTTP/1.1 503 No\r\nretry-after: Fri, 31 Dec 9999 23:59:59 GMT", 86_400, 86_401),
+    ] {
+        let before = now();
+        let Outcome::Failed { not_before: Some(at), .. } = answered_with(head).await.1 else { panic!("{head}") };
+        assert!((before + least * 1000..=now() + most * 1000).contains(&at), "{head}: {at}");
+    }
+    let (_, outcome) = answered_with("HTTP/1.1 500 No\r\nretry-after: soon").await;
+    assert_eq!(outcome, Outcome::Failed { why: "500 Internal Server Error".to_owned(), not_before: None });
+}
+
+#[tokio::test]
+async fn u4_x_feishu_has_a_message_only_if_it_says_so() {
+    let head = "HTTP/1.1 200 OK";
+    let with = |body: &str| format!("{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+    for body in [r#"{"code":0,"msg":"success"}"#, r#"{"StatusCode":0}"#, r#"{"StatusCode":0,"code":0,"data":{}}"#] {
+        assert_eq!(answered(Format::Feishu, with(body)).await.1, Outcome::Delivered, "{body}");
+    }
+    let failed = |why: &str| Outcome::Failed { why: format!("200 OK, but {why}"), not_before: None };
+    for (body, code) in
+        [(r#"{"code":9499}"#, 9499), (r#"{"StatusCode":1,"code":0}"#, 1), (r#"{"StatusCode":0,"code":2}"#, 2)]
+    {
+        let outcome = answered(Format::Feishu, with(body)).await.1;
+        assert_eq!(outcome, failed(&format!("refused with code {code}")), "{body}");
+    }
+    let long = format!(r#"{{"code":0,"msg":"{}"}}"#, "x".repeat(8 * 1024));
+    let padded = format!(r#"{{"code":0}}{}"#, " ".repeat(8 * 1024));
+    let cut = format!("{head}\r\ncontent-length: 99\r\n\r\n{{\"code\":0}}");
+    let strange =
+        ["", "<html>sign in</html>", "{}", "[]", "null", r#"{"code":null}"#, r#"{"code":"0"}"#, &long, &padded];
+    for answer in strange.map(with).into_iter().chain([cut]) {
+        let outcome = answered(Format::Feishu, answer.clone()).await.1;
+        assert_eq!(outcome, failed("no answer of Feishu"), "{answer}");
+    }
+}
+
+#[test]
+fn u4_every_type_of_message_is_written_by_its_name() {
+    for kind in NoticeKind::ALL.into_iter().chain([NoticeKind::Test]) {
+        assert_eq!(json!(kind), json!(kind.name()));
+    }
+}
+
+#[tokio::test]
+async fn u4_an_endpoint_is_known_to_the_store_before_anything_is_sent() {
+    let (webhooks, outcome) = answered_with("HTTP/1.1 204 No Content").await;
+    assert_eq!(outcome, Outcome::Delivered);
+    let progress = webhooks.store().deliveries().progress("desk").await.unwrap();
+    assert_eq!(progress.map(|progress| progress.cursor), Some(0));
+}
+
+#[test]
+fn u4_pauses_are_those_of_standard_webhooks_and_a_tenth_longer_at_most() {
+    let all: Vec<u64> = vec![5, 5 * 60, 30 * 60, 2 * 3600, 5 * 3600, 10 * 3600, 14 * 3600, 20 * 3600, 24 * 3600];
+    assert_eq!(dispatch::PAUSES.to_vec(), all);
+    let mut seen = std::collections::BTreeSet::new();
+    for seconds in all {
+        for i in 0..50 {
+            let pause = dispatch::later(seconds, &format!("msg_{i}"), 1).unsigned_abs();
+            assert!((seconds * 1000..=seconds * 1100).contains(&pause), "{seconds}: {pause}");
+            seen.insert(pause);
+        }
+    }
+    assert!(seen.len() > 100, "they differ: {}", seen.len());
+}

@@ -1,0 +1,69 @@
+//! What a store has, as a copy of it counts and compares it.
+
+use std::sync::Arc;
+
+use countersign_core::{audit::AuditRecord, journal::record::Millis};
+
+/// How much of everything a store has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Counts {
+    /// Sessions.
+    pub sessions: u64,
+    /// Their appends.
+    pub entries: u64,
+    /// Ids of sessions that were deleted.
+    pub deleted: u64,
+    /// Interruptions, pending or not.
+    pub interruptions: u64,
+    /// Those that are pending.
+    pub pending: u64,
+    /// Request ids.
+    pub requests: u64,
+    /// Sessions in lists of roles.
+    pub reviewers: u64,
+    /// Rules, whether they are in force or not.
+    pub rules: u64,
+    /// Rules that are not revoked.
+    pub standing: u64,
+    /// Records of the audit log.
+    pub audit: u64,
+}
+
+impl Counts {
+    /// What differs, with both numbers.
+    pub(crate) fn differences(&self, other: &Counts) -> Vec<String> {
+        let all = |c: &Counts| {
+            [
+                ("sessions", c.sessions),
+                ("appends", c.entries),
+                ("ids of deleted sessions", c.deleted),
+                ("requests for approval", c.interruptions),
+                ("pending requests for approval", c.pending),
+                ("request ids", c.requests),
+                ("sessions in lists of roles", c.reviewers),
+                ("rules", c.rules),
+                ("standing rules", c.standing),
+                ("audit records", c.audit),
+            ]
+        };
+        let pairs = all(self).into_iter().zip(all(other));
+        pairs.filter(|(a, b)| a != b).map(|((what, a), (_, b))| format!("{a} and {b} {what}")).collect()
+    }
+}
+
+/// A pending interruption, as both stores index it.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Pending {
+    pub(crate) n: u32,
+    pub(crate) role: Option<Arc<str>>,
+    pub(crate) asked_at: Millis,
+    pub(crate) expires_at: Option<Millis>,
+    pub(crate) remind_at: Option<Millis>,
+}
+
+/// A record of the audit log, and the tenant by which it is found.
+pub(crate) struct Told {
+    pub(crate) record: AuditRecord,
+    pub(crate) tenant: Option<Arc<str>>,
+}

@@ -1,0 +1,244 @@
+//! Copying a whole SQLite store into an empty PostgreSQL database.
+//!
+//! Journals are read and stored a piece at a time, and what is derived from them is derived again, by the code that every
+//! append uses. Three things are copied as they are, because journals alone do not give them: the ids of deleted sessions, the
+//! audit log with its chain, and what became of standing rules, which a session that is deleted by now may have ended.
+//!
+//! Neither store can be served while it is copied, or by mistake afterwards: the SQLite store is locked, and the database is
+//! marked as unfinished until everything in it was compared. Then the SQLite store is marked as moved, and only then the
+//! database may be opened. If the process ends between these two, neither is served, and a second copy compares them again and
+//! finishes.
+//!
+//! A call that had begun and has no outcome is asked about in the new store as after a crash: its session has the lease of a
+//! node that is not there.
+
+use std::{path::Path, sync::Arc};
+
+use countersign_core::{
+    audit::{Anchor, AuditRecord, Verifier},
+    journal::record::{Entry, Millis, Record},
+    session::Session,
+};
+
+pub use super::contents::Counts;
+use super::{
+    Append, Durability, StoreError,
+    postgres::{Part, PostgresUrl, Target},
+    seal::Keys,
+    sqlite::Source,
+};
+
+/// The most entries and stored bytes of a part of a session, which always has one entry.
+const PART: (usize, usize) = (512, 1024 * 1024);
+/// Sessions, and ids of deleted ones, that are read at a time.
+const IDS: i64 = 1000;
+/// Records of the audit log that are copied at a time: each has the arguments of at most one request.
+const TOLD: usize = 100;
+
+/// How far a copy is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Progress {
+    /// So many of the sessions are copied.
+    Copied(u64, u64),
+    /// So many of the sessions are compared.
+    Compared(u64, u64),
+}
+
+/// What was copied, and found to be the same in both stores.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Copied {
+    /// How much of everything.
+    pub counts: Counts,
+    /// The end of the audit log, whose chain was verified in both.
+    pub anchor: Anchor,
+}
+
+/// Copies the SQLite store at `from` into the database at `to`, which must have no tables, and compares them. Unless `keep`,
+/// the SQLite store is marked as moved, at the time `now`, and is not served again. Reading blocks the thread.
+///
+/// # Errors
+/// [`StoreError::InUse`] if a process has the store open; [`StoreError::NotServed`] if it was moved before or the database is
+/// not empty; [`StoreError::Corrupt`] if something of the store cannot be read, such as an audit log that was changed, or if
+/// the stores are not the same at the end; [`StoreError::Sealed`], [`StoreError::Failed`].
+pub async fn copy(
+    (from, keys): (&Path, Option<&Keys>),
+    to: &PostgresUrl,
+    keep: bool,
+    now: Millis,
+    progress: &mut (dyn FnMut(Progress) + Send),
+) -> Result<Copied, StoreError> {
+    let mut source = Source::open(from, keys)?;
+    let place = to.to_string();
+    let path = source.path().display().to_string();
+    if let Some(moved) = source.moved.as_ref().filter(|moved| **moved != place) {
+        return Err(StoreError::NotServed(format!(
+            "{path} was moved to {moved} already; that store has gone on since"
+        )));
+    }
+    let target = Target::open(to).await?;
+    match (&source.moved, target.is_new) {
+        (None, true) => {
+            tracing::info!("copying {path} to {place}");
+            fill(&mut source, &target, progress).await?;
+        }
+        // It was about to be finished.
+        (Some(_), false) => {}
+        (None, false) => {
+            return Err(StoreError::NotServed(format!(
+                "{place} has the beginning of a copy that is not finished. If no other `countersign store copy` is at \
+                 work, drop its schema, make it again, and copy again"
+            )));
+        }
+        (Some(_), true) => {
+            return Err(StoreError::NotServed(format!(
+                "{path} was moved to {place} already, which is empty now; a store that was moved is not copied again"
+            )));
+        }
+    }
+    let copied = compare(&source, &target, progress).await?;
+    if !keep && source.moved.is_none() {
+        source.mark_moved(&place, now)?;
+    }
+    target.finish().await?;
+    Ok(copied)
+}
+
+async fn fill(
+    source: &mut Source,
+    target: &Target,
+    progress: &mut (dyn FnMut(Progress) + Send),
+) -> Result<(), StoreError> {
+    let all = source.counts()?.sessions;
+    let (mut after, mut done): (Arc<str>, u64) = (Arc::default(), 0);
+    loop {
+        let sessions = source.sessions(&after, IDS)?;
+        let Some((last, _)) = sessions.last() else { break };
+        after = last.clone();
+        for (id, end) in sessions {
+            session(source, target, &id, end).await?;
+            done += 1;
+            progress(Progress::Copied(done, all));
+        }
+    }
+    let mut after: Arc<str> = Arc::default();
+    loop {
+        let deleted = source.deleted(&after, IDS)?;
+        let Some(last) = deleted.last() else { break };
+        after = last.clone();
+        target.delete(deleted).await?;
+    }
+    let mut verifier = Verifier::new(None);
+    let mut after = 0;
+    loop {
+        let told = source.audit(after, TOLD)?;
+        let Some(last) = told.last() else { return Ok(()) };
+        after = last.record.n;
+        told.iter().try_for_each(|told| verified(&mut verifier, &told.record))?;
+        target.tell(told).await?;
+    }
+}
+
+fn verified(verifier: &mut Verifier, record: &AuditRecord) -> Result<(), StoreError> {
+    verifier.take(record).map_err(|fault| StoreError::Corrupt(format!("the audit log was changed: {}", fault.what)))
+}
+
+/// Copies one session.
+async fn session(source: &mut Source, target: &Target, id: &Arc<str>, end: u64) -> Result<(), StoreError> {
+    let forked = forked(source, id)?;
+    let mut after = Session::new(id.clone());
+    while after.pos < end {
+        let expected = after.pos;
+        let mut entries = source.entries(id, expected, PART)?;
+        if expected < forked {
+            // What is the fork's own begins a part, so that a part is one or the other.
+            entries.retain(|entry| entry.pos < forked);
+            if entries.is_empty() {
+                entries = source.entries(id, expected, PART)?;
+            }
+        }
+        for entry in &entries {
+            after.apply(entry);
+        }
+        if after.pos == expected {
+            return Err(StoreError::Corrupt(format!("session {id} ends before position {end}")));
+        }
+        let is_last = after.pos == end;
+        let is_past = after.pos < forked;
+        let append = Append {
+            session_id: id.clone(),
+            expected,
+            entries,
+            after: after.clone(),
+            snapshot: is_last,
+            durability: Durability::Buffered,
+            lease: None,
+        };
+        let rules = if is_last { source.rules(id)? } else { Vec::new() };
+        target.put(Part::of(&append, is_past, rules)?).await?;
+    }
+    Ok(())
+}
+
+/// The position of the append that made a session a fork: what is before it is the past of another; 0 if it is none.
+fn forked(source: &mut Source, id: &str) -> Result<u64, StoreError> {
+    let (mut at, mut after) = (0, 0);
+    loop {
+        let entries = source.entries(id, after, PART)?;
+        let Some(last) = entries.last() else { return Ok(at) };
+        after = last.pos;
+        let is_fork = |entry: &&Arc<Entry>| entry.records.iter().any(|record| matches!(record, Record::Forked(_)));
+        at = entries.iter().rfind(is_fork).map_or(at, |entry| entry.pos);
+    }
+}
+
+/// Compares what was copied: how much there is, where each session ends and what is pending in it, and the audit log.
+async fn compare(
+    source: &Source,
+    target: &Target,
+    progress: &mut (dyn FnMut(Progress) + Send),
+) -> Result<Copied, StoreError> {
+    let differs = |what: String| StoreError::Corrupt(format!("the copy is not the same as the store: {what}"));
+    let (counts, copied) = (source.counts()?, target.counts().await?);
+    let differences = counts.differences(&copied);
+    if !differences.is_empty() {
+        return Err(differs(differences.join(", ")));
+    }
+    let (mut after, mut done): (Arc<str>, u64) = (Arc::default(), 0);
+    loop {
+        let sessions = source.sessions(&after, IDS)?;
+        let Some((last, _)) = sessions.last() else { break };
+        after = last.clone();
+        for (id, end) in sessions {
+            let (pos, entries, pending) = target.session(&id).await?;
+            if (pos, entries) != (end, end) {
+                return Err(differs(format!("session {id} ends at {end}, and there at {pos} with {entries} appends")));
+            }
+            if source.pending(&id)? != pending {
+                return Err(differs(format!("what is pending in session {id}")));
+            }
+            done += 1;
+            progress(Progress::Compared(done, counts.sessions));
+        }
+    }
+    let anchor =
+        chain(async |after| Ok(source.audit(after, TOLD)?.into_iter().map(|told| told.record).collect())).await?;
+    let copied = chain(async |after| target.audit(after, TOLD).await).await?;
+    if anchor != copied {
+        return Err(differs(format!("the audit log ends with {anchor}, and there with {copied}")));
+    }
+    Ok(Copied { counts, anchor })
+}
+
+/// The end of an audit log, whose chain is verified.
+async fn chain(read: impl AsyncFn(u64) -> Result<Vec<AuditRecord>, StoreError>) -> Result<Anchor, StoreError> {
+    let (mut verifier, mut after) = (Verifier::new(None), 0);
+    loop {
+        let records = read(after).await?;
+        let Some(last) = records.last() else { break };
+        after = last.n;
+        records.iter().try_for_each(|record| verified(&mut verifier, record))?;
+    }
+    verifier.end().map_err(|fault| StoreError::Corrupt(format!("the audit log was changed: {}", fault.what)))
+}

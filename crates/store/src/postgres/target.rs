@@ -1,0 +1,208 @@
+//! A database into which a store is copied. Until the copy is finished no server opens it.
+
+use std::sync::Arc;
+
+use countersign_core::audit::AuditRecord;
+use deadpool_postgres::Pool;
+use futures::future::{BoxFuture, FutureExt as _};
+
+use super::{
+    super::{
+        Append, RuleRow, StoreError,
+        contents::{Counts, Pending, Told},
+    },
+    PostgresUrl,
+    append::Write,
+    connect::{Held, connect, error, pool},
+    flight::{Flight, Value, ask},
+    rows::{self, count, get, pos_of, small, tenant},
+    rules, schema,
+    transaction::{Change, Transaction, Undone, transact},
+};
+
+/// The node that has the leases of sessions at work: none ever has this number, so the first server takes them over, as those
+/// of a node that has died.
+const NOBODY: i64 = 0;
+
+/// Everything of the row is that of the last part: a fork's session begins after the past that it copied.
+const PUT: &str = "INSERT INTO sessions
+ (id, pos, agent, subject, tenant, title, status, created_at, updated_at, pending, node, epoch)
+ VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, 1)
+ ON CONFLICT (id) DO UPDATE SET pos = excluded.pos, agent = excluded.agent, subject = excluded.subject,
+   tenant = excluded.tenant, title = excluded.title, status = excluded.status, created_at = excluded.created_at,
+   updated_at = excluded.updated_at, pending = excluded.pending, node = excluded.node
+ RETURNING row";
+/// Nothing of a copy counts before the transaction that finishes it, which waits for the disk, and so for all before it.
+const HASTE: &str = "SET LOCAL synchronous_commit = off";
+
+/// A database that is being filled.
+pub(crate) struct Target {
+    pool: Pool,
+    /// Whether its tables were made for this copy; if not, they are those of an earlier one.
+    pub(crate) is_new: bool,
+}
+
+impl Target {
+    /// Makes the tables, or finds those of a copy that was not finished.
+    pub(crate) async fn open(url: &PostgresUrl) -> Result<Target, StoreError> {
+        let (client, _) = connect(url).await?;
+        let is_new = schema::make_unfinished(&client, url).await?;
+        Ok(Target { pool: pool(url, 2)?, is_new })
+    }
+
+    /// Stores the next part of a session.
+    pub(crate) async fn put(&self, part: Part) -> Result<(), StoreError> {
+        transact(&self.pool, &part).await
+    }
+
+    /// Stores ids of deleted sessions.
+    pub(crate) async fn delete(&self, ids: Vec<Arc<str>>) -> Result<(), StoreError> {
+        transact(&self.pool, &Deleted(ids)).await
+    }
+
+    /// Stores the next records of the audit log, as they are.
+    pub(crate) async fn tell(&self, told: Vec<Told>) -> Result<(), StoreError> {
+        transact(&self.pool, &Log(told)).await
+    }
+
+    pub(crate) async fn counts(&self) -> Result<Counts, StoreError> {
+        let sql =
+            "SELECT (SELECT count(*) FROM sessions), (SELECT count(*) FROM entries), (SELECT count(*) FROM deleted),
+                   (SELECT count(*) FROM interruptions),
+                   (SELECT count(*) FROM interruptions WHERE resolution IS NULL),
+                   (SELECT count(*) FROM requests), (SELECT count(*) FROM reviewers), (SELECT count(*) FROM rules),
+                   (SELECT count(*) FROM rules WHERE revoked_at IS NULL), (SELECT count(*) FROM audit)";
+        let rows = self.ask(sql, Vec::new()).await?;
+        let row = rows.first().ok_or_else(|| StoreError::Corrupt("nothing was counted".to_owned()))?;
+        let n = |column| count(get(row, column)?);
+        Ok(Counts {
+            sessions: n(0)?,
+            entries: n(1)?,
+            deleted: n(2)?,
+            interruptions: n(3)?,
+            pending: n(4)?,
+            requests: n(5)?,
+            reviewers: n(6)?,
+            rules: n(7)?,
+            standing: n(8)?,
+            audit: n(9)?,
+        })
+    }
+
+    /// The last position of a session, the number of its entries, and its pending interruptions.
+    pub(crate) async fn session(&self, id: &str) -> Result<(u64, u64, Vec<Pending>), StoreError> {
+        let sql = "SELECT pos, (SELECT count(*) FROM entries WHERE session = row) FROM sessions WHERE id = $1";
+        let rows = self.ask(sql, vec![id.into()]).await?;
+        let Some(row) = rows.first() else { return Ok((0, 0, Vec::new())) };
+        let (pos, entries) = (count(get(row, 0)?)?, count(get(row, 1)?)?);
+        let sql = "SELECT n, role, asked_at, expires_at, remind_at FROM interruptions
+                   WHERE session = (SELECT row FROM sessions WHERE id = $1) AND resolution IS NULL ORDER BY n";
+        let pending = self.ask(sql, vec![id.into()]).await?;
+        let pending = pending.iter().map(|row| {
+            Ok(Pending {
+                n: small(get(row, 0)?)?,
+                role: rows::get_maybe(row, 1)?,
+                asked_at: get(row, 2)?,
+                expires_at: get(row, 3)?,
+                remind_at: get(row, 4)?,
+            })
+        });
+        Ok((pos, entries, pending.collect::<Result<_, StoreError>>()?))
+    }
+
+    /// At most `limit` records of the audit log after number `after`.
+    pub(crate) async fn audit(&self, after: u64, limit: usize) -> Result<Vec<AuditRecord>, StoreError> {
+        let held = Held::of(&self.pool).await?;
+        let read = rows::audit(&held, None, after, limit).await;
+        held.give_back();
+        read
+    }
+
+    /// Lets servers open it.
+    pub(crate) async fn finish(&self) -> Result<(), StoreError> {
+        match self.ask(schema::FINISH, Vec::new()).await?.first() {
+            Some(_) => Ok(()),
+            None => Err(StoreError::Failed("the copy was finished, or dropped, by somebody else".to_owned())),
+        }
+    }
+
+    async fn ask(&self, sql: &'static str, values: Vec<Value>) -> Result<Vec<tokio_postgres::Row>, StoreError> {
+        let held = Held::of(&self.pool).await?;
+        let answer = ask(&held, sql, values).await.map_err(|e| error(&e));
+        held.give_back();
+        answer
+    }
+}
+
+/// Part of a session.
+pub(crate) struct Part {
+    write: Write,
+    rules: Vec<RuleRow>,
+}
+
+impl Part {
+    /// The entries of `append`, and what follows from them. `is_past`: a fork copied them from another session, so nothing
+    /// follows. `rules`: what became of the rules that were made in the session, which other sessions may have ended.
+    pub(crate) fn of(append: &Append, is_past: bool, rules: Vec<RuleRow>) -> Result<Part, StoreError> {
+        let write = Write::of(append, None, NOBODY)?;
+        Ok(Part { write: if is_past { write.of_past() } else { write }, rules })
+    }
+}
+
+impl Change for Part {
+    type Done = ();
+    fn apply<'a>(&'a self, on: &'a Transaction) -> BoxFuture<'a, Result<(Flight, ()), Undone>> {
+        async move {
+            let first = Flight::default().with(HASTE, Vec::new()).with(PUT, self.write.row());
+            let row = on.send(first).await?.pop().and_then(|mut rows| rows.pop());
+            let row = row.ok_or_else(|| StoreError::Failed("a session was not stored".to_owned()))?;
+            let session = row.try_get(0)?;
+            let mut flight = Flight::default();
+            self.write.write(&mut flight, session);
+            for rule in &self.rules {
+                rules::keep(&mut flight, session, rule)?;
+            }
+            Ok((flight, ()))
+        }
+        .boxed()
+    }
+}
+
+struct Deleted(Vec<Arc<str>>);
+
+impl Change for Deleted {
+    type Done = ();
+    fn apply<'a>(&'a self, on: &'a Transaction) -> BoxFuture<'a, Result<(Flight, ()), Undone>> {
+        async move {
+            on.ask(HASTE, Vec::new()).await?;
+            let ids = self.0.iter().map(|id| id.as_bytes().to_vec()).collect();
+            let sql = "INSERT INTO deleted (id) SELECT * FROM unnest($1::bytea[])";
+            Ok((Flight::default().with(sql, vec![Value::Many(ids)]), ()))
+        }
+        .boxed()
+    }
+}
+
+struct Log(Vec<Told>);
+
+impl Change for Log {
+    type Done = ();
+    fn apply<'a>(&'a self, on: &'a Transaction) -> BoxFuture<'a, Result<(Flight, ()), Undone>> {
+        async move {
+            on.ask(HASTE, Vec::new()).await?;
+            let mut flight = Flight::default();
+            for Told { record, tenant: of } in &self.0 {
+                let hash = Value::Text(record.hash.clone());
+                let of = tenant(of.as_deref()).into();
+                let sql = "INSERT INTO audit (n, hash, body, tenant) VALUES ($1, decode($2, 'hex'), $3, $4)";
+                flight.add(sql, vec![pos_of(record.n).into(), hash, record.body.get().into(), of]);
+            }
+            if let Some(Told { record, .. }) = self.0.last() {
+                let end = vec![pos_of(record.n).into(), Value::Text(record.hash.clone())];
+                flight.add("UPDATE audit_head SET n = $1, hash = $2", end);
+            }
+            Ok((flight, ()))
+        }
+        .boxed()
+    }
+}

@@ -1,0 +1,65 @@
+//! A store that was restored from a backup: nothing in it begins by itself, since it may have run after the backup was made.
+
+use std::sync::Arc;
+
+use countersign_core::{
+    journal::{draft::Draft, record::Millis, state::Status},
+    session::Session,
+};
+
+use super::{Append, Durability, Page, SessionFilter, Store, StoreError};
+
+/// Sessions that are listed, and bytes of entries that are read, at a time.
+const AT_ONCE: (usize, usize) = (200, 4 * 1024 * 1024);
+
+/// Holds every turn: nothing of it begins by itself, no model call, no call that is permitted or approved, no node of a graph,
+/// nor what would follow from a deadline. Each goes on when a person says so. It gives the ids of their sessions. No server may be using the store.
+///
+/// # Errors
+/// Those of the store. What was held before stays held; it can be run again.
+pub async fn hold(store: &dyn Store, now: Millis) -> Result<Vec<Arc<str>>, StoreError> {
+    let mut held = Vec::new();
+    for status in [Status::Running, Status::AwaitingInput] {
+        // All ids first: a session that is held moves in the list.
+        let (mut ids, mut cursor) = (Vec::new(), None);
+        loop {
+            let filter = SessionFilter { status: Some(status), ..SessionFilter::default() };
+            let page = store.sessions(filter, Page { cursor, limit: AT_ONCE.0 }).await?;
+            ids.extend(page.rows.into_iter().map(|summary| summary.session_id));
+            cursor = page.next;
+            if cursor.is_none() {
+                break;
+            }
+        }
+        for id in ids {
+            if hold_one(store, &id, now).await? {
+                held.push(id);
+            }
+        }
+    }
+    Ok(held)
+}
+
+async fn hold_one(store: &dyn Store, id: &Arc<str>, now: Millis) -> Result<bool, StoreError> {
+    let Some(head) = store.head(id).await? else { return Ok(false) };
+    let mut session = head.snapshot.unwrap_or_else(|| Session::new(id.clone()));
+    while session.pos < head.pos {
+        let entries = store.read_within(id, session.pos, usize::MAX, AT_ONCE.1).await?;
+        if entries.is_empty() {
+            return Err(StoreError::Corrupt(format!("session {id} ends before position {}", head.pos)));
+        }
+        entries.iter().for_each(|entry| session.apply(entry));
+    }
+    let Some(transition) = Draft::new(&session, now).restored() else { return Ok(false) };
+    let placed = session.place(transition);
+    let append = Append {
+        session_id: id.clone(),
+        expected: session.pos,
+        entries: placed.entries().to_vec(),
+        after: placed.after().clone(),
+        snapshot: false,
+        durability: Durability::Synced,
+        lease: None,
+    };
+    store.append(append).await.map(|_| true)
+}
