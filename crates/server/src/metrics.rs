@@ -58,10 +58,23 @@ struct Came {
 pub(crate) enum Delivery {
     /// It arrived.
     Sent,
-    /// It did not.
+    /// It did not, and is tried again.
     Failed,
     /// It did not, and is not tried again.
     Dead,
+}
+
+impl Delivery {
+    const ALL: [Delivery; 3] = [Delivery::Sent, Delivery::Failed, Delivery::Dead];
+
+    fn label(self) -> Came {
+        let outcome = match self {
+            Delivery::Sent => "sent",
+            Delivery::Failed => "failed",
+            Delivery::Dead => "dead",
+        };
+        Came { outcome }
+    }
 }
 
 /// Which interface a message came in by.
@@ -122,9 +135,13 @@ impl Metrics {
         );
         registry.register(
             "webhook_tries",
-            "Tries to deliver messages of webhooks: sent, failed; and dead, the last one failed",
+            "Tries to deliver messages of webhooks: sent; failed, and to be tried again; dead, and not tried again",
             metrics.webhooks.clone(),
         );
+        for outcome in Delivery::ALL {
+            // Served before the first of them, so that an alarm finds it.
+            drop(metrics.webhooks.get_or_create(&outcome.label()));
+        }
         registry.register("ws_connections", "WebSocket connections that are open", metrics.connections.clone());
         registry.register(
             "ws_subscriptions",
@@ -153,12 +170,7 @@ impl Metrics {
 
     /// Counts a try to deliver a webhook's message.
     pub(crate) fn delivery(&self, came: Delivery) {
-        let outcome = match came {
-            Delivery::Sent => "sent",
-            Delivery::Failed => "failed",
-            Delivery::Dead => "dead",
-        };
-        self.webhooks.get_or_create(&Came { outcome }).inc();
+        self.webhooks.get_or_create(&came.label()).inc();
     }
 
     pub(crate) fn refused(&self, code: Code) {

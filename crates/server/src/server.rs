@@ -46,7 +46,8 @@ impl Server {
     /// The routes, to mount in another application, which then closes connections itself; body and frame limits are
     /// enforced, `Host` is only checked if the options say so.
     pub fn router(self) -> Router {
-        self.app(watch::channel(false).1, Arc::default())
+        let metrics = Arc::new(Metrics::new(self.runtime.clone()));
+        self.app(watch::channel(false).1, metrics)
     }
 
     /// Serves until `shutdown` resolves; then running tools get ten seconds, connections are closed, and it returns.

@@ -14,17 +14,17 @@ use crate::support::{
 };
 
 /// A standard webhook of this machine.
-fn hook(name: &str, receiver: &Receiver, lines: &str) -> String {
+pub(crate) fn hook(name: &str, receiver: &Receiver, lines: &str) -> String {
     let url = receiver.url();
     format!("\n[webhooks.{name}]\nurl = \"{url}\"\nprivate = true\nsecret_env = [\"HOOK_SECRET\"]\n{lines}\n")
 }
 
-fn notifying(setup: Setup, sections: &str) -> Setup {
+pub(crate) fn notifying(setup: Setup, sections: &str) -> Setup {
     setup.more(sections).env("HOOK_SECRET", SECRET)
 }
 
 /// A session that asks and is approved.
-async fn approved(server: &Server, session: &str) {
+pub(crate) async fn approved(server: &Server, session: &str) {
     let mut ws = server.ws().await;
     ws.message(session, "go").await;
     ws.until_status("awaiting_input").await;
@@ -39,7 +39,7 @@ fn kinds(received: &[Received]) -> Vec<String> {
 }
 
 /// What a webhook's deliveries are at, once that holds.
-async fn until_webhook(server: &Server, holds: impl Fn(&Value) -> bool) -> Value {
+pub(crate) async fn until_webhook(server: &Server, holds: impl Fn(&Value) -> bool) -> Value {
     let deadline = Instant::now() + DEADLINE;
     loop {
         let listed = server.get("/v1/webhooks").await.ok();
@@ -58,7 +58,7 @@ async fn told_and_signed(store: Store) {
     let server = setup.start().await;
     approved(&server, "s").await;
     let mut received = receiver.until(2).await;
-    received.sort_by_key(|one| one.json()["timestamp"].to_string() + &one.kind());
+    received.sort_by_key(Received::kind);
     assert_eq!(kinds(&received), ["approval.requested", "approval.resolved"]);
     for one in &received {
         assert!(one.is_signed_with(SECRET) && !one.is_signed_with(OTHER_SECRET), "{one:?}");
@@ -195,6 +195,11 @@ async fn u4_dead_letters_are_listed_and_sent_again() {
     let server = notifying(Setup::one_trade(Store::Sqlite), &sections).start().await;
     approved(&server, "s").await;
     until_webhook(&server, |webhook| webhook["dead"] == 2).await;
+    let metrics = server.get("/metrics").await.body;
+    for (outcome, count) in [("sent", 0), ("failed", 0), ("dead", 2)] {
+        let line = format!("countersign_webhook_tries_total{{outcome=\"{outcome}\"}} {count}\n");
+        assert!(metrics.contains(&line), "{line} in {metrics}");
+    }
     let url = format!("http://{}", server.address);
     let command =
         |arguments: &[&str]| run(&server.path(""), &[&["webhooks"], arguments, &["--url", &url]].concat(), "", &[]);

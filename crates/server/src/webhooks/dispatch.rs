@@ -155,9 +155,8 @@ impl AtWork {
                 let pause = PAUSES.get(attempts as usize - 1).filter(|_| attempts < most);
                 let next_at = pause.map(|pause| tried_at.saturating_add(later(*pause, &notice.id, attempts)));
                 let next_at = next_at.map(|at| at.max(not_before.unwrap_or(at)));
-                self.counts.delivery(Delivery::Failed);
+                self.counts.delivery(if next_at.is_some() { Delivery::Failed } else { Delivery::Dead });
                 if next_at.is_none() {
-                    self.counts.delivery(Delivery::Dead);
                     tracing::warn!(
                         "webhook {name}: record {n} was tried {attempts} times and is not tried again: {why}"
                     );
