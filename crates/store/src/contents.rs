@@ -28,6 +28,10 @@ pub struct Counts {
     pub standing: u64,
     /// Records of the audit log.
     pub audit: u64,
+    /// Endpoints of webhooks.
+    pub endpoints: u64,
+    /// Messages to them that did not arrive.
+    pub letters: u64,
 }
 
 impl Counts {
@@ -45,6 +49,8 @@ impl Counts {
                 ("rules", c.rules),
                 ("standing rules", c.standing),
                 ("audit records", c.audit),
+                ("webhooks", c.endpoints),
+                ("messages of webhooks that did not arrive", c.letters),
             ]
         };
         let pairs = all(self).into_iter().zip(all(other));

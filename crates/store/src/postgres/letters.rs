@@ -34,7 +34,7 @@ const STANDING: &str = "SELECT e.cursor,
  FROM endpoints e WHERE e.name = $1";
 const LAST: &str = "SELECT n, attempts, next_at, tried_at, why FROM letters WHERE endpoint = $1
  ORDER BY tried_at DESC, n DESC LIMIT 1";
-const LETTERS: &str = "SELECT n, attempts, next_at, tried_at, why FROM letters
+pub(super) const LETTERS: &str = "SELECT n, attempts, next_at, tried_at, why FROM letters
  WHERE endpoint = $1 AND n > $2 ORDER BY n LIMIT $3";
 const RETRY_ONE: &str = "UPDATE letters SET attempts = 0, next_at = $2 WHERE endpoint = $1 AND n = $3 RETURNING n";
 const RETRY_DEAD: &str = "WITH made AS (
@@ -67,7 +67,7 @@ impl Change for Own {
     }
 }
 
-fn kept(endpoint: &str, letters: impl IntoIterator<Item = Letter>) -> Flight {
+pub(super) fn kept(endpoint: &str, letters: impl IntoIterator<Item = Letter>) -> Flight {
     letters.into_iter().fold(Flight::default(), |flight, letter| {
         let Letter { n, attempts, next_at, tried_at, why } = letter.bounded();
         let values = vec![
@@ -82,7 +82,7 @@ fn kept(endpoint: &str, letters: impl IntoIterator<Item = Letter>) -> Flight {
     })
 }
 
-fn letter(row: &Row) -> Result<Letter, StoreError> {
+pub(super) fn letter(row: &Row) -> Result<Letter, StoreError> {
     Ok(Letter {
         n: count(get(row, 0)?)?,
         attempts: small(get(row, 1)?)?,
@@ -92,7 +92,7 @@ fn letter(row: &Row) -> Result<Letter, StoreError> {
     })
 }
 
-fn limit_of(limit: usize) -> Value {
+pub(super) fn limit_of(limit: usize) -> Value {
     i64::try_from(limit).unwrap_or(i64::MAX).into()
 }
 

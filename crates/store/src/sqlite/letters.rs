@@ -111,6 +111,19 @@ fn letter(row: &Row<'_>) -> rusqlite::Result<Letter> {
     })
 }
 
+/// At most `limit` endpoints after `after`, in the order of their names, and how far each is.
+#[cfg(feature = "postgres")]
+pub(super) fn endpoints(conn: &Connection, after: &str, limit: i64) -> Result<Vec<(Arc<str>, u64)>, StoreError> {
+    let sql = "SELECT name, cursor FROM endpoints WHERE name > ?1 ORDER BY name LIMIT ?2";
+    all(conn, sql, params![after, limit], |row| Ok((row.get(0)?, count(row.get(1)?))))
+}
+
+/// A page of an endpoint's letters.
+pub(super) fn page(conn: &Connection, endpoint: &str, page: LetterPage) -> Result<Vec<Letter>, StoreError> {
+    let sql = format!("SELECT {COLUMNS} FROM letters WHERE endpoint = ?1 AND n > ?2 ORDER BY n LIMIT ?3");
+    all(conn, &sql, params![endpoint, number(page.after), number(page.limit as u64)], letter)
+}
+
 fn cursor(conn: &Connection, endpoint: &str) -> Result<Option<u64>, StoreError> {
     find(conn, "SELECT cursor FROM endpoints WHERE name = ?1", [endpoint], |row| row.get(0).map(count))
 }
@@ -182,10 +195,9 @@ impl Letters for SqliteStore {
         async move { self.lanes()?.lists.read(move |conn| progress(conn, &endpoint)).await }.boxed()
     }
 
-    fn failed(&self, endpoint: &str, page: LetterPage) -> BoxFuture<'_, Result<Vec<Letter>, StoreError>> {
-        let (endpoint, after, limit) = (endpoint.to_owned(), number(page.after), number(page.limit as u64));
-        let sql = format!("SELECT {COLUMNS} FROM letters WHERE endpoint = ?1 AND n > ?2 ORDER BY n LIMIT ?3");
-        let read = move |conn: &mut Connection| all(conn, &sql, params![endpoint, after, limit], letter);
+    fn failed(&self, endpoint: &str, of: LetterPage) -> BoxFuture<'_, Result<Vec<Letter>, StoreError>> {
+        let endpoint = endpoint.to_owned();
+        let read = move |conn: &mut Connection| page(conn, &endpoint, of);
         async move { self.lanes()?.lists.read(read).await }.boxed()
     }
 
