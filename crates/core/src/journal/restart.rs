@@ -26,7 +26,8 @@ pub struct Restarted {
     /// It is not resumed: each of those processes has ended. The turn continues when a person says so.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub held: bool,
-    /// It is held because the store was restored from a backup: what followed is not known here, and may have run.
+    /// It is held because the store was restored from a backup: what followed is not known here, and may have run. Calls
+    /// that were permitted and had not begun are asked about, as calls whose outcome is unknown.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub restored: bool,
     /// Whether the session was awaiting people then.
