@@ -1,11 +1,20 @@
 //! Loading the configuration, with the secrets that it names.
 
-use std::{net::IpAddr, path::Path};
+use std::{
+    net::IpAddr,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use countersign_server::config::{Config, ConfigError, ConfigKey, ConfigStore};
 #[cfg(feature = "postgres")]
-use countersign_store::postgres::PostgresUrl;
-use countersign_store::seal::{Key, Keys};
+use countersign_store::postgres::{PostgresOptions, PostgresStore, PostgresUrl};
+use countersign_store::{
+    Store,
+    memory::MemoryStore,
+    seal::{Key, Keys},
+    sqlite::{SqliteOptions, SqliteStore},
+};
 use zeroize::Zeroizing;
 
 /// Reads a configuration, or returns all of its errors, one a line.
@@ -36,6 +45,33 @@ pub(crate) fn keys(declared: &[ConfigKey]) -> Result<Option<Keys>, String> {
         return Ok(None);
     }
     Keys::new(keys.remove(0), keys).map(Some).map_err(|error| error.to_string())
+}
+
+/// Opens the store, or makes it.
+pub(crate) async fn open(declared: ConfigStore, keys: Option<Keys>) -> Result<Arc<dyn Store>, String> {
+    match declared {
+        ConfigStore::Memory => Ok(Arc::new(MemoryStore::new())),
+        ConfigStore::Sqlite(path) => Ok(Arc::new(sqlite(path, keys).await?)),
+        #[cfg(feature = "postgres")]
+        ConfigStore::Postgres { url, password_env, lease_seconds } => {
+            let url = with_password(url, password_env.as_deref())?;
+            let mut options = PostgresOptions::default();
+            options.lease = std::time::Duration::from_secs(lease_seconds.into());
+            let opened = PostgresStore::open(&url, &options).await;
+            Ok(Arc::new(opened.map_err(|error| error.to_string())?))
+        }
+    }
+}
+
+/// Opens a SQLite store, or makes it.
+pub(crate) async fn sqlite(path: PathBuf, keys: Option<Keys>) -> Result<SqliteStore, String> {
+    let opened = tokio::task::spawn_blocking(move || match keys {
+        Some(keys) => SqliteStore::open_sealed(path, &SqliteOptions::default(), &keys),
+        None => SqliteStore::open(path, &SqliteOptions::default()),
+    })
+    .await;
+    let store = opened.map_err(|error| format!("the store cannot be opened: {error}"))?;
+    store.map_err(|error| error.to_string())
 }
 
 /// Where a database is, with its password if a variable holds that.

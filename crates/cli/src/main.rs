@@ -24,7 +24,6 @@ mod remote;
 mod rules;
 mod serve;
 mod sessions;
-#[cfg(feature = "postgres")]
 mod store;
 mod terminal;
 mod traces;
@@ -60,7 +59,6 @@ enum Command {
     /// Encrypts the store with the first of the configuration's keys, whatever it was before
     Rekey(rekey::Rekey),
     /// Moves a store into a database; holds what a restored backup would begin
-    #[cfg(feature = "postgres")]
     Store(store::Store),
     /// Tests a changed policy on the recorded past
     Policy(policy::Policy),
@@ -109,7 +107,6 @@ fn main() -> ExitCode {
         Command::Check(check) => check::run(&check),
         Command::Audit(audit) => audit::run(&audit),
         Command::Rekey(rekey) => rekey::run(&rekey),
-        #[cfg(feature = "postgres")]
         Command::Store(store) => store::run(&store),
         Command::Policy(policy) => policy::run(&policy),
         Command::Graph(graph) => graph::run(&graph),

@@ -11,18 +11,10 @@ use countersign_runtime::{
 use countersign_server::{
     Auth, Options, Server, Webhooks,
     config::{
-        Config, ConfigCompression, ConfigStore, ConfigStrategy, ConfigWebhook, guardrails, mcp_servers, sources,
-        tool_entries,
+        Config, ConfigCompression, ConfigStrategy, ConfigWebhook, guardrails, mcp_servers, sources, tool_entries,
     },
 };
-#[cfg(feature = "postgres")]
-use countersign_store::postgres::{PostgresOptions, PostgresStore};
-use countersign_store::{
-    Store,
-    memory::MemoryStore,
-    seal::Keys,
-    sqlite::{SqliteOptions, SqliteStore},
-};
+use countersign_store::Store;
 use tokio::{
     net::TcpListener,
     runtime::Handle,
@@ -31,7 +23,7 @@ use tokio::{
 
 use crate::{
     Outcome,
-    loaded::{TLS_EXPECTED, expects_tls, keys, lines},
+    loaded::{TLS_EXPECTED, expects_tls, keys, lines, open},
     models,
     reload::{Seen, Watched},
     say, traces,
@@ -94,7 +86,7 @@ async fn serve_until_told(config: Config, serve: &Serve, seen: Seen, sessions: &
     // Bind first: if that fails, the store is not opened.
     let listener = TcpListener::bind(listen).await.map_err(|error| format!("cannot listen on {listen}: {error}"))?;
     let address = listener.local_addr().map_err(|error| error.to_string())?;
-    let store = store(config.store.clone(), keys(&config.store_keys)?).await?;
+    let store = open(config.store.clone(), keys(&config.store_keys)?).await?;
     let webhooks = webhooks(&config, store.clone(), address).await?;
     let runtime = assemble(&config, store.clone(), &options.auth, sessions).await?;
     runtime.start().await.map_err(|refusal| format!("the store cannot be read: {refusal}"))?;
@@ -196,29 +188,6 @@ fn compression(declared: &ConfigCompression, models: &[(&str, Arc<dyn Model>)]) 
         }
     };
     Ok(compression.keep(declared.keep))
-}
-
-async fn store(declared: ConfigStore, keys: Option<Keys>) -> Result<Arc<dyn Store>, String> {
-    match declared {
-        ConfigStore::Memory => Ok(Arc::new(MemoryStore::new())),
-        ConfigStore::Sqlite(path) => {
-            let opened = tokio::task::spawn_blocking(move || match keys {
-                Some(keys) => SqliteStore::open_sealed(path, &SqliteOptions::default(), &keys),
-                None => SqliteStore::open(path, &SqliteOptions::default()),
-            })
-            .await;
-            let store = opened.map_err(|error| format!("the store cannot be opened: {error}"))?;
-            Ok(Arc::new(store.map_err(|error| error.to_string())?))
-        }
-        #[cfg(feature = "postgres")]
-        ConfigStore::Postgres { url, password_env, lease_seconds } => {
-            let url = crate::loaded::with_password(url, password_env.as_deref())?;
-            let mut options = PostgresOptions::default();
-            options.lease = Duration::from_secs(lease_seconds.into());
-            let opened = PostgresStore::open(&url, &options).await;
-            Ok(Arc::new(opened.map_err(|error| error.to_string())?))
-        }
-    }
 }
 
 /// SIGTERM and SIGINT: the first stops the server gracefully, the second at once.

@@ -58,10 +58,23 @@ struct Attempted {
 pub(crate) enum Attempt {
     /// It arrived.
     Sent,
-    /// It did not.
+    /// It did not, and is tried again.
     Failed,
-    /// It did not, and was the last one; it counts as failed too.
+    /// It did not, and is not tried again.
     Dead,
+}
+
+impl Attempt {
+    const ALL: [Attempt; 3] = [Attempt::Sent, Attempt::Failed, Attempt::Dead];
+
+    fn label(self) -> Attempted {
+        let outcome = match self {
+            Attempt::Sent => "sent",
+            Attempt::Failed => "failed",
+            Attempt::Dead => "dead",
+        };
+        Attempted { outcome }
+    }
 }
 
 /// Which interface a message came in by.
@@ -122,9 +135,13 @@ impl Metrics {
         );
         registry.register(
             "webhook_attempts",
-            "Attempts to deliver messages of webhooks: sent, failed; and dead, the last one failed",
+            "Attempts to deliver messages of webhooks: sent; failed, and to be tried again; dead, and not tried again",
             metrics.webhooks.clone(),
         );
+        for outcome in Attempt::ALL {
+            // Served before the first of them, so that an alarm finds it.
+            drop(metrics.webhooks.get_or_create(&outcome.label()));
+        }
         registry.register("ws_connections", "WebSocket connections that are open", metrics.connections.clone());
         registry.register(
             "ws_subscriptions",
@@ -153,12 +170,7 @@ impl Metrics {
 
     /// Counts an attempt to deliver a webhook's message.
     pub(crate) fn attempted(&self, attempt: Attempt) {
-        let outcome = match attempt {
-            Attempt::Sent => "sent",
-            Attempt::Failed => "failed",
-            Attempt::Dead => "dead",
-        };
-        self.webhooks.get_or_create(&Attempted { outcome }).inc();
+        self.webhooks.get_or_create(&attempt.label()).inc();
     }
 
     pub(crate) fn refused(&self, code: Code) {

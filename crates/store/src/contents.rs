@@ -28,6 +28,10 @@ pub struct Counts {
     pub standing: u64,
     /// Records of the audit log.
     pub audit: u64,
+    /// Endpoints of webhooks.
+    pub endpoints: u64,
+    /// Messages to them that did not arrive.
+    pub failed_deliveries: u64,
 }
 
 impl Counts {
@@ -45,6 +49,8 @@ impl Counts {
                 ("rules", c.rules),
                 ("standing rules", c.standing),
                 ("audit records", c.audit),
+                ("webhooks", c.endpoints),
+                ("messages of webhooks that did not arrive", c.failed_deliveries),
             ]
         };
         let pairs = all(self).into_iter().zip(all(other));
@@ -66,4 +72,13 @@ pub(crate) struct Pending {
 pub(crate) struct Told {
     pub(crate) record: AuditRecord,
     pub(crate) tenant: Option<Arc<str>>,
+}
+
+/// Where an endpoint of webhooks stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Endpoint {
+    pub(crate) name: Arc<str>,
+    /// The number of the last audit record that it is through with.
+    pub(crate) cursor: u64,
+    pub(crate) gone: bool,
 }

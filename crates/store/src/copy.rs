@@ -1,13 +1,14 @@
 //! Copying a whole SQLite store into an empty PostgreSQL database.
 //!
 //! Journals are read and stored a piece at a time, and what is derived from them is derived again, by the code that every
-//! append uses. Three things are copied as they are, because journals alone do not give them: the ids of deleted sessions, the
-//! audit log with its chain, and what became of standing rules, which a session that is deleted by now may have ended.
+//! append uses. Four things are copied as they are, because journals alone do not give them: the ids of deleted sessions, the
+//! audit log with its chain, where deliveries of it stand, and what became of standing rules, which a session that is deleted by now may have ended.
 //!
 //! Neither store can be served while it is copied, or by mistake afterwards: the SQLite store is locked, and the database is
-//! marked as unfinished until everything in it was compared. Then the SQLite store is marked as moved, and only then the
-//! database may be opened. If the process ends between these two, neither is served, and a second copy compares them again and
-//! finishes.
+//! marked as begun until everything in it is on the disk, and then as full. Only then both are compared, the SQLite store is
+//! marked as moved, and the database may be opened. If the process or the database ends in between, a second copy into a full
+//! database compares them again and finishes; the beginning of a copy is of no use. Each copy has a random id that both keep, so
+//! a second one whose first was finished says so, and no other database is taken for it.
 //!
 //! A call that had begun and has no outcome is asked about in the new store as after a crash: its session has the lease of a
 //! node that is not there.
@@ -23,9 +24,10 @@ use countersign_core::{
 pub use super::contents::Counts;
 use super::{
     Append, Durability, StoreError,
-    postgres::{Part, PostgresUrl, Target},
+    contents::Endpoint,
+    postgres::{Found, Part, PostgresUrl, Target},
     seal::Keys,
-    sqlite::Source,
+    sqlite::{Moved, Source},
 };
 
 /// The most entries and stored bytes of a part of a session, which always has one entry.
@@ -72,37 +74,59 @@ pub async fn copy(
     let mut source = Source::open(from, keys)?;
     let place = to.to_string();
     let path = source.path().display().to_string();
-    if let Some(moved) = source.moved.as_ref().filter(|moved| **moved != place) {
-        return Err(StoreError::NotServed(format!(
-            "{path} was moved to {moved} already; that store has gone on since"
-        )));
-    }
     let target = Target::open(to).await?;
-    match (&source.moved, target.is_new) {
-        (None, true) => {
+    let copy = match checked((&path, source.moved.as_ref()), &place, &target).await? {
+        Some(copy) => copy,
+        None => {
             tracing::info!("copying {path} to {place}");
+            let copy = target.begin().await?;
             fill(&mut source, &target, progress).await?;
+            target.filled().await?;
+            copy
         }
-        // It was about to be finished.
-        (Some(_), false) => {}
-        (None, false) => {
-            return Err(StoreError::NotServed(format!(
-                "{place} has the beginning of a copy that is not finished. If no other `countersign store copy` is at \
-                 work, drop its schema, make it again, and copy again"
-            )));
-        }
-        (Some(_), true) => {
-            return Err(StoreError::NotServed(format!(
-                "{path} was moved to {place} already, which is empty now; a store that was moved is not copied again"
-            )));
-        }
-    }
-    let copied = compare(&source, &target, progress).await?;
+    };
+    let copied = compare(&source, &target, progress).await.map_err(|e| match e {
+        StoreError::Corrupt(what) if source.moved.is_none() => StoreError::Corrupt(format!(
+            "{what}. If {path} was used after it was copied, drop the schema of {place}, make it again, and copy again"
+        )),
+        e => e,
+    })?;
     if !keep && source.moved.is_none() {
-        source.mark_moved(&place, now)?;
+        source.mark_moved(&Moved { place, copy }, now)?;
     }
     target.finish().await?;
     Ok(copied)
+}
+
+/// The copy that is full and has to be finished; `None`: nothing is there yet.
+async fn checked(
+    (path, moved): (&str, Option<&Moved>),
+    place: &str,
+    target: &Target,
+) -> Result<Option<String>, StoreError> {
+    let why = match (moved, target.look().await?) {
+        (None, Found::Nothing) => return Ok(None),
+        (None, Found::Full(copy)) => return Ok(Some(copy)),
+        (Some(moved), Found::Full(copy)) if moved.copy == copy => return Ok(Some(copy)),
+        (None, Found::Begun) => return Err(target.begun()),
+        (None, Found::Store(_)) => {
+            format!(
+                "{place} has a store already; a copy needs a database, or a schema of its search_path, without tables"
+            )
+        }
+        (Some(moved), Found::Store(Some(copy))) if moved.copy == copy => {
+            format!("{path} was copied to {place}, and that is finished already: serve {place}")
+        }
+        (Some(Moved { place: before, .. }), Found::Nothing) if before == place => {
+            format!(
+                "{path} was moved to {place} already, which is empty now; a store that was moved is not copied again"
+            )
+        }
+        (Some(Moved { place: before, .. }), _) => {
+            format!("{path} was moved to {before} already; that store has gone on since, and {place} is another")
+        }
+    };
+    Err(StoreError::NotServed(why))
 }
 
 async fn fill(
@@ -133,10 +157,57 @@ async fn fill(
     let mut after = 0;
     loop {
         let told = source.audit(after, TOLD)?;
-        let Some(last) = told.last() else { return Ok(()) };
+        let Some(last) = told.last() else { break };
         after = last.record.n;
         told.iter().try_for_each(|told| verified(&mut verifier, &told.record))?;
         target.tell(told).await?;
+    }
+    deliveries(source, target).await
+}
+
+/// Copies how far webhooks are, and what did not arrive.
+async fn deliveries(source: &Source, target: &Target) -> Result<(), StoreError> {
+    let mut after: Arc<str> = Arc::default();
+    loop {
+        let endpoints = source.endpoints(&after, IDS)?;
+        let Some(last) = endpoints.last() else { return Ok(()) };
+        after = last.name.clone();
+        target.attend(endpoints.clone()).await?;
+        for Endpoint { name, .. } in endpoints {
+            let mut after = 0;
+            loop {
+                let failed = source.failed_deliveries(&name, after, TOLD)?;
+                let Some(last) = failed.last() else { break };
+                after = last.n;
+                target.keep(&name, failed).await?;
+            }
+        }
+    }
+}
+
+/// What differs in how far webhooks are and what did not arrive: the name of the first.
+async fn other_deliveries(source: &Source, target: &Target) -> Result<Option<Arc<str>>, StoreError> {
+    let mut after: Arc<str> = Arc::default();
+    loop {
+        let endpoints = source.endpoints(&after, IDS)?;
+        let copied = target.endpoints(&after, IDS).await?;
+        let differs = endpoints.iter().zip(&copied).find(|(a, b)| a != b);
+        if let Some((endpoint, _)) = differs {
+            return Ok(Some(endpoint.name.clone()));
+        }
+        let Some(last) = endpoints.last() else { return Ok(None) };
+        after = last.name.clone();
+        for Endpoint { name, .. } in &endpoints {
+            let mut after = 0;
+            loop {
+                let failed = source.failed_deliveries(name, after, TOLD)?;
+                if failed != target.failed_deliveries(name, after, TOLD).await? {
+                    return Ok(Some(name.clone()));
+                }
+                let Some(last) = failed.last() else { break };
+                after = last.n;
+            }
+        }
     }
 }
 
@@ -221,6 +292,9 @@ async fn compare(
             done += 1;
             progress(Progress::Compared(done, counts.sessions));
         }
+    }
+    if let Some(name) = other_deliveries(source, target).await? {
+        return Err(differs(format!("where the webhook {name} stands")));
     }
     let anchor =
         chain(async |after| Ok(source.audit(after, TOLD)?.into_iter().map(|told| told.record).collect())).await?;

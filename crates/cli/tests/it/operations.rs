@@ -4,8 +4,10 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
     path::Path,
+    process::Stdio,
 };
 
+use countersign_test_postgres::Database;
 use serde_json::json;
 
 use crate::support::{DEADLINE, Server, Setup, Store, policy::people, run, trade};
@@ -74,6 +76,9 @@ async fn c_the_metrics_that_are_served_are_those_that_are_documented() {
         ("countersign_deadline_lateness_seconds_bucket{le=\"60.0\"}", 1.0),
         ("countersign_calls_in_doubt_total", 0.0),
         ("countersign_sessions_taken_over_total", 0.0),
+        ("countersign_webhook_attempts_total{outcome=\"sent\"}", 0.0),
+        ("countersign_webhook_attempts_total{outcome=\"failed\"}", 0.0),
+        ("countersign_webhook_attempts_total{outcome=\"dead\"}", 0.0),
     ] {
         assert_eq!(value(&metrics, line), expected, "{line}");
     }
@@ -126,6 +131,10 @@ async fn restored(store: Store) {
     assert!(in_use.stderr.contains("is in use by") || in_use.stderr.contains("a server uses"), "{}", in_use.stderr);
     server.signal(rustix::process::Signal::TERM);
     server.ended().await;
+    if let Some(database) = server.database() {
+        let alive = database.query("SELECT count(*) FROM nodes WHERE until > clock_timestamp()");
+        assert_eq!(alive, [[Some("0".to_owned())]], "a command that was refused has left");
+    }
     let held = run(&server.path(""), &["store", "restored", "--json"], "", &[]);
     assert_eq!(held.stdout, "{\"held\":[\"s\"],\"ok\":true}\n", "{}", held.stderr);
     let again = run(&server.path(""), &["store", "restored"], "", &[]);
@@ -151,6 +160,29 @@ async fn r4_nothing_of_a_restored_sqlite_store_begins_before_a_person_says_so() 
 #[tokio::test]
 async fn r4_nothing_of_a_restored_postgresql_store_begins_before_a_person_says_so() {
     restored(Store::Postgres).await;
+}
+
+#[test]
+fn r4_no_store_is_made_where_a_restored_one_should_be() {
+    let database = Database::new();
+    let folder = tempfile::tempdir().unwrap();
+    let script = "{\"turns\": []}";
+    std::fs::write(folder.path().join("script.json"), script).unwrap();
+    for (url, why) in
+        [(database.url(), "there is no store in postgres://"), ("sqlite:none.db", "there is no store at ")]
+    {
+        let config = format!(
+            "[store]\nurl = \"{url}\"\n[models.m]\nprovider = \"scripted\"\nscript = \"script.json\"\n\
+             [agents.a]\nmodel = \"m\"\n"
+        );
+        std::fs::write(folder.path().join("countersign.toml"), config).unwrap();
+        let ended = run(folder.path(), &["store", "restored"], "", &[]);
+        assert_eq!(ended.code, Some(1), "{}", ended.stdout);
+        assert!(ended.stderr.contains(why), "{}", ended.stderr);
+    }
+    let tables = database.query("SELECT count(*) FROM pg_class WHERE relnamespace = 'public'::regnamespace");
+    assert_eq!(tables, [[Some("0".to_owned())]]);
+    assert!(!folder.path().join("none.db").exists());
 }
 
 /// The words after the program in a line of these files that starts it.
@@ -189,12 +221,34 @@ fn c_what_is_deployed_names_commands_options_keys_and_files_that_are_there() {
     let nginx = read("deploy/nginx.conf");
     for node in ["one", "two", "three"] {
         assert!(compose.contains(&format!("\n  {node}: *node\n")) && nginx.contains(&format!("server {node}:7410 ")));
+        assert!(compose.contains(&format!("      {node}: {{ condition: service_healthy }}\n")), "{node}");
     }
     for needed in
         ["proxy_set_header Upgrade $http_upgrade;", "proxy_buffering off;", "proxy_set_header Host $http_host;"]
     {
         assert!(nginx.contains(needed), "{needed}");
     }
+}
+
+/// The command by which the compose file asks whether a node is healthy, of a server on this port.
+fn health_check(port: u16) -> String {
+    let compose = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../compose.yaml")).unwrap();
+    let (_, folded) = compose.split_once("      - bash\n      - -c\n      - >-\n").expect("it asks with bash");
+    let lines = folded.lines().take_while(|line| line.starts_with("        ")).map(str::trim);
+    let command = lines.collect::<Vec<_>>().join(" ");
+    assert!(command.contains("/7410 "), "{command}");
+    command.replace("/7410 ", &format!("/{port} "))
+}
+
+#[tokio::test]
+async fn c_a_node_of_the_compose_file_is_healthy_while_its_store_takes_something() {
+    let mut server = Setup::one_trade(Store::Sqlite).start().await;
+    let check = health_check(server.address.port());
+    let is_healthy =
+        || std::process::Command::new("bash").args(["-c", &check]).stderr(Stdio::null()).status().unwrap().success();
+    assert!(is_healthy(), "{check}");
+    server.kill();
+    assert!(!is_healthy(), "{check}");
 }
 
 /// What has been at rest for long is deleted, whatever is pending is not, and neither is what others still rest on.

@@ -12,7 +12,15 @@ use std::{
 use countersign_test_postgres::Database;
 use serde_json::{Value, json};
 
-use crate::support::{BINARY, DEADLINE, Ended, Server, Setup, Store, http, policy::people, run, trade};
+use crate::{
+    support::{
+        BINARY, DEADLINE, Ended, Server, Setup, Store, http,
+        policy::people,
+        receiver::{Answer, Receiver},
+        run, trade,
+    },
+    webhooks::{approved, hook, notifying, until_webhook},
+};
 
 /// Each message trades: twice the same, then another, which is asked about.
 fn trades() -> Setup {
@@ -53,6 +61,20 @@ fn on_postgres(server: &Server, database: &Database) -> String {
     let text = std::fs::read_to_string(server.path("countersign.toml")).unwrap();
     let text = text.replace("sqlite:test.db", database.url());
     text[..text.find("\n[[store.keys]]").unwrap_or(text.len())].to_owned()
+}
+
+fn is_empty(database: &Database) -> bool {
+    database.query("SELECT count(*) FROM pg_class WHERE relnamespace = 'public'::regnamespace")
+        == [[Some("0".to_owned())]]
+}
+
+/// What is there when a copy ended after everything was copied, before it was finished.
+const FULL: &str = "UPDATE countersign SET version = 1179995212";
+
+/// The old store as it was before it was marked as moved.
+fn unmark(server: &Server) {
+    let file = rusqlite::Connection::open(server.path("test.db")).unwrap();
+    file.execute_batch("DROP TABLE moved; PRAGMA user_version = 1").unwrap();
 }
 
 /// Everything that people see of these sessions.
@@ -119,10 +141,11 @@ async fn c_a_store_moved_to_postgresql_has_everything_and_is_served_nowhere_else
     refused(&command(&server, &["serve"]), "was moved to postgres://");
     refused(&command(&server, &["rekey"]), "was moved to postgres://");
     assert_eq!(command(&server, &["audit", "verify"]).stdout, anchor);
-    refused(&copy(&server, &files), "has a store already");
+    refused(&copy(&server, &files), "is finished already: serve postgres://");
     let other = Database::new();
     std::fs::write(server.path("other.toml"), on_postgres(&server, &other)).unwrap();
     refused(&copy(&server, &["countersign.toml", "other.toml"]), "that store has gone on since");
+    assert!(is_empty(&other));
 
     server.configure(|_| on_postgres(&server, &database));
     server.start_again().await;
@@ -278,21 +301,102 @@ async fn c_a_copy_that_ended_between_its_two_marks_is_served_by_nobody_until_it_
     let database = Database::new();
     let arguments = ["sqlite:test.db", database.url()];
     assert_eq!(copy(&server, &arguments).code, Some(0));
-    database.run("UPDATE countersign SET version = 1129271385");
+    database.run(FULL);
     refused(&command(&server, &["serve"]), "was moved to postgres://");
     std::fs::write(server.path("new.toml"), on_postgres(&server, &database)).unwrap();
-    refused(&command(&server, &["serve", "--config", "new.toml"]), "not finished");
+    refused(&command(&server, &["serve", "--config", "new.toml"]), "Run the same `countersign store copy` again");
     // What is not the same is found.
     database.run("UPDATE interruptions SET expires_at = expires_at + 1");
     refused(&copy(&server, &arguments), "the copy is not the same as the store: what is pending in session s");
     database.run("UPDATE interruptions SET expires_at = expires_at - 1");
-    let finished = copy(&server, &arguments);
-    assert_eq!(finished.code, Some(0), "{}", finished.stderr);
+    for is_marked in [true, false] {
+        if !is_marked {
+            database.run(FULL);
+            unmark(&server);
+        }
+        let finished = copy(&server, &arguments);
+        assert_eq!(finished.code, Some(0), "{}", finished.stderr);
+        refused(&command(&server, &["serve"]), "was moved to postgres://");
+        refused(&copy(&server, &arguments), "is finished already: serve postgres://");
+    }
     server.configure(|_| on_postgres(&server, &database));
     server.start_again().await;
     assert_eq!(server.get("/v1/approvals/s_1").await.ok()["status"], "waiting");
     let gone = http::request(server.address, "DELETE", "/v1/sessions/s", &[], None).await;
     assert_eq!(gone.status, 204);
+}
+
+#[tokio::test]
+async fn c_no_other_database_is_taken_for_the_copy_of_a_store() {
+    let mut server = Setup::one_trade(Store::Sqlite).start().await;
+    server.post("/v1/sessions/s/messages", &json!({ "content": "go" })).await.ok();
+    server.kill();
+    let database = Database::new();
+    let arguments = ["sqlite:test.db", database.url()];
+    assert_eq!(copy(&server, &arguments).code, Some(0));
+    // A copy of another time in the same place.
+    for version in [FULL, "UPDATE countersign SET version = 0"] {
+        database.run(&format!("{version}, copy = 'another'"));
+        refused(&copy(&server, &arguments), "that store has gone on since");
+    }
+    database.run("DROP SCHEMA public CASCADE; CREATE SCHEMA public");
+    refused(&copy(&server, &arguments), "which is empty now");
+    assert!(is_empty(&database), "nothing was made");
+    // What a server has done with the old store since is not in the copy.
+    unmark(&server);
+    assert_eq!(copy(&server, &arguments).code, Some(0));
+    database.run(FULL);
+    unmark(&server);
+    server.start_again().await;
+    let yes = json!({ "decisions": [{ "type": "approve" }] });
+    server.post("/v1/approvals/s_1?wait=true", &yes).await.ok();
+    server.kill();
+    refused(&copy(&server, &arguments), "was used after it was copied, drop the schema of postgres://");
+    server.start_again().await;
+}
+
+#[tokio::test]
+async fn u4_a_store_that_is_moved_keeps_how_far_its_webhooks_are_and_what_did_not_arrive() {
+    let receiver = Receiver::start(Answer::Status(503)).await;
+    let setup = notifying(Setup::one_trade(Store::Sqlite), &hook("desk", &receiver, "attempts = 1"));
+    let mut server = setup.start().await;
+    approved(&server, "s", &[&receiver]).await;
+    until_webhook(&server, |webhook| webhook["dead"] == 2 && webhook["cursor"] == 3).await;
+    let failed = server.get("/v1/webhooks/desk/failed").await.ok();
+    server.kill();
+    receiver.answers(Answer::Status(200));
+    let database = Database::new();
+    let arguments = ["sqlite:test.db", database.url(), "--json"];
+    let copied = copy(&server, &arguments);
+    assert_eq!(copied.code, Some(0), "{}", copied.stderr);
+    let counts: Value = serde_json::from_str(&copied.stdout).unwrap();
+    assert_eq!((&counts["webhooks"], &counts["webhook_messages"]), (&json!(1), &json!(2)), "{counts}");
+    // They are compared, too.
+    for (change, back, why) in [
+        ("UPDATE endpoints SET cursor = 2", "UPDATE endpoints SET cursor = 3", "where the webhook desk stands"),
+        (
+            "UPDATE failed_deliveries SET attempts = 5 WHERE n = 1",
+            "UPDATE failed_deliveries SET attempts = 1 WHERE n = 1",
+            "where the webhook desk stands",
+        ),
+        (
+            "INSERT INTO failed_deliveries VALUES ('desk', 9, 1, NULL, 1, '')",
+            "DELETE FROM failed_deliveries WHERE n = 9",
+            "2 and 3 messages of webhooks that did not arrive",
+        ),
+    ] {
+        database.run(&format!("{FULL}; {change}"));
+        refused(&copy(&server, &arguments), why);
+        database.run(back);
+    }
+    assert_eq!(copy(&server, &arguments).code, Some(0));
+    server.configure(|_| on_postgres(&server, &database));
+    server.start_again().await;
+    assert_eq!(server.get("/v1/webhooks/desk/failed").await.ok(), failed);
+    let before = receiver.all().len();
+    approved(&server, "t", &[&receiver]).await;
+    let all = receiver.until(before + 2).await;
+    assert!(all[before..].iter().all(|one| one.json()["data"]["session_id"] == "t"), "nothing is sent again");
 }
 
 #[tokio::test]

@@ -15,12 +15,12 @@ use crate::support::{
 };
 
 /// A standard webhook of this machine.
-fn hook(name: &str, receiver: &Receiver, lines: &str) -> String {
+pub(crate) fn hook(name: &str, receiver: &Receiver, lines: &str) -> String {
     let url = receiver.url();
     format!("\n[webhooks.{name}]\nurl = \"{url}\"\nprivate = true\nsecret_env = [\"HOOK_SECRET\"]\n{lines}\n")
 }
 
-fn notifying(setup: Setup, sections: &str) -> Setup {
+pub(crate) fn notifying(setup: Setup, sections: &str) -> Setup {
     setup.more(sections).env("HOOK_SECRET", SECRET)
 }
 
@@ -33,7 +33,7 @@ async fn asked(server: &Server, session: &str) -> Ws {
 }
 
 /// A session that asks and is approved, once these receivers have heard of it: nobody is told of what is over.
-async fn approved(server: &Server, session: &str, receivers: &[&Receiver]) {
+pub(crate) async fn approved(server: &Server, session: &str, receivers: &[&Receiver]) {
     let mut ws = asked(server, session).await;
     for receiver in receivers {
         receiver.until_told(|one| one.is_of(session)).await;
@@ -49,7 +49,7 @@ fn kinds(received: &[Received]) -> Vec<String> {
 }
 
 /// What a webhook's deliveries are at, once that holds.
-async fn until_webhook(server: &Server, holds: impl Fn(&Value) -> bool) -> Value {
+pub(crate) async fn until_webhook(server: &Server, holds: impl Fn(&Value) -> bool) -> Value {
     let deadline = Instant::now() + DEADLINE;
     loop {
         let listed = server.get("/v1/webhooks").await.ok();
@@ -68,7 +68,7 @@ async fn told_and_signed(store: Store) {
     let server = setup.start().await;
     approved(&server, "s", &[&receiver]).await;
     let mut received = receiver.until(2).await;
-    received.sort_by_key(|one| one.json()["timestamp"].to_string() + &one.kind());
+    received.sort_by_key(Received::kind);
     assert_eq!(kinds(&received), ["approval.requested", "approval.resolved"]);
     for one in &received {
         assert!(one.is_signed_with(SECRET) && !one.is_signed_with(OTHER_SECRET), "{one:?}");
@@ -327,6 +327,11 @@ async fn u4_dead_letters_are_listed_and_sent_again() {
     asked(&server, "s").await;
     asked(&server, "t").await;
     until_webhook(&server, |webhook| webhook["dead"] == 2).await;
+    let metrics = server.get("/metrics").await.body;
+    for (outcome, count) in [("sent", 0), ("failed", 0), ("dead", 2)] {
+        let line = format!("countersign_webhook_attempts_total{{outcome=\"{outcome}\"}} {count}\n");
+        assert!(metrics.contains(&line), "{line} in {metrics}");
+    }
     let url = format!("http://{}", server.address);
     let command =
         |arguments: &[&str]| run(&server.path(""), &[&["webhooks"], arguments, &["--url", &url]].concat(), "", &[]);

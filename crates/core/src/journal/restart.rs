@@ -6,14 +6,15 @@
 //! until a message, a decision or a cancel comes. A deadline does not release it.
 //!
 //! A turn of a store that was restored from a backup is held in the same way: what it would begin may have run after the
-//! backup was made.
+//! backup was made. Its calls that may begin by themselves are therefore asked about, as calls whose outcome is unknown are:
+//! whoever continues the turn has not allowed them again.
 
 use serde::{Deserialize, Serialize};
 
 use super::{
     draft::{Draft, Transition},
     record::{Block, Record},
-    state::{State, Status},
+    state::{Call, Phase, State, Status},
 };
 
 /// See [`Record::Restarted`].
@@ -25,7 +26,8 @@ pub struct Restarted {
     /// It is not resumed: each of those processes has ended. The turn continues when a person says so.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub held: bool,
-    /// It is held because the store was restored from a backup: what followed is not known here, and may have run.
+    /// It is held because the store was restored from a backup: what followed is not known here, and may have run. Calls
+    /// that were permitted and had not begun are asked about, as calls whose outcome is unknown.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub restored: bool,
     /// Whether the session was awaiting people then.
@@ -69,6 +71,9 @@ impl State {
             Record::Restarted(restarted) => {
                 self.restarts = restarted.times;
                 self.held |= restarted.held;
+                if restarted.restored {
+                    self.lose_permitted();
+                }
             }
             // A deadline releases a fork, but not a turn that ends processes.
             Record::TimedOut { .. } => self.held &= self.restarts > 0,
@@ -84,6 +89,25 @@ impl State {
             _ => self.restarts = 0,
         }
     }
+
+    /// Calls that would begin without a further decision may have begun after the backup was made.
+    fn lose_permitted(&mut self) {
+        let loops = self.loop_node().is_some();
+        for call in self.calls.iter_mut().filter(|call| would_begin(call)) {
+            if loops && call.run == 0 && !call.cleared {
+                // Custom nodes have not looked at it yet, and may refuse it: it is asked about after them.
+                call.ask_anew();
+            } else {
+                call.lose();
+            }
+        }
+    }
+}
+
+/// Whether it is permitted and has an effect of its own. Agents that are called have none: their calls are judged for
+/// themselves.
+fn would_begin(call: &Call) -> bool {
+    call.phase == Phase::Permitted && call.target.is_none()
 }
 
 impl Draft {
@@ -99,14 +123,16 @@ impl Draft {
     }
 
     /// Holds a turn whose store was restored from a backup: nothing of it begins by itself, also not after a deadline. `None` if
-    /// there is no turn, or it is held already.
+    /// there is no turn, or it is held like that already. A fork that is held is held anew, since a deadline would release it.
     pub fn restored(mut self) -> Option<Transition> {
-        if !self.state.status.is_active() || self.state.held {
+        let State { held, restarts, calls, .. } = &*self.state;
+        let is_held = *held && *restarts > 0 && !calls.iter().any(would_begin);
+        if !self.state.status.is_active() || is_held {
             return None;
         }
-        let pending = self.state.open.iter().map(|open| open.asked.n).collect();
+        let (times, pending) = ((*restarts).max(1), self.state.open.iter().map(|open| open.asked.n).collect());
         let paused = self.state.status == Status::AwaitingInput;
-        self.push(Record::Restarted(Restarted { times: 1, held: true, pending, restored: true, paused }));
+        self.push(Record::Restarted(Restarted { times, held: true, pending, restored: true, paused }));
         Some(self.finish())
     }
 }

@@ -6,9 +6,10 @@ use countersign_core::{
     decide::note::{self, NewNote, NoteInput},
     journal::{
         draft::{Draft, MessageInput, OnPending},
+        fork::ForkInput,
         graph,
-        record::{Block, Record, records},
-        state::Phase,
+        record::{Block, Kind, Record, records},
+        state::{Phase, State, Status},
     },
     refusal::{Code, Refusal},
 };
@@ -209,6 +210,98 @@ fn r9_no_deadline_lets_a_turn_go_on_that_ends_processes() {
     let said = Draft::new(&world.state, world.now).message(input, &Tools::FIRST).expect("a message");
     world.commit(said);
     assert!(!world.state.held && world.state.restarts == 0);
+}
+
+/// Holds the turn of a store that was restored from a backup.
+fn restore(world: &mut World) {
+    let held = Draft::new(&world.state, world.now).restored().expect("it is held");
+    world.commit(held);
+}
+
+fn nothing_begins(world: &World) {
+    let next = graph::next(&world.state);
+    assert!(!next.call_model && next.start.is_empty() && next.delegate.is_empty(), "{next:?}");
+}
+
+#[test]
+fn r4_a_deadline_that_passed_begins_nothing_in_a_restored_store() {
+    let mut world = waiting(&[("pay", Ask { escalate: vec!["boss".into()], ..plain() })]);
+    restore(&mut world);
+    assert!(Draft::new(&world.state, world.now).restored().is_none(), "it is held already");
+    for n in 1..=2 {
+        world.now += 3_600_000;
+        let over = Draft::new(&world.state, world.now).time_out(n, &Tools::FIRST).expect("its time is over");
+        world.commit(over);
+        assert!(world.state.held, "after deadline {n}");
+        nothing_begins(&world);
+    }
+    let input = MessageInput { content: "continue".into(), ..MessageInput::default() };
+    let said = Draft::new(&world.state, world.now).message(input, &Tools::FIRST).expect("a message");
+    world.commit(said);
+    assert!(graph::next(&world.state).call_model, "a person has said so");
+}
+
+/// A deadline releases a fork that is held.
+#[test]
+fn r4_a_fork_that_was_held_is_released_by_no_deadline_of_a_restored_store() {
+    let mut world = waiting(&[("pay", plain())]);
+    decide(&mut world, 1, vec![Decision::reject(None)], Principal::trusted()).expect("rejected");
+    let input = ForkInput { birth: "fork".into(), ..World::fork_input(&world.state, 0, false) };
+    let fork = Draft::new(&world.state, world.now).fork(input, &Tools::FIRST).expect("a fork");
+    world.commit(fork);
+    let late = Record::TimedOut { n: 1, escalated: Vec::new() };
+    for is_restored in [false, true] {
+        if is_restored {
+            restore(&mut world);
+            assert!(Draft::new(&world.state, world.now).restored().is_none(), "it is held already");
+        }
+        let mut state = State::clone(&world.state);
+        assert!(state.held);
+        state.take(&late);
+        assert_eq!((state.held, graph::next(&state).call_model), (is_restored, !is_restored));
+    }
+}
+
+/// One of two calls is approved and has not begun when the backup is made.
+fn half_approved() -> World {
+    let mut world = waiting(&[("pay", levels(&["admin"])), ("pay", levels(&["boss"]))]);
+    decide(&mut world, 1, vec![Decision::approve()], person("bob", &["admin"])).expect("approved");
+    assert_eq!(phases(&world), [Phase::Permitted, Phase::Waiting(2)]);
+    world
+}
+
+#[test]
+fn r4_a_decision_about_one_call_of_a_restored_store_begins_no_other() {
+    for crashes in [false, true] {
+        let mut world = half_approved();
+        if crashes {
+            // It was held already when the backup was made, and whoever released it then let the call begin.
+            let held = Draft::new(&world.state, world.now).restarted(2, true, None);
+            world.commit(held);
+        }
+        restore(&mut world);
+        assert!(Draft::new(&world.state, world.now).restored().is_none(), "it is held already");
+        decide(&mut world, 2, vec![Decision::reject(None)], person("bea", &["boss"])).expect("rejected");
+        nothing_begins(&world);
+        let asked = world.state.waiting(3).expect("the other is asked about");
+        assert_eq!((asked.asked.kind, asked.asked.actions[0].reviewer_said()), (Kind::InDoubt, Some("admin")));
+        decide(&mut world, 3, vec![Decision::approve()], person("bob", &["admin"])).expect("approved");
+        assert_eq!(graph::next(&world.state).start, [1]);
+    }
+}
+
+#[test]
+fn r4_a_message_to_a_restored_store_begins_no_call_that_was_approved_before() {
+    let mut world = half_approved();
+    decide(&mut world, 2, vec![Decision::approve()], person("bea", &["boss"])).expect("approved");
+    restore(&mut world);
+    nothing_begins(&world);
+    let input = MessageInput { content: "continue".into(), ..MessageInput::default() };
+    let said = Draft::new(&world.state, world.now).message(input, &Tools::FIRST).expect("a message");
+    world.commit(said);
+    nothing_begins(&world);
+    let kinds: Vec<Kind> = world.state.open.iter().map(|open| open.asked.kind).collect();
+    assert_eq!((kinds, world.state.status), (vec![Kind::InDoubt; 2], Status::AwaitingInput));
 }
 
 /// The content of the begun block is unknown after a crash.

@@ -245,9 +245,8 @@ impl AtWork {
                 let pause = PAUSES.get(attempts as usize - 1).filter(|_| attempts < most);
                 let next_at = pause.map(|pause| tried_at.saturating_add(later(*pause, &notice.id, attempts)));
                 let next_at = next_at.map(|at| at.max(not_before.unwrap_or(at)));
-                self.counts.attempted(Attempt::Failed);
+                self.counts.attempted(if next_at.is_some() { Attempt::Failed } else { Attempt::Dead });
                 if next_at.is_none() {
-                    self.counts.attempted(Attempt::Dead);
                     tracing::warn!(
                         "webhook {name}: record {n} was attempted {attempts} times and is not any more: {why}"
                     );

@@ -44,7 +44,7 @@ const STANDING: &str = "SELECT e.cursor, e.gone,
  FROM endpoints e WHERE e.name = $1";
 const LAST: &str = "SELECT n, attempts, next_at, tried_at, why FROM failed_deliveries WHERE endpoint = $1
  ORDER BY tried_at DESC, n DESC LIMIT 1";
-const FAILED: &str = "SELECT n, attempts, next_at, tried_at, why FROM failed_deliveries
+pub(super) const FAILED: &str = "SELECT n, attempts, next_at, tried_at, why FROM failed_deliveries
  WHERE endpoint = $1 AND n > $2 ORDER BY n LIMIT $3";
 const RETRY_ONE: &str =
     "UPDATE failed_deliveries SET attempts = 0, next_at = $2 WHERE endpoint = $1 AND n = $3 RETURNING n";
@@ -103,7 +103,7 @@ impl Change for Own {
     }
 }
 
-fn kept(endpoint: &str, deliveries: impl IntoIterator<Item = FailedDelivery>) -> Flight {
+pub(super) fn kept(endpoint: &str, deliveries: impl IntoIterator<Item = FailedDelivery>) -> Flight {
     deliveries.into_iter().fold(Flight::default(), |flight, delivery| {
         let FailedDelivery { n, attempts, next_at, tried_at, why } = delivery.bounded();
         let values = vec![
@@ -118,7 +118,7 @@ fn kept(endpoint: &str, deliveries: impl IntoIterator<Item = FailedDelivery>) ->
     })
 }
 
-fn delivery(row: &Row) -> Result<FailedDelivery, StoreError> {
+pub(super) fn delivery(row: &Row) -> Result<FailedDelivery, StoreError> {
     Ok(FailedDelivery {
         n: count(get(row, 0)?)?,
         attempts: small(get(row, 1)?)?,
@@ -128,7 +128,7 @@ fn delivery(row: &Row) -> Result<FailedDelivery, StoreError> {
     })
 }
 
-fn limit_of(limit: usize) -> Value {
+pub(super) fn limit_of(limit: usize) -> Value {
     i64::try_from(limit).unwrap_or(i64::MAX).into()
 }
 

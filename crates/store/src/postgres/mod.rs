@@ -31,18 +31,22 @@ use countersign_core::{
 use deadpool_postgres::Pool;
 use futures::future::{self, BoxFuture, FutureExt as _};
 use tokio::sync::{Semaphore, SemaphorePermit, broadcast};
+use tokio_postgres::Client;
 
-#[cfg(feature = "sqlite")]
-pub(crate) use self::target::{Part, Target};
 pub use self::{
     address::{BadPostgresUrl, PostgresUrl},
     past::Past,
 };
 use self::{
     append::{Delete, Write},
-    connect::{Held, connect, pool},
+    connect::{Heard, Held, connect, pool},
     member::Member,
     transaction::{Change, transact},
+};
+#[cfg(feature = "sqlite")]
+pub(crate) use self::{
+    schema::Found,
+    target::{Part, Target},
 };
 use super::{
     Append, Due, Head, InterruptionFilter, InterruptionRow, Page, Paged, PendingCount, RuleFilter, RuleOwner, RuleRow,
@@ -94,6 +98,24 @@ impl PostgresStore {
     pub async fn open(url: &PostgresUrl, options: &PostgresOptions) -> Result<PostgresStore, StoreError> {
         let connected = connect(url).await?;
         schema::make(&connected.0, url).await?;
+        PostgresStore::join(url, connected, options).await
+    }
+
+    /// The same for a store that must be there.
+    ///
+    /// # Errors
+    /// As [`PostgresStore::open`]; [`StoreError::Failed`] too if there are no tables.
+    pub async fn open_existing(url: &PostgresUrl, options: &PostgresOptions) -> Result<PostgresStore, StoreError> {
+        let connected = connect(url).await?;
+        schema::find(&connected.0, url).await?;
+        PostgresStore::join(url, connected, options).await
+    }
+
+    async fn join(
+        url: &PostgresUrl,
+        connected: (Client, Heard),
+        options: &PostgresOptions,
+    ) -> Result<PostgresStore, StoreError> {
         Ok(PostgresStore {
             url: url.clone(),
             pool: pool(url, options.connections)?,

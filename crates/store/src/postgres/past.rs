@@ -25,9 +25,7 @@ impl Past {
     /// [`StoreError::Failed`].
     pub async fn open(url: &PostgresUrl) -> Result<Past, StoreError> {
         let (client, _) = connect(url).await?;
-        if !schema::recognise(&client, url).await? {
-            return Err(StoreError::Failed(format!("there is no store in {url} yet")));
-        }
+        schema::find(&client, url).await?;
         Ok(Past { pool: pool(url, 1)? })
     }
 

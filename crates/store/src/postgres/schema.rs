@@ -8,7 +8,10 @@ use super::{super::StoreError, PostgresUrl, connect::told, rows::get};
 const VERSION: i32 = 0;
 /// 'COPY' stands in place of [`VERSION`] while a store is copied into the tables, so that no version of this program serves them.
 #[cfg(feature = "sqlite")]
-const UNFINISHED: i32 = 0x434F_5059;
+const BEGUN: i32 = 0x434F_5059;
+/// 'FULL' stands there once everything is copied and durable, until the copied store is marked as moved.
+#[cfg(feature = "sqlite")]
+const FULL: i32 = 0x4655_4C4C;
 /// The oldest supported version of PostgreSQL.
 const SERVER: i32 = 13;
 
@@ -32,28 +35,70 @@ pub(super) async fn make(client: &Client, url: &PostgresUrl) -> Result<(), Store
     made
 }
 
-/// Makes the tables for a copy, which must find none. `false` if the tables of a copy that was not finished are there.
-#[cfg(feature = "sqlite")]
-pub(super) async fn make_unfinished(client: &Client, url: &PostgresUrl) -> Result<bool, StoreError> {
+/// Refuses a database that has no store.
+pub(super) async fn find(client: &Client, url: &PostgresUrl) -> Result<(), StoreError> {
     check(client, url).await?;
+    match recognise(client, url).await? {
+        true => Ok(()),
+        false => Err(StoreError::Failed(format!("there is no store in {url} yet"))),
+    }
+}
+
+/// What is in a database into which a store is copied. Each copy has an id of its own.
+#[cfg(feature = "sqlite")]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Found {
+    /// No tables.
+    Nothing,
+    /// Tables with the beginning of a copy.
+    Begun,
+    /// All of the copy of this id, whose original may not be marked as moved yet.
+    Full(String),
+    /// A store, and the id of the copy that it is of, if it is one.
+    Store(Option<String>),
+}
+
+/// What is there. Nothing is written.
+#[cfg(feature = "sqlite")]
+pub(super) async fn look(client: &Client, url: &PostgresUrl) -> Result<Found, StoreError> {
+    check(client, url).await?;
+    let Some(version) = version(client, url).await? else { return Ok(Found::Nothing) };
+    let copy = "SELECT copy FROM countersign";
+    let copy: Option<String> = get(&client.query_one(copy, &[]).await.map_err(|e| failed(url, &e))?, 0)?;
+    match (version, copy) {
+        (BEGUN, _) => Ok(Found::Begun),
+        (FULL, Some(copy)) => Ok(Found::Full(copy)),
+        (VERSION, copy) => Ok(Found::Store(copy)),
+        (other, _) => Err(of_another_version(url, other)),
+    }
+}
+
+/// Makes the tables for a copy, whose id it gives.
+#[cfg(feature = "sqlite")]
+pub(super) async fn begin(client: &Client, url: &PostgresUrl) -> Result<String, StoreError> {
     lock(client, url).await?;
-    let made = match recognise(client, url).await {
-        Ok(false) => create(client, url, UNFINISHED).await.map(|()| true),
-        Ok(true) => Err(StoreError::NotServed(format!(
-            "{url} has a store already; a copy needs a database, or a schema of its search_path, without tables"
-        ))),
-        Err(StoreError::NotServed(_)) => Ok(false),
+    let made = match version(client, url).await {
+        Ok(None) => create(client, url, BEGUN).await,
+        Ok(Some(_)) => {
+            Err(StoreError::NotServed(format!("{url} was empty, and somebody else has just made tables in it")))
+        }
         Err(e) => Err(e),
     };
     unlock(client, url).await?;
-    made
+    made?;
+    let id = "UPDATE countersign SET copy = gen_random_uuid()::text RETURNING copy";
+    get(&client.query_one(id, &[]).await.map_err(|e| failed(url, &e))?, 0)
 }
 
+/// Everything is copied. The commit waits for the disk, and so for all before it.
+#[cfg(feature = "sqlite")]
+pub(super) const FILLED: &str =
+    "UPDATE countersign SET version = 1179995212 WHERE version = 1129271385 RETURNING version";
 /// The copy is finished: servers may open the store.
 #[cfg(feature = "sqlite")]
-pub(super) const FINISH: &str = "UPDATE countersign SET version = 0 WHERE version = 1129271385 RETURNING version";
+pub(super) const FINISH: &str = "UPDATE countersign SET version = 0 WHERE version = 1179995212 RETURNING version";
 #[cfg(feature = "sqlite")]
-const _: () = assert!(VERSION == 0 && UNFINISHED == 1_129_271_385, "FINISH has both");
+const _: () = assert!(VERSION == 0 && BEGUN == 1_129_271_385 && FULL == 1_179_995_212, "FILLED and FINISH have them");
 
 async fn lock(client: &Client, url: &PostgresUrl) -> Result<(), StoreError> {
     client.execute(LOCK, &[]).await.map(drop).map_err(|e| failed(url, &e))
@@ -98,13 +143,44 @@ async fn create(client: &Client, url: &PostgresUrl, version: i32) -> Result<(), 
     client.batch_execute(&all).await.map_err(|e| failed(url, &e))
 }
 
-/// Refuses tables that are not ours before anything is written. `false` if there are none.
+/// Refuses tables that are not ours, or not to be served, before anything is written. `false` if there are none.
 pub(super) async fn recognise(client: &Client, url: &PostgresUrl) -> Result<bool, StoreError> {
+    match version(client, url).await? {
+        None => Ok(false),
+        Some(VERSION) => Ok(true),
+        #[cfg(feature = "sqlite")]
+        Some(BEGUN) => Err(begun(url)),
+        #[cfg(feature = "sqlite")]
+        Some(FULL) => Err(StoreError::NotServed(format!(
+            "{url} has a copy that is complete but not finished: its original may still be served. Run the same \
+             `countersign store copy` again, which compares and finishes"
+        ))),
+        Some(other) => Err(of_another_version(url, other)),
+    }
+}
+
+/// Why the beginning of a copy is of no use.
+#[cfg(feature = "sqlite")]
+pub(super) fn begun(url: &PostgresUrl) -> StoreError {
+    StoreError::NotServed(format!(
+        "{url} has the beginning of a copy that is not finished. If no `countersign store copy` is at work, drop its \
+         schema, make it again, and copy again; the store that was copied is as it was"
+    ))
+}
+
+fn of_another_version(url: &PostgresUrl, version: i32) -> StoreError {
+    StoreError::Corrupt(format!(
+        "{url} was written by another version of countersign (its schema is {version}, and this one knows only {VERSION})"
+    ))
+}
+
+/// The version of the tables, which must be ours; `None` if there are none.
+async fn version(client: &Client, url: &PostgresUrl) -> Result<Option<i32>, StoreError> {
     let failed = |e: &Error| failed(url, e);
     let row = client.query_one(TABLES, &[]).await.map_err(|e| failed(&e))?;
     let (ours, all): (i64, i64) = (get(&row, 0)?, get(&row, 1)?);
     if ours == 0 && all == 0 {
-        return Ok(false);
+        return Ok(None);
     }
     let not_ours = || {
         StoreError::Corrupt(format!(
@@ -115,17 +191,5 @@ pub(super) async fn recognise(client: &Client, url: &PostgresUrl) -> Result<bool
         return Err(not_ours());
     }
     let version = client.query_opt("SELECT version FROM countersign", &[]).await.map_err(|_| not_ours())?;
-    match version.and_then(|row| row.try_get::<_, i32>(0).ok()) {
-        Some(VERSION) => Ok(true),
-        #[cfg(feature = "sqlite")]
-        Some(UNFINISHED) => Err(StoreError::NotServed(format!(
-            "{url} has the beginning of a copy that is not finished. If no `countersign store copy` is at work, drop its \
-             schema, make it again, and copy again"
-        ))),
-        Some(version) => Err(StoreError::Corrupt(format!(
-            "{url} was written by another version of countersign (its schema is {version}, and this one knows only \
-             {VERSION})"
-        ))),
-        None => Err(not_ours()),
-    }
+    version.and_then(|row| row.try_get(0).ok()).map(Some).ok_or_else(not_ours)
 }

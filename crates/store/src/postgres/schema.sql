@@ -6,11 +6,13 @@
 -- `tenant` is never NULL: no tenant is an empty value, and any other follows an '='. An index is read in its order only where
 -- its first columns are equal to something, and nothing is equal to NULL.
 
--- That the tables are ours, and the version of them and of their contents; `probed` is written by the readiness check.
+-- That the tables are ours, and the version of them and of their contents; `probed` is written by the readiness check, `copy` is
+-- the id of the copy that the store is of, if it is one.
 CREATE TABLE countersign (
     one     boolean PRIMARY KEY CHECK (one),
     version integer NOT NULL,
-    probed  bigint NOT NULL
+    probed  bigint NOT NULL,
+    copy    text
 );
 
 CREATE TABLE sessions (

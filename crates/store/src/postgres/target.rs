@@ -5,18 +5,22 @@ use std::sync::Arc;
 use countersign_core::audit::AuditRecord;
 use deadpool_postgres::Pool;
 use futures::future::{BoxFuture, FutureExt as _};
+use tokio_postgres::Client;
 
 use super::{
     super::{
         Append, RuleRow, StoreError,
-        contents::{Counts, Pending, Told},
+        contents::{Counts, Endpoint, Pending, Told},
+        deliveries::FailedDelivery,
     },
     PostgresUrl,
     append::Write,
     connect::{Held, connect, error, pool},
+    deliveries,
     flight::{Flight, Value, ask},
     rows::{self, count, get, pos_of, small, tenant},
-    rules, schema,
+    rules,
+    schema::{self, Found},
     transaction::{Change, Transaction, Undone, transact},
 };
 
@@ -32,22 +36,40 @@ const PUT: &str = "INSERT INTO sessions
    tenant = excluded.tenant, title = excluded.title, status = excluded.status, created_at = excluded.created_at,
    updated_at = excluded.updated_at, pending = excluded.pending, node = excluded.node
  RETURNING row";
-/// Nothing of a copy counts before the transaction that finishes it, which waits for the disk, and so for all before it.
+/// Counting large tables takes longer than a statement of a server may.
+const PATIENCE: &str = "SET statement_timeout = 0";
+/// Nothing of a copy counts before the statement that says that it is all there, which waits for the disk, and so for all before it.
 const HASTE: &str = "SET LOCAL synchronous_commit = off";
 
 /// A database that is being filled.
 pub(crate) struct Target {
+    url: PostgresUrl,
+    /// For what takes long, or is done once.
+    client: Client,
     pool: Pool,
-    /// Whether its tables were made for this copy; if not, they are those of an earlier one.
-    pub(crate) is_new: bool,
 }
 
 impl Target {
-    /// Makes the tables, or finds those of a copy that was not finished.
+    /// Connects, and writes nothing.
     pub(crate) async fn open(url: &PostgresUrl) -> Result<Target, StoreError> {
         let (client, _) = connect(url).await?;
-        let is_new = schema::make_unfinished(&client, url).await?;
-        Ok(Target { pool: pool(url, 2)?, is_new })
+        client.batch_execute(PATIENCE).await.map_err(|e| error(&e))?;
+        Ok(Target { url: url.clone(), client, pool: pool(url, 2)? })
+    }
+
+    /// What is there. Nothing is written.
+    pub(crate) async fn look(&self) -> Result<Found, StoreError> {
+        schema::look(&self.client, &self.url).await
+    }
+
+    /// Makes the tables, for the copy of the id that it gives.
+    pub(crate) async fn begin(&self) -> Result<String, StoreError> {
+        schema::begin(&self.client, &self.url).await
+    }
+
+    /// Why the beginning of a copy that is there is of no use.
+    pub(crate) fn begun(&self) -> StoreError {
+        schema::begun(&self.url)
     }
 
     /// Stores the next part of a session.
@@ -58,6 +80,36 @@ impl Target {
     /// Stores ids of deleted sessions.
     pub(crate) async fn delete(&self, ids: Vec<Arc<str>>) -> Result<(), StoreError> {
         transact(&self.pool, &Deleted(ids)).await
+    }
+
+    /// Stores how far endpoints are in the audit log; no node sends for them.
+    pub(crate) async fn attend(&self, endpoints: Vec<Endpoint>) -> Result<(), StoreError> {
+        transact(&self.pool, &Endpoints(endpoints)).await
+    }
+
+    /// Stores failed deliveries of an endpoint.
+    pub(crate) async fn keep(&self, endpoint: &str, failed: Vec<FailedDelivery>) -> Result<(), StoreError> {
+        transact(&self.pool, &Kept(deliveries::kept(endpoint, failed))).await
+    }
+
+    /// At most `limit` endpoints after `after`, in the order of their names.
+    pub(crate) async fn endpoints(&self, after: &str, limit: i64) -> Result<Vec<Endpoint>, StoreError> {
+        let sql = "SELECT name, cursor, gone FROM endpoints WHERE name > $1 ORDER BY name LIMIT $2";
+        let rows = self.ask(sql, vec![after.into(), limit.into()]).await?;
+        let endpoint =
+            |row| Ok(Endpoint { name: rows::get_text(row, 0)?, cursor: count(get(row, 1)?)?, gone: get(row, 2)? });
+        rows.iter().map(endpoint).collect()
+    }
+
+    /// At most `limit` failed deliveries of an endpoint, of records after number `after`.
+    pub(crate) async fn failed_deliveries(
+        &self,
+        endpoint: &str,
+        after: u64,
+        limit: usize,
+    ) -> Result<Vec<FailedDelivery>, StoreError> {
+        let values = vec![endpoint.into(), pos_of(after).into(), deliveries::limit_of(limit)];
+        self.ask(deliveries::FAILED, values).await?.iter().map(deliveries::delivery).collect()
     }
 
     /// Stores the next records of the audit log, as they are.
@@ -71,10 +123,10 @@ impl Target {
                    (SELECT count(*) FROM interruptions),
                    (SELECT count(*) FROM interruptions WHERE resolution IS NULL),
                    (SELECT count(*) FROM requests), (SELECT count(*) FROM reviewers), (SELECT count(*) FROM rules),
-                   (SELECT count(*) FROM rules WHERE revoked_at IS NULL), (SELECT count(*) FROM audit)";
-        let rows = self.ask(sql, Vec::new()).await?;
-        let row = rows.first().ok_or_else(|| StoreError::Corrupt("nothing was counted".to_owned()))?;
-        let n = |column| count(get(row, column)?);
+                   (SELECT count(*) FROM rules WHERE revoked_at IS NULL), (SELECT count(*) FROM audit),
+                   (SELECT count(*) FROM endpoints), (SELECT count(*) FROM failed_deliveries)";
+        let row = self.client.query_one(sql, &[]).await.map_err(|e| error(&e))?;
+        let n = |column| count(get(&row, column)?);
         Ok(Counts {
             sessions: n(0)?,
             entries: n(1)?,
@@ -86,6 +138,8 @@ impl Target {
             rules: n(7)?,
             standing: n(8)?,
             audit: n(9)?,
+            endpoints: n(10)?,
+            failed_deliveries: n(11)?,
         })
     }
 
@@ -118,9 +172,18 @@ impl Target {
         read
     }
 
+    /// Says that everything is copied, once all of it is on the disk.
+    pub(crate) async fn filled(&self) -> Result<(), StoreError> {
+        self.mark(schema::FILLED).await
+    }
+
     /// Lets servers open it.
     pub(crate) async fn finish(&self) -> Result<(), StoreError> {
-        match self.ask(schema::FINISH, Vec::new()).await?.first() {
+        self.mark(schema::FINISH).await
+    }
+
+    async fn mark(&self, sql: &str) -> Result<(), StoreError> {
+        match self.client.query_opt(sql, &[]).await.map_err(|e| error(&e))? {
             Some(_) => Ok(()),
             None => Err(StoreError::Failed("the copy was finished, or dropped, by somebody else".to_owned())),
         }
@@ -178,6 +241,37 @@ impl Change for Deleted {
             let ids = self.0.iter().map(|id| id.as_bytes().to_vec()).collect();
             let sql = "INSERT INTO deleted (id) SELECT * FROM unnest($1::bytea[])";
             Ok((Flight::default().with(sql, vec![Value::Many(ids)]), ()))
+        }
+        .boxed()
+    }
+}
+
+struct Endpoints(Vec<Endpoint>);
+
+impl Change for Endpoints {
+    type Done = ();
+    fn apply<'a>(&'a self, on: &'a Transaction) -> BoxFuture<'a, Result<(Flight, ()), Undone>> {
+        async move {
+            on.ask(HASTE, Vec::new()).await?;
+            let sql = "INSERT INTO endpoints (name, cursor, node, gone) VALUES ($1, $2, $3, $4)";
+            let one = |flight: Flight, at: &Endpoint| {
+                let values = vec![(&*at.name).into(), pos_of(at.cursor).into(), NOBODY.into(), at.gone.into()];
+                flight.with(sql, values)
+            };
+            Ok((self.0.iter().fold(Flight::default(), one), ()))
+        }
+        .boxed()
+    }
+}
+
+struct Kept(Flight);
+
+impl Change for Kept {
+    type Done = ();
+    fn apply<'a>(&'a self, on: &'a Transaction) -> BoxFuture<'a, Result<(Flight, ()), Undone>> {
+        async move {
+            on.ask(HASTE, Vec::new()).await?;
+            Ok((self.0.clone(), ()))
         }
         .boxed()
     }

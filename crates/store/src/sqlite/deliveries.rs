@@ -14,6 +14,8 @@ use super::{
     statement::{all, find, run},
     write::Op,
 };
+#[cfg(feature = "postgres")]
+use crate::contents::Endpoint;
 use crate::{
     StoreError,
     deliveries::{Deliveries, FailedDelivery, FailedPage, Progress},
@@ -124,6 +126,21 @@ fn delivery(row: &Row<'_>) -> rusqlite::Result<FailedDelivery> {
     })
 }
 
+/// At most `limit` endpoints after `after`, in the order of their names.
+#[cfg(feature = "postgres")]
+pub(super) fn endpoints(conn: &Connection, after: &str, limit: i64) -> Result<Vec<Endpoint>, StoreError> {
+    let sql = "SELECT name, cursor, gone FROM endpoints WHERE name > ?1 ORDER BY name LIMIT ?2";
+    all(conn, sql, params![after, limit], |row| {
+        Ok(Endpoint { name: row.get(0)?, cursor: count(row.get(1)?), gone: row.get(2)? })
+    })
+}
+
+/// A page of an endpoint's failed deliveries.
+pub(super) fn page(conn: &Connection, endpoint: &str, page: FailedPage) -> Result<Vec<FailedDelivery>, StoreError> {
+    let sql = format!("SELECT {COLUMNS} FROM failed_deliveries WHERE endpoint = ?1 AND n > ?2 ORDER BY n LIMIT ?3");
+    all(conn, &sql, params![endpoint, number(page.after), number(page.limit as u64)], delivery)
+}
+
 /// An endpoint's cursor, and whether it is gone.
 fn cursor(conn: &Connection, endpoint: &str) -> Result<Option<(u64, bool)>, StoreError> {
     let both = |row: &Row<'_>| Ok((row.get(0).map(count)?, row.get(1)?));
@@ -210,10 +227,9 @@ impl Deliveries for SqliteStore {
         async move { self.lanes()?.lists.read(move |conn| progress(conn, &endpoint)).await }.boxed()
     }
 
-    fn failed(&self, endpoint: &str, page: FailedPage) -> BoxFuture<'_, Result<Vec<FailedDelivery>, StoreError>> {
-        let (endpoint, after, limit) = (endpoint.to_owned(), number(page.after), number(page.limit as u64));
-        let sql = format!("SELECT {COLUMNS} FROM failed_deliveries WHERE endpoint = ?1 AND n > ?2 ORDER BY n LIMIT ?3");
-        let read = move |conn: &mut Connection| all(conn, &sql, params![endpoint, after, limit], delivery);
+    fn failed(&self, endpoint: &str, of: FailedPage) -> BoxFuture<'_, Result<Vec<FailedDelivery>, StoreError>> {
+        let endpoint = endpoint.to_owned();
+        let read = move |conn: &mut Connection| page(conn, &endpoint, of);
         async move { self.lanes()?.lists.read(read).await }.boxed()
     }
 

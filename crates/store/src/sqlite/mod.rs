@@ -41,7 +41,7 @@ use futures::future::{self, BoxFuture, FutureExt as _, TryFutureExt as _};
 use rusqlite::Connection;
 
 #[cfg(feature = "postgres")]
-pub(crate) use self::source::Source;
+pub(crate) use self::source::{Moved, Source};
 use self::{
     apply::Write,
     lock::Ownership,

@@ -104,14 +104,9 @@ pub(super) fn is_moved(conn: &Connection) -> Result<bool, StoreError> {
         && number("user_version").map_err(|e| error(&e))? == MOVED)
 }
 
-/// Where a store was moved.
-pub(super) fn place(conn: &Connection) -> Result<String, StoreError> {
-    conn.query_row("SELECT place FROM moved", [], |row| row.get(0)).map_err(|e| error(&e))
-}
-
 /// Why a store that was moved is not served.
 fn moved_to(conn: &Connection, path: &impl std::fmt::Display) -> Result<String, StoreError> {
-    let place = place(conn)?;
+    let place: String = conn.query_row("SELECT place FROM moved", [], |row| row.get(0)).map_err(|e| error(&e))?;
     Ok(format!(
         "{path} was moved to {place} by `countersign store copy`, and serving both would begin calls twice; store.url has to \
          name that database"

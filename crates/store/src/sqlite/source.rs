@@ -14,10 +14,11 @@ use rusqlite::{Connection, params};
 use super::{
     super::{
         RuleRow, StoreError,
-        contents::{Counts, Pending, Told},
+        contents::{Counts, Endpoint, Pending, Told},
+        deliveries::{FailedDelivery, FailedPage},
         seal::Keys,
     },
-    SqliteOptions,
+    SqliteOptions, deliveries,
     lock::Ownership,
     rows, rules,
     schema::{self, error},
@@ -31,8 +32,15 @@ pub(crate) struct Source {
     values: Values,
     path: PathBuf,
     /// Where it was moved before, if it was.
-    pub(crate) moved: Option<String>,
+    pub(crate) moved: Option<Moved>,
     _ownership: Ownership,
+}
+
+/// Where a store was moved.
+pub(crate) struct Moved {
+    pub(crate) place: String,
+    /// The id of the copy, which the database has too.
+    pub(crate) copy: String,
 }
 
 impl Source {
@@ -74,6 +82,8 @@ impl Source {
             rules: count("SELECT count(*) FROM rules")?,
             standing: count("SELECT count(*) FROM rules WHERE revoked_at IS NULL")?,
             audit: count("SELECT count(*) FROM audit")?,
+            endpoints: count("SELECT count(*) FROM endpoints")?,
+            failed_deliveries: count("SELECT count(*) FROM failed_deliveries")?,
         })
     }
 
@@ -134,24 +144,43 @@ impl Source {
         })
     }
 
+    /// At most `limit` endpoints after `after`, in the order of their names.
+    pub(crate) fn endpoints(&self, after: &str, limit: i64) -> Result<Vec<Endpoint>, StoreError> {
+        deliveries::endpoints(&self.conn, after, limit)
+    }
+
+    /// At most `limit` failed deliveries of an endpoint, of records after number `after`.
+    pub(crate) fn failed_deliveries(
+        &self,
+        endpoint: &str,
+        after: u64,
+        limit: usize,
+    ) -> Result<Vec<FailedDelivery>, StoreError> {
+        deliveries::page(&self.conn, endpoint, FailedPage { after, limit })
+    }
+
     /// Marks it as moved: from then on it is read by nobody but the commands that only read, and never served.
-    pub(crate) fn mark_moved(&mut self, to: &str, at: Millis) -> Result<(), StoreError> {
+    pub(crate) fn mark_moved(&mut self, to: &Moved, at: Millis) -> Result<(), StoreError> {
         mark(&mut self.conn, to, at).map_err(|e| error(&e))
     }
 }
 
 /// Where the store at `path` was moved, if it was.
-fn moved(path: &Path) -> Result<Option<String>, StoreError> {
+fn moved(path: &Path) -> Result<Option<Moved>, StoreError> {
     let conn = schema::reader(path)?;
-    if schema::is_moved(&conn)? { schema::place(&conn).map(Some) } else { Ok(None) }
+    if !schema::is_moved(&conn)? {
+        return Ok(None);
+    }
+    find(&conn, "SELECT place, copy FROM moved", [], |row| Ok(Moved { place: row.get(0)?, copy: row.get(1)? }))
 }
 
-fn mark(conn: &mut Connection, place: &str, at: Millis) -> rusqlite::Result<()> {
+fn mark(conn: &mut Connection, to: &Moved, at: Millis) -> rusqlite::Result<()> {
     let tx = conn.transaction()?;
     tx.execute_batch(
-        "CREATE TABLE moved (one INTEGER PRIMARY KEY CHECK (one = 1), place TEXT NOT NULL, at INTEGER NOT NULL) STRICT",
+        "CREATE TABLE moved (one INTEGER PRIMARY KEY CHECK (one = 1), place TEXT NOT NULL, copy TEXT NOT NULL,
+         at INTEGER NOT NULL) STRICT",
     )?;
-    tx.execute("INSERT INTO moved VALUES (1, ?1, ?2)", params![place, at])?;
+    tx.execute("INSERT INTO moved VALUES (1, ?1, ?2, ?3)", params![to.place, to.copy, at])?;
     tx.pragma_update(None, "user_version", schema::MOVED)?;
     tx.commit()
 }

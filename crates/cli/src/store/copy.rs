@@ -1,46 +1,29 @@
-//! `countersign store copy FROM TO` and `countersign store restored`
+//! `countersign store copy FROM TO`
 
 use std::{
     io::{IsTerminal as _, Write as _},
     path::{Path, PathBuf},
-    sync::Arc,
-    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+    time::{Duration, Instant},
 };
 
-use clap::{Args, Subcommand};
+use clap::Args;
 use countersign_server::config::{Config, ConfigStore};
 use countersign_store::{
-    Store as _,
     copy::{self, Progress},
-    postgres::{PostgresOptions, PostgresStore, PostgresUrl},
-    restored,
+    postgres::PostgresUrl,
     seal::Keys,
-    sqlite::{SqliteOptions, SqliteStore},
 };
 use serde_json::json;
 
+use super::{executor, now};
 use crate::{Outcome, loaded, say};
 
 /// How often progress is told, to a terminal and to a log.
 const TELL: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(10));
 
-/// Arguments of `store`.
+/// Arguments of `store copy`.
 #[derive(Args)]
-pub(crate) struct Store {
-    #[command(subcommand)]
-    command: Command,
-}
-
-#[derive(Subcommand)]
-enum Command {
-    /// Moves a SQLite store that no server uses into an empty PostgreSQL database, and compares them; it is not served again
-    Copy(Copy),
-    /// Holds every turn of a store that was restored from a backup, before it is served: what it would begin may have run
-    Restored(Restored),
-}
-
-#[derive(Args)]
-struct Copy {
+pub(super) struct Copy {
     /// The SQLite store: `sqlite:PATH`, or a configuration file that names it and its keys
     from: String,
     /// The database: `postgres://USER@HOST/DATABASE`, or a configuration file that names it and its password's variable
@@ -53,80 +36,8 @@ struct Copy {
     json: bool,
 }
 
-#[derive(Args)]
-struct Restored {
-    /// The configuration file that names the store
-    #[arg(long, value_name = "FILE", default_value = "countersign.toml")]
-    config: PathBuf,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
-}
-
-pub(crate) fn run(store: &Store) -> Outcome {
-    match &store.command {
-        Command::Copy(copy) => move_store(copy),
-        Command::Restored(restored) => hold(restored),
-    }
-}
-
-/// Milliseconds since 1970.
-fn now() -> i64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(now.as_millis()).unwrap_or(i64::MAX)
-}
-
-fn executor() -> Result<tokio::runtime::Runtime, String> {
-    tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|error| error.to_string())
-}
-
-fn hold(asked: &Restored) -> Outcome {
-    let config = loaded::load(&asked.config)?;
-    let keys = loaded::keys(&config.store_keys)?;
-    let held = executor()?.block_on(hold_in(config.store, keys))?;
-    let held: Vec<&str> = held.iter().map(|id| &**id).collect();
-    if asked.json {
-        return say(&json!({ "ok": true, "held": held }).to_string());
-    }
-    say(&format!(
-        "ok: {} turns are held until somebody sends a message, decides what is pending, or cancels them",
-        held.len()
-    ))?;
-    held.iter().try_for_each(|id| say(id))
-}
-
-async fn hold_in(store: ConfigStore, keys: Option<Keys>) -> Result<Vec<Arc<str>>, String> {
-    let held = match store {
-        ConfigStore::Memory => return Err("a store in memory is restored from no backup".to_owned()),
-        ConfigStore::Sqlite(path) => {
-            if !path.exists() {
-                return Err(format!("there is no store at {}", path.display()));
-            }
-            let store = match keys {
-                Some(keys) => SqliteStore::open_sealed(path, &SqliteOptions::default(), &keys),
-                None => SqliteStore::open(path, &SqliteOptions::default()),
-            };
-            restored::hold(&store.map_err(|error| error.to_string())?, now()).await
-        }
-        ConfigStore::Postgres { url, password_env, .. } => {
-            let url = loaded::with_password(url, password_env.as_deref())?;
-            let store = PostgresStore::open(&url, &PostgresOptions::default()).await.map_err(|e| e.to_string())?;
-            if store.is_shared().await.map_err(|error| error.to_string())? {
-                return Err(format!(
-                    "a server uses {url}, or did until a moment ago; stop it, wait for its leases to end, and run this again"
-                ));
-            }
-            let held = restored::hold(&store, now()).await;
-            if let Some(nodes) = store.nodes() {
-                nodes.leave().await;
-            }
-            held
-        }
-    };
-    held.map_err(|error| error.to_string())
-}
-
-fn move_store(asked: &Copy) -> Outcome {
+/// Copies, and compares.
+pub(super) fn run(asked: &Copy) -> Outcome {
     let (path, keys) = from(&asked.from)?;
     let to = to(&asked.to)?;
     let executor = executor()?;
@@ -147,6 +58,8 @@ fn move_store(asked: &Copy) -> Outcome {
             "rules": counts.rules,
             "standing_rules": counts.standing,
             "audit": counts.audit,
+            "webhooks": counts.endpoints,
+            "webhook_messages": counts.failed_deliveries,
             "anchor": anchor.to_string(),
             "moved": !asked.keep,
         })
@@ -154,7 +67,8 @@ fn move_store(asked: &Copy) -> Outcome {
     }
     say(&format!(
         "ok: {to} has the same as {}: {} sessions with {} appends, {} requests for approval of which {} are pending, {} rules \
-         of which {} stand, {} ids of deleted sessions, {} audit records, anchor {anchor}",
+         of which {} stand, {} ids of deleted sessions, {} webhooks with {} messages that did not arrive, {} audit records, \
+         anchor {anchor}",
         path.display(),
         counts.sessions,
         counts.entries,
@@ -163,6 +77,8 @@ fn move_store(asked: &Copy) -> Outcome {
         counts.rules,
         counts.standing,
         counts.deleted,
+        counts.endpoints,
+        counts.failed_deliveries,
         counts.audit,
     ))?;
     say(&match asked.keep {

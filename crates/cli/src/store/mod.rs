@@ -1,0 +1,120 @@
+//! `countersign store`
+
+#[cfg(feature = "postgres")]
+mod copy;
+
+use std::{
+    path::PathBuf,
+    sync::Arc,
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use clap::{Args, Subcommand};
+use countersign_server::config::ConfigStore;
+#[cfg(feature = "postgres")]
+use countersign_store::{
+    Store as _,
+    postgres::{PostgresOptions, PostgresStore},
+};
+use countersign_store::{restored, seal::Keys};
+use serde_json::json;
+
+use crate::{Outcome, loaded, say};
+
+/// Arguments of `store`.
+#[derive(Args)]
+pub(crate) struct Store {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Moves a SQLite store that no server uses into an empty PostgreSQL database, and compares them; it is not served again
+    #[cfg(feature = "postgres")]
+    Copy(copy::Copy),
+    /// Holds every turn of a store that was restored from a backup, before it is served: what it would begin may have run
+    Restored(Restored),
+}
+
+#[derive(Args)]
+struct Restored {
+    /// The configuration file that names the store
+    #[arg(long, value_name = "FILE", default_value = "countersign.toml")]
+    config: PathBuf,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(store: &Store) -> Outcome {
+    match &store.command {
+        #[cfg(feature = "postgres")]
+        Command::Copy(asked) => copy::run(asked),
+        Command::Restored(restored) => hold(restored),
+    }
+}
+
+/// Milliseconds since 1970.
+fn now() -> i64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(now.as_millis()).unwrap_or(i64::MAX)
+}
+
+fn executor() -> Result<tokio::runtime::Runtime, String> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|error| error.to_string())
+}
+
+fn hold(asked: &Restored) -> Outcome {
+    let config = loaded::load(&asked.config)?;
+    let keys = loaded::keys(&config.store_keys)?;
+    let held = executor()?.block_on(hold_in(config.store, keys))?;
+    let held: Vec<&str> = held.iter().map(|id| &**id).collect();
+    if asked.json {
+        return say(&json!({ "ok": true, "held": held }).to_string());
+    }
+    say(&format!(
+        "ok: {} turns are held until somebody sends a message, decides what is pending, or cancels them",
+        held.len()
+    ))?;
+    held.iter().try_for_each(|id| say(id))
+}
+
+/// Holds the turns of a store that must be there.
+async fn hold_in(store: ConfigStore, keys: Option<Keys>) -> Result<Vec<Arc<str>>, String> {
+    match store {
+        ConfigStore::Memory => Err("a store in memory is restored from no backup".to_owned()),
+        ConfigStore::Sqlite(path) => {
+            if !path.exists() {
+                return Err(format!("there is no store at {}", path.display()));
+            }
+            let store = loaded::sqlite(path, keys).await?;
+            restored::hold(&store, now()).await.map_err(|error| error.to_string())
+        }
+        #[cfg(feature = "postgres")]
+        ConfigStore::Postgres { url, password_env, .. } => {
+            let url = loaded::with_password(url, password_env.as_deref())?;
+            let opened = PostgresStore::open_existing(&url, &PostgresOptions::default()).await;
+            let store = opened.map_err(|error| error.to_string())?;
+            let held = hold_in_database(&store, &url).await;
+            if let Some(nodes) = store.nodes() {
+                // Whatever came of it: the next command must not take it for a server.
+                nodes.leave().await;
+            }
+            held
+        }
+    }
+}
+
+#[cfg(feature = "postgres")]
+async fn hold_in_database(
+    store: &PostgresStore,
+    url: &countersign_store::postgres::PostgresUrl,
+) -> Result<Vec<Arc<str>>, String> {
+    if store.is_shared().await.map_err(|error| error.to_string())? {
+        return Err(format!(
+            "a server uses {url}, or did until a moment ago; stop it, wait for its leases to end, and run this again"
+        ));
+    }
+    restored::hold(store, now()).await.map_err(|error| error.to_string())
+}
