@@ -66,10 +66,10 @@ async fn r9_a_full_session_ends_its_turn_with_an_error_and_loses_nothing() {
 }
 
 /// Many reads of the past and forks at once: each is right, and who asks for too many is told.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test]
 async fn r9_of_many_reads_of_the_past_at_once_each_is_right_and_too_many_are_refused() {
     for (name, store, _dir) in stores() {
-        let runtime = endless(store, 200_000, &Ledger::default());
+        let runtime = endless(Failing::over(store), 200_000, &Ledger::default());
         let me = Principal::person("ann", Vec::new());
         runtime.run(&me, NewMessage::text("s", "go")).await.expect("run");
         let page = CheckpointQuery { cursor: None, limit: 200 };
