@@ -26,6 +26,8 @@ const SETTINGS: &str = "SET statement_timeout = '60s'; SET lock_timeout = '20s';
  SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'";
 /// How long a caller waits for a connection of the pool.
 const WAIT: Duration = Duration::from_secs(30);
+/// How long after the database's last word the end of a connection is waited for.
+const ENDING: Duration = Duration::from_millis(20);
 /// How long making a connection may take: something between may accept it and say nothing.
 const MAKE: Duration = Duration::from_secs(30);
 
@@ -121,6 +123,14 @@ impl Held {
             })
         };
         pool.get().await.map(|object| Held(Some(object))).map_err(failed)
+    }
+
+    /// Whether the connection has ended, when something on it has failed. It ends shortly after the database says that it will.
+    pub(super) async fn has_ended(&self) -> bool {
+        if !self.is_closed() {
+            tokio::time::sleep(ENDING).await;
+        }
+        self.is_closed()
     }
 
     /// Gives it back for others, outside of any transaction and with nothing under way.

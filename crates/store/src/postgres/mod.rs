@@ -55,6 +55,25 @@ use super::{
     nodes::{Epoch, Hint, Leased, Nodes, Position},
 };
 
+/// Reads on a connection of the pool, and once more on another one if that has ended: when a database is started again, all
+/// of them end, which only their use shows. (A closure's future is not `Send` for every lifetime: hence a macro.)
+macro_rules! read {
+    ($store:expr, |$on:ident| $read:expr) => {{
+        let held = $store.held().await?;
+        let $on = &*held;
+        let done = $read.await;
+        if done.is_ok() || !held.has_ended().await {
+            PostgresStore::finish(held, done)
+        } else {
+            drop(held);
+            let held = $store.held().await?;
+            let $on = &*held;
+            let done = $read.await;
+            PostgresStore::finish(held, done)
+        }
+    }};
+}
+
 /// A larger append, such as a restored state, is serialised off the shared threads.
 const MANY: usize = 64;
 
@@ -129,20 +148,17 @@ impl PostgresStore {
     /// # Errors
     /// [`StoreError::Failed`].
     pub async fn is_shared(&self) -> Result<bool, StoreError> {
-        let held = self.held().await?;
-        let others = nodes::others(&held, self.member.id).await;
-        PostgresStore::finish(held, others)
+        read!(self, |on| nodes::others(on, self.member.id))
     }
 
-    /// A connection to read from.
+    /// A connection of the pool.
     async fn held(&self) -> Result<Held, StoreError> {
         Held::of(&self.pool).await
     }
 
-    /// The same for lists, of which some may take long.
-    async fn held_for_list(&self) -> Result<(Held, SemaphorePermit<'_>), StoreError> {
-        let place = self.lists.acquire().await.map_err(|e| StoreError::Failed(e.to_string()))?;
-        Ok((self.held().await?, place))
+    /// A place among the lists, of which some may take long.
+    async fn place(&self) -> Result<SemaphorePermit<'_>, StoreError> {
+        self.lists.acquire().await.map_err(|e| StoreError::Failed(e.to_string()))
     }
 
     /// What was done on a connection, which is given back.
@@ -211,12 +227,7 @@ impl Store for PostgresStore {
         version: u32,
     ) -> BoxFuture<'_, Result<Option<Waypoint>, StoreError>> {
         let id = session_id.to_owned();
-        async move {
-            let held = self.held().await?;
-            let read = rows::waypoint(&held, &id, until, version).await;
-            PostgresStore::finish(held, read)
-        }
-        .boxed()
+        async move { read!(self, |on| rows::waypoint(on, &id, until, version)) }.boxed()
     }
 
     fn keep_waypoint(&self, session_id: &str, waypoint: Waypoint) -> BoxFuture<'_, Result<(), StoreError>> {
@@ -231,22 +242,12 @@ impl Store for PostgresStore {
 
     fn head(&self, session_id: &str) -> BoxFuture<'_, Result<Option<Head>, StoreError>> {
         let id = session_id.to_owned();
-        async move {
-            let held = self.held().await?;
-            let read = rows::head(&held, &id).await;
-            PostgresStore::finish(held, read)
-        }
-        .boxed()
+        async move { read!(self, |on| rows::head(on, &id)) }.boxed()
     }
 
     fn read(&self, session_id: &str, after: u64, limit: usize) -> BoxFuture<'_, Result<Vec<Arc<Entry>>, StoreError>> {
         let id = session_id.to_owned();
-        async move {
-            let held = self.held().await?;
-            let read = rows::entries(&held, &id, after, limit, None).await;
-            PostgresStore::finish(held, read)
-        }
-        .boxed()
+        async move { read!(self, |on| rows::entries(on, &id, after, limit, None)) }.boxed()
     }
 
     fn read_within(
@@ -257,32 +258,17 @@ impl Store for PostgresStore {
         bytes: usize,
     ) -> BoxFuture<'_, Result<Vec<Arc<Entry>>, StoreError>> {
         let id = session_id.to_owned();
-        async move {
-            let held = self.held().await?;
-            let read = rows::entries(&held, &id, after, limit, Some(bytes)).await;
-            PostgresStore::finish(held, read)
-        }
-        .boxed()
+        async move { read!(self, |on| rows::entries(on, &id, after, limit, Some(bytes))) }.boxed()
     }
 
     fn has_request(&self, session_id: &str, request_id: &str) -> BoxFuture<'_, Result<bool, StoreError>> {
         let (session_id, request_id) = (session_id.to_owned(), request_id.to_owned());
-        async move {
-            let held = self.held().await?;
-            let read = rows::has_request(&held, &session_id, &request_id).await;
-            PostgresStore::finish(held, read)
-        }
-        .boxed()
+        async move { read!(self, |on| rows::has_request(on, &session_id, &request_id)) }.boxed()
     }
 
     fn interruption(&self, session_id: &str, n: u32) -> BoxFuture<'_, Result<Option<InterruptionRow>, StoreError>> {
         let id = session_id.to_owned();
-        async move {
-            let held = self.held().await?;
-            let read = list::interruption(&held, &id, n).await;
-            PostgresStore::finish(held, read)
-        }
-        .boxed()
+        async move { read!(self, |on| list::interruption(on, &id, n)) }.boxed()
     }
 
     fn interruptions(
@@ -291,54 +277,44 @@ impl Store for PostgresStore {
         page: Page,
     ) -> BoxFuture<'_, Result<Paged<InterruptionRow>, StoreError>> {
         async move {
-            let (held, _place) = self.held_for_list().await?;
-            let read = list::interruptions(&held, &filter, &page).await;
-            PostgresStore::finish(held, read)
+            let _place = self.place().await?;
+            read!(self, |on| list::interruptions(on, &filter, &page))
         }
         .boxed()
     }
 
     fn pending(&self) -> BoxFuture<'_, Result<Option<PendingCount>, StoreError>> {
         async move {
-            let (held, _place) = self.held_for_list().await?;
-            let read = list::pending(&held).await;
-            PostgresStore::finish(held, read).map(Some)
+            let _place = self.place().await?;
+            read!(self, |on| list::pending(on)).map(Some)
         }
         .boxed()
     }
 
     fn sessions(&self, filter: SessionFilter, page: Page) -> BoxFuture<'_, Result<Paged<Summary>, StoreError>> {
         async move {
-            let (held, _place) = self.held_for_list().await?;
-            let read = list::sessions(&held, &filter, &page).await;
-            PostgresStore::finish(held, read)
+            let _place = self.place().await?;
+            read!(self, |on| list::sessions(on, &filter, &page))
         }
         .boxed()
     }
 
     fn due(&self, now: Millis, limit: usize) -> BoxFuture<'_, Result<Vec<Due>, StoreError>> {
-        async move {
-            let held = self.held().await?;
-            let read = rows::due(&held, now, limit).await;
-            PostgresStore::finish(held, read)
-        }
-        .boxed()
+        async move { read!(self, |on| rows::due(on, now, limit)) }.boxed()
     }
 
     fn running(&self) -> BoxFuture<'_, Result<Vec<Arc<str>>, StoreError>> {
         async move {
-            let (held, _place) = self.held_for_list().await?;
-            let read = rows::running(&held).await;
-            PostgresStore::finish(held, read)
+            let _place = self.place().await?;
+            read!(self, |on| rows::running(on))
         }
         .boxed()
     }
 
     fn audit(&self, after: u64, limit: usize) -> BoxFuture<'_, Result<Vec<AuditRecord>, StoreError>> {
         async move {
-            let (held, _place) = self.held_for_list().await?;
-            let read = rows::audit(&held, None, after, limit).await;
-            PostgresStore::finish(held, read)
+            let _place = self.place().await?;
+            read!(self, |on| rows::audit(on, None, after, limit))
         }
         .boxed()
     }
@@ -351,28 +327,21 @@ impl Store for PostgresStore {
     ) -> BoxFuture<'_, Result<Vec<AuditRecord>, StoreError>> {
         let tenant = tenant.map(str::to_owned);
         async move {
-            let (held, _place) = self.held_for_list().await?;
-            let read = rows::audit(&held, Some(tenant.as_deref()), after, limit).await;
-            PostgresStore::finish(held, read)
+            let _place = self.place().await?;
+            read!(self, |on| rows::audit(on, Some(tenant.as_deref()), after, limit))
         }
         .boxed()
     }
 
     fn standing(&self, of: RuleOwner, agent: &str, tool: &str) -> BoxFuture<'_, Result<Vec<RuleRow>, StoreError>> {
         let (agent, tool) = (agent.to_owned(), tool.to_owned());
-        async move {
-            let held = self.held().await?;
-            let read = rules::standing(&held, &of, &agent, &tool).await;
-            PostgresStore::finish(held, read)
-        }
-        .boxed()
+        async move { read!(self, |on| rules::standing(on, &of, &agent, &tool)) }.boxed()
     }
 
     fn rules(&self, filter: RuleFilter, page: Page) -> BoxFuture<'_, Result<Paged<RuleRow>, StoreError>> {
         async move {
-            let (held, _place) = self.held_for_list().await?;
-            let read = rules::list(&held, &filter, &page).await;
-            PostgresStore::finish(held, read)
+            let _place = self.place().await?;
+            read!(self, |on| rules::list(on, &filter, &page))
         }
         .boxed()
     }
@@ -389,9 +358,8 @@ impl Store for PostgresStore {
 
     fn rested(&self, before: Millis, now: Millis, limit: usize) -> BoxFuture<'_, Result<Vec<Position>, StoreError>> {
         async move {
-            let (held, _place) = self.held_for_list().await?;
-            let read = list::rested(&held, before, now, limit).await;
-            PostgresStore::finish(held, read)
+            let _place = self.place().await?;
+            read!(self, |on| list::rested(on, before, now, limit))
         }
         .boxed()
     }
@@ -448,12 +416,7 @@ impl Nodes for PostgresStore {
 
     fn own(&self, after: &str, all: bool, limit: usize) -> BoxFuture<'_, Result<Vec<Arc<str>>, StoreError>> {
         let after = after.to_owned();
-        async move {
-            let held = self.held().await?;
-            let own = nodes::own(&held, self.member.id, &after, all, limit).await;
-            PostgresStore::finish(held, own)
-        }
-        .boxed()
+        async move { read!(self, |on| nodes::own(on, self.member.id, &after, all, limit)) }.boxed()
     }
 
     fn take_due(&self, now: Millis, limit: usize) -> BoxFuture<'_, Result<Vec<Due>, StoreError>> {
@@ -469,12 +432,7 @@ impl Nodes for PostgresStore {
     }
 
     fn positions(&self, session_ids: Vec<Arc<str>>) -> BoxFuture<'_, Result<Vec<Position>, StoreError>> {
-        async move {
-            let held = self.held().await?;
-            let read = nodes::positions(&held, &session_ids).await;
-            PostgresStore::finish(held, read)
-        }
-        .boxed()
+        async move { read!(self, |on| nodes::positions(on, &session_ids)) }.boxed()
     }
 
     fn term(&self) -> Option<u64> {

@@ -10,7 +10,7 @@ use std::{
 
 use countersign_core::{approval::decision::Decision, audit::Verifier, journal::draft::OnPending};
 use countersign_store::{
-    InterruptionFilter, SessionFilter, Store, StoreError,
+    InterruptionFilter, Page, SessionFilter, Store, StoreError,
     postgres::{Past, PostgresOptions, PostgresStore, PostgresUrl},
 };
 use countersign_test_postgres::Database;
@@ -124,6 +124,23 @@ async fn r3_cut_connections_lose_nothing_that_was_acknowledged() {
         assert_eq!(read!(store.head(&driven.id)).expect("session").pos, driven.state.pos);
     }
     assert!(failures > 0, "nothing was cut");
+}
+
+/// Else every read fails once after the database was started again, and people are asked about calls that standing rules allow.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn r2_a_read_whose_connection_ends_is_made_again_on_another() {
+    let database = Database::new();
+    let proxy = Proxy::before(database.url(), "SELECT 1").await;
+    let url: PostgresUrl = proxy.url.parse().expect("a URL");
+    let store = PostgresStore::open(&url, &PostgresOptions::default()).await.expect("open");
+    let driven = begun(&store, "s", 1, None).await;
+    proxy.arm();
+    assert_eq!(store.head("s").await.expect("read").expect("session").pos, driven.state.pos);
+    assert!(proxy.has_cut());
+    proxy.arm();
+    let page = Page { cursor: None, limit: 10 };
+    let listed = store.sessions(SessionFilter::default(), page).await.expect("list");
+    assert!(proxy.has_cut() && listed.rows.len() == 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
