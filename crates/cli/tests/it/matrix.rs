@@ -10,11 +10,14 @@ use std::{
 use rusqlite::{Connection, OpenFlags};
 use serde_json::{Value, json};
 
-use crate::support::{
-    DEADLINE, Server, Setup, Store, Ws,
-    http::{Response, Sse, request},
-    run,
-    ws::upgrade,
+use crate::{
+    support::{
+        DEADLINE, Server, Setup, Store, Ws,
+        http::{Response, Sse, request},
+        run,
+        ws::upgrade,
+    },
+    webhooks::notifying,
 };
 
 /// A client.
@@ -65,6 +68,8 @@ enum May {
     Known,
     /// Holders of the role `auditor`.
     Auditor,
+    /// Those of the tenant of the webhooks; for others there are none.
+    WebhookAuditor,
     /// Everybody who sees the session.
     See,
     /// Its owner.
@@ -94,6 +99,8 @@ impl Who {
             _ if self.tenant.is_empty() => Must::Unauthenticated,
             May::Known => Must::Pass,
             May::Auditor => pass(self.roles.contains(&"auditor")),
+            May::WebhookAuditor if self.tenant != "north" && self.roles.contains(&"auditor") => Must::Absent,
+            May::WebhookAuditor => pass(self.roles.contains(&"auditor")),
             _ if !self.sees(owner) => Must::Absent,
             May::See => Must::Pass,
             May::SeePerson => pass(self.kind == "person"),
@@ -172,6 +179,22 @@ fn calls(method: &str, path: &str) -> Vec<Call> {
         }
         ("post", "/v1/sessions/{session_id}/retry") => {
             vec![with(May::Own, |id| format!("/v1/sessions/{id}/retry"), |_| json!({}))]
+        }
+        ("get", "/v1/webhooks") => vec![call(May::Auditor, |_| "/v1/webhooks".into())],
+        ("get", "/v1/webhooks/{name}/failed") => vec![call(May::WebhookAuditor, |_| "/v1/webhooks/desk/failed".into())],
+        ("post", "/v1/webhooks/{name}/failed/{n}/retry") => {
+            vec![with(May::WebhookAuditor, |_| "/v1/webhooks/desk/failed/1/retry".into(), |_| json!({}))]
+        }
+        ("post", "/v1/webhooks/{name}/retry") => {
+            vec![with(May::WebhookAuditor, |_| "/v1/webhooks/desk/retry".into(), |_| json!({}))]
+        }
+        ("post", "/v1/webhooks/{name}/test") => {
+            vec![with(May::WebhookAuditor, |_| "/v1/webhooks/desk/test".into(), |_| json!({}))]
+        }
+        // Each time another one, since one that was just forgotten is not there again at once.
+        ("post", "/v1/webhooks/{name}/forget") => {
+            let path = |id: &str| format!("/v1/webhooks/{}/forget", &id[..3]);
+            vec![Call { makes: true, ..with(May::WebhookAuditor, path, |_| json!({})) }]
         }
         ("get", "/v1/audit") => vec![call(May::Auditor, |_| "/v1/audit".into())],
         ("get", "/v1/sessions") => vec![call(May::Known, |_| "/v1/sessions?limit=200".into())],
@@ -301,6 +324,12 @@ struct World {
 impl World {
     async fn new() -> World {
         let setup = Setup::one_trade(Store::Sqlite).trade(r#"approval = { levels = ["admin"], timeout = 0 }"#);
+        // What is sent to them is of no kind that happens here.
+        let webhooks = ["desk", "olg", "ali", "eri"].map(|name| {
+            let of = "tenant = \"north\"\nevents = [\"approval.escalated\"]\nsecret_env = [\"HOOK_SECRET\"]";
+            format!("\n[webhooks.{name}]\nurl = \"http://127.0.0.1:9/\"\nprivate = true\n{of}\n")
+        });
+        let setup = notifying(setup, &webhooks.concat());
         let setup = PEOPLE.iter().fold(setup, |setup, who| {
             let lines = format!("tenant = {:?}\nkind = {:?}", who.tenant, who.kind);
             setup.principal(who.name, who.roles, &lines)
@@ -429,9 +458,13 @@ async fn check(world: &World, call: &Call, who: &Who, id: &str, must: Must) {
     let answer = world.ask(who, &call.method, &path, body(id).as_deref()).await;
     match must {
         Must::Pass => {
+            // There are no graphs, and no message that did not arrive, for any client.
             if path.starts_with("/v1/graphs/") {
-                // There are none, for any client.
                 answer.problem(404, "unknown_graph");
+                return;
+            }
+            if path.ends_with("/failed/1/retry") {
+                answer.problem(404, "webhook_not_found");
                 return;
             }
             assert!(![401, 403, 404].contains(&answer.status), "{about}: {} {}", answer.status, answer.body);
