@@ -63,6 +63,9 @@ pub trait Nodes: Send + Sync {
     /// The term in which this node's leases last now, by a clock that also counts the time in which it was stopped; `None`
     /// once they have ended. It is another one when they were renewed too late: a call that had not begun must not begin.
     fn term(&self) -> Option<u64>;
+    /// The time by the store's clock, in Unix milliseconds: the same for all nodes, whatever the clocks of their machines say
+    /// and however those are set. It can be known no better than within half the time of an answer.
+    fn now(&self) -> Millis;
     /// What other nodes say from now on. Hints can be lost: whoever depends on one looks from time to time too.
     fn hints(&self) -> broadcast::Receiver<Hint>;
     /// Ends all leases of this node, which takes no others from then on.

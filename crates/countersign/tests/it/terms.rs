@@ -59,6 +59,9 @@ impl Nodes for Terms {
     fn term(&self) -> Option<u64> {
         Some(self.term.load(Ordering::SeqCst))
     }
+    fn now(&self) -> Millis {
+        0
+    }
     fn hints(&self) -> broadcast::Receiver<Hint> {
         self.hints.subscribe()
     }
@@ -192,6 +195,9 @@ mod late {
         }
         fn term(&self) -> Option<u64> {
             self.nodes().term()
+        }
+        fn now(&self) -> Millis {
+            self.nodes().now()
         }
         fn hints(&self) -> broadcast::Receiver<Hint> {
             self.hints.subscribe()

@@ -16,11 +16,11 @@ use std::{
 };
 
 use countersign_core::journal::{
+    draft::Draft,
     draft::Transition,
     failure::Turn,
     run::{Raw, Step, Task},
     running::NewQuestion,
-    state::State,
 };
 use futures::{FutureExt as _, future::BoxFuture, task::AtomicWaker};
 use tokio::time::Instant;
@@ -67,8 +67,8 @@ pub(crate) trait Journal: Send + Sync {
     fn lasts(&self, term: Option<u64>) -> bool;
 }
 
-/// Makes a transition of a state.
-pub(crate) type Make<'a> = dyn Fn(&State) -> Transition + Sync + 'a;
+/// Makes a transition.
+pub(crate) type Make<'a> = dyn Fn(Draft) -> Transition + Sync + 'a;
 
 /// The recorded past of a node's run, shared with its [`super::Context`].
 pub(crate) struct Memory {

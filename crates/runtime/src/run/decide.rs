@@ -22,7 +22,7 @@ use countersign_core::{
 };
 
 use super::{
-    Inner, Outcome, Runtime, Stored, failpoint, live::LiveRef, nodes::contested, now, own_request_id, store_refusal,
+    Inner, Outcome, Runtime, Stored, failpoint, live::LiveRef, nodes::contested, own_request_id, store_refusal,
     subscription::Subscription,
 };
 use crate::store::Durability;
@@ -122,7 +122,7 @@ impl Runtime {
             return Err(self.inner.already_resolved(&live.session_id, n).await?);
         };
         let judged = self.inner.judged(by, &state, open, decision, false).await;
-        let at = now();
+        let at = self.inner.now();
         let make = |state: &State| judged.decide(&self.inner, state, at);
         let followed = self.inner.follow_if(follow, live, &mut guard)?;
         failpoint::hit("decide.before_commit");

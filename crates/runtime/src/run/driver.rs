@@ -30,7 +30,6 @@ use super::{
     hold::Hold,
     live::{Live, LiveRef, LiveState},
     nodes::ELSEWHERE,
-    now,
     outcomes::{Done, Patience},
     sources::{Held, outdated_of},
     spans, store_refusal,
@@ -389,7 +388,7 @@ impl<'a> Driver<'a> {
         let agents = &inner.agents;
         // Nothing else of this session runs anywhere now, so what was started has an unknown outcome.
         if state.has_begun_work()
-            && let Some(transition) = Draft::new(state, now()).recover(self.running.calls(), agents)
+            && let Some(transition) = Draft::new(state, self.inner.now()).recover(self.running.calls(), agents)
         {
             permits = self.store(guard, transition).await?;
         }
@@ -399,7 +398,7 @@ impl<'a> Driver<'a> {
         }
         // The session may be older than its agent's current budget.
         let wants = guard.state()?.wants_room(agents).is_some();
-        if wants && let Some(transition) = Draft::new(&*guard.state()?, now()).make_room(agents) {
+        if wants && let Some(transition) = Draft::new(&*guard.state()?, self.inner.now()).make_room(agents) {
             self.store(guard, transition).await?;
         }
         Ok(())
@@ -416,7 +415,7 @@ impl<'a> Driver<'a> {
         }
         let begins = [&*effects.start, &*effects.delegate].concat();
         if !guard.state()?.outdated(&begins, agents).is_empty()
-            && let Some(transition) = Draft::new(&*guard.state()?, now()).outdated(&begins, agents)
+            && let Some(transition) = Draft::new(&*guard.state()?, self.inner.now()).outdated(&begins, agents)
         {
             let outdated: Vec<u32> = outdated_of(&transition).collect();
             self.store(guard, transition).await?;
@@ -428,7 +427,7 @@ impl<'a> Driver<'a> {
         // Calls for other agents begin after that: none of them is for a tool that has changed.
         while !effects.delegate.is_empty() {
             let calls = std::mem::take(&mut effects.delegate);
-            let transition = Draft::new(&*guard.state()?, now()).delegate(&calls, agents);
+            let transition = Draft::new(&*guard.state()?, self.inner.now()).delegate(&calls, agents);
             self.store(guard, transition).await?;
             effects = graph::next(&*guard.state()?);
         }
@@ -451,7 +450,7 @@ impl<'a> Driver<'a> {
         // Read before anything is started: a start on record is never left without its call.
         let context = self.inner.app_context(state).await.map_err(store_refusal)?;
         failpoint::hit("start.before_commit");
-        let transition = Draft::new(&*guard.state()?, now()).start(calls);
+        let transition = Draft::new(&*guard.state()?, self.inner.now()).start(calls);
         let term = self.inner.term();
         for permit in self.store(guard, transition).await? {
             begun.push(self.inner.call_work(state, (permit, term), &context, &mut self.part));

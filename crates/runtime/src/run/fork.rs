@@ -17,7 +17,7 @@ use countersign_core::{
 };
 
 use super::{
-    Runtime, birth, live::LiveRef, now, owned, past::Then, session_id as session_id_of, view::SessionView, visible,
+    Runtime, birth, live::LiveRef, owned, past::Then, session_id as session_id_of, view::SessionView, visible,
 };
 use crate::store::Durability;
 
@@ -114,7 +114,7 @@ impl Runtime {
                 return Err(Refusal::new(Code::SessionExists, message));
             }
             if new.run
-                && let Some(transition) = Draft::new(&existing, now()).go_on(&self.inner.agents)
+                && let Some(transition) = Draft::new(&existing, self.inner.now()).go_on(&self.inner.agents)
             {
                 self.inner.transact(live, &mut guard, Durability::Synced, |_| Ok(transition)).await?;
                 live.wake();
@@ -160,7 +160,7 @@ impl Runtime {
             birth: birth(),
             approved: self.inner.hosted_calls(state),
         };
-        let transition = Draft::new(state, now()).fork(input, &self.inner.agents)?;
+        let transition = Draft::new(state, self.inner.now()).fork(input, &self.inner.agents)?;
         self.inner.begin_with(live, &mut guard, (&original.session_id, &past), transition).await?;
         Ok(MadeFork { session: SessionView::of_state(&*guard.state()?), made: true })
     }

@@ -26,7 +26,7 @@ use futures::FutureExt as _;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use super::{Inner, guard::Checked, now, stops::Stop};
+use super::{Inner, guard::Checked, stops::Stop};
 use crate::{
     agent::{Ready, ReadyTool},
     policy,
@@ -387,7 +387,7 @@ impl Inner {
         let here = state.sticky.iter().map(|rule| (&*state.session_id, rule));
         let rules: Vec<(&str, &Rule)> =
             here.chain(everywhere.iter().map(|row| (&*row.session_id, &row.rule))).collect();
-        let now = now();
+        let now = self.now();
         let tenant = state.tenant.as_deref();
         // A rule's maker saw the tool that it approves: a tool that has changed since is another one.
         let today = if rules.iter().any(|(_, rule)| rule.approve) { signature(&tool.facts()) } else { "".into() };

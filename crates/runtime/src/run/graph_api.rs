@@ -29,7 +29,6 @@ use super::{
     graph_runs::{invalid, of_graph},
     live::{LiveRef, LiveState},
     nodes::contested,
-    now,
     retry::NewRetry,
     visible,
 };
@@ -170,7 +169,7 @@ impl<S: GraphState> Runs<S> {
                 return Err(self.inner.already_resolved(&live.session_id, *n).await?);
             }
         }
-        let at = now();
+        let at = self.inner.now();
         let make = |state: &State| {
             let mut transition: Option<countersign_core::journal::draft::Transition> = None;
             for (n, value) in all {

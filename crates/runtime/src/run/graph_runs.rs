@@ -22,7 +22,7 @@ use super::{
     Inner, Runtime, birth, graph,
     live::LiveRef,
     nodes::contested,
-    now, own_request_id, owned, session_id,
+    own_request_id, owned, session_id,
     view::{SessionView, StateView},
     visible,
 };
@@ -152,7 +152,7 @@ impl Inner {
             birth: birth(),
         };
         let make = |state: &State| {
-            let mut draft = Draft::new(state, now());
+            let mut draft = Draft::new(state, self.now());
             if state.pos == 0 {
                 draft.create(created);
             }
@@ -213,7 +213,7 @@ impl Inner {
             .map_err(|error| invalid(format!("the update does not fit the state: {error}")))?;
         graph.merge(&mut merged, vec![read]).map_err(|error| invalid(error.to_string()))?;
         let edited = StateEdited { update, by: by.subject.clone(), request_id: request_id.map(Arc::from) };
-        let make = |state: &State| Draft::new(state, now()).edit_state(edited, by, &self.agents);
+        let make = |state: &State| Draft::new(state, self.now()).edit_state(edited, by, &self.agents);
         self.transact(live, &mut guard, Durability::Synced, make).await?;
         Ok(())
     }

@@ -277,7 +277,7 @@ impl Runtime {
             return visible(by, &existing).map(|()| SessionView::of_state(&existing));
         }
         let created = self.created(by, new.agent.as_deref(), new.locale, new.context.clone())?;
-        let at = now();
+        let at = self.inner.now();
         let make = |state: &State| {
             let mut draft = Draft::new(state, at);
             draft.create(created);
@@ -399,7 +399,7 @@ impl Runtime {
                 return Err(Refusal::new(Code::SessionFull, full));
             }
         }
-        let at = now();
+        let at = self.inner.now();
         let created = if state.pos == 0 { Some(self.created(by, message.agent.as_deref(), None, None)?) } else { None };
         let input = MessageInput {
             content: message.content,
@@ -449,7 +449,7 @@ impl Runtime {
             return self.inner.released().await;
         }
         let partial = guard.written();
-        let at = now();
+        let at = self.inner.now();
         let (subject, request_id) = (by.subject.clone(), request_id.map(Arc::from));
         let make =
             |state: &State| Draft::new(state, at).cancel(subject.as_ref(), request_id, partial, &self.inner.agents);
@@ -578,13 +578,18 @@ pub(crate) fn own_request_id(by: &Principal, state: &State, id: Option<String>) 
     }
 }
 
-/// The time, in Unix milliseconds.
+/// The time by the clock of this machine, in Unix milliseconds.
 pub(crate) fn now() -> Millis {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Millis::try_from(since.as_millis()).unwrap_or(Millis::MAX)
 }
 
 impl Inner {
+    /// The time, in Unix milliseconds: nodes that share a store have one clock.
+    pub(crate) fn now(&self) -> Millis {
+        self.store.nodes().map_or_else(now, |nodes| nodes.now())
+    }
+
     /// Whether this `request_id` was acknowledged before (spec W1).
     async fn is_repeat(&self, session_id: &str, request_id: Option<&str>) -> Result<bool, Refusal> {
         match request_id {

@@ -13,7 +13,7 @@ use countersign_core::{
     wire::client::check_session_id,
 };
 
-use super::{Runtime, Stored, live::LiveRef, nodes::contested, now, own_request_id};
+use super::{Runtime, Stored, live::LiveRef, nodes::contested, own_request_id};
 use crate::store::Durability;
 pub use countersign_core::decide::note::NewNote;
 
@@ -65,7 +65,7 @@ impl Runtime {
         if state.waiting(input.n).is_none() {
             return Err(self.inner.already_resolved(&live.session_id, input.n).await?);
         }
-        let at = now();
+        let at = self.inner.now();
         let followed = self.inner.follow_if(follow, live, &mut guard)?;
         let make = |state: &State| note::note(state, at, input);
         self.inner.transact(live, &mut guard, Durability::Synced, make).await?;

@@ -18,7 +18,6 @@ use super::{
     gate::Weighed,
     graph::Ended,
     live::{LiveRef, LiveState},
-    now,
     stops::Stop,
     stream::Asked,
 };
@@ -96,7 +95,7 @@ impl Inner {
                 };
                 failpoint::hit("finish.before_commit");
                 self.must_store_outcome(live, turn, |state| {
-                    Draft::new(state, now()).call_finished(call, attempt, outcome.clone(), &self.agents)
+                    Draft::new(state, self.now()).call_finished(call, attempt, outcome.clone(), &self.agents)
                 })
                 .await;
                 failpoint::hit("finish.after_commit");
@@ -115,7 +114,7 @@ impl Inner {
             Done::Model(_, Asked::Failed(error)) => {
                 let ModelError { message, .. } = error;
                 self.must_store(live, turn, |state, partial| {
-                    let draft = state.wants_answer(0).then(|| Draft::new(state, now()))?;
+                    let draft = state.wants_answer(0).then(|| Draft::new(state, self.now()))?;
                     Some(draft.fail("model_error", message.clone(), partial, &self.agents))
                 })
                 .await;
@@ -127,7 +126,8 @@ impl Inner {
             | Done::Unbegun { .. } => {}
             Done::Compressed(Some(compressed)) => {
                 failpoint::hit("compress.before_commit");
-                self.must_store(live, turn, |state, _| Draft::new(state, now()).compressed(compressed.clone())).await;
+                self.must_store(live, turn, |state, _| Draft::new(state, self.now()).compressed(compressed.clone()))
+                    .await;
                 failpoint::hit("compress.after_commit");
             }
         }
@@ -166,7 +166,7 @@ impl Inner {
         } else {
             let gates = gates_of(&weighed);
             self.must_store(live, turn, |state, _| {
-                Some(Draft::new(state, now()).model_responded(answer.clone(), gates.clone(), &self.agents))
+                Some(Draft::new(state, self.now()).model_responded(answer.clone(), gates.clone(), &self.agents))
             })
             .await;
         }
@@ -190,7 +190,7 @@ impl Inner {
                 let state = self.known(live, &mut guard).await?;
                 let gates = gates_of(&self.gates(&state, state.agent_of(answer.run), calls, answer.cut, before).await);
                 let make = |state: &State, _| {
-                    Some(Draft::new(state, now()).model_responded(answer.clone(), gates.clone(), &self.agents))
+                    Some(Draft::new(state, self.now()).model_responded(answer.clone(), gates.clone(), &self.agents))
                 };
                 self.try_store(live, &mut guard, |state| state.is_in(turn), make).await
             };

@@ -24,7 +24,7 @@ use super::{
     Inner, failpoint,
     live::{LiveRef, LiveState},
     nodes::contested,
-    now, store_refusal,
+    store_refusal,
 };
 use crate::store::{Durability, nodes::Epoch};
 
@@ -178,7 +178,7 @@ impl Inner {
 
     async fn restarted(&self, live: &LiveRef, guard: &mut LiveState, times: u32, held: bool) -> Result<(), Refusal> {
         let partial = guard.written();
-        let make = |state: &State| Ok(Draft::new(state, now()).restarted(times, held, partial));
+        let make = |state: &State| Ok(Draft::new(state, self.now()).restarted(times, held, partial));
         self.store_as(guard.lease, live, guard, Durability::Buffered, make).await.map(drop)
     }
 
@@ -189,8 +189,8 @@ impl Inner {
         while !*closing.borrow() {
             self.warm.expire();
             let due = match self.store.nodes() {
-                None => self.store.due(now(), DEADLINES_AT_ONCE).await,
-                Some(nodes) => nodes.take_due(now(), DEADLINES_AT_ONCE).await,
+                None => self.store.due(self.now(), DEADLINES_AT_ONCE).await,
+                Some(nodes) => nodes.take_due(self.now(), DEADLINES_AT_ONCE).await,
             };
             let due = due.unwrap_or_else(|error| {
                 tracing::error!(%error, "deadlines could not be read");
@@ -230,7 +230,7 @@ impl Inner {
     async fn time_out_in(&self, live: &LiveRef, n: u32) -> Result<bool, Refusal> {
         let mut guard = live.lock().await;
         let state = self.load(live, &mut guard).await?;
-        let at = now();
+        let at = self.now();
         let due = Draft::new(&state, at).time_out(n, &self.agents);
         let Some(transition) = due.or_else(|| Draft::new(&state, at).remind(n)) else { return Ok(false) };
         self.transact(live, &mut guard, Durability::Buffered, |_| Ok(transition)).await?;

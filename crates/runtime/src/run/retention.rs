@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 
 use countersign_core::{journal::record::Millis, refusal::Refusal};
 
-use super::{Inner, now};
+use super::Inner;
 
 /// How often it is looked for such sessions.
 const LOOK: Duration = Duration::from_secs(3600);
@@ -20,7 +20,7 @@ impl Inner {
         let mut closing = self.closing.subscribe();
         while !*closing.borrow() {
             let keep = Millis::try_from(keep.as_millis()).unwrap_or(Millis::MAX);
-            match self.delete_rested(now().saturating_sub(keep)).await {
+            match self.delete_rested(self.now().saturating_sub(keep)).await {
                 Ok(0) => {}
                 Ok(sessions) => tracing::info!(sessions, "sessions were deleted that had been at rest for long enough"),
                 Err(error) => tracing::warn!(%error, "sessions that are to be deleted could not be"),
@@ -35,7 +35,7 @@ impl Inner {
     async fn delete_rested(self: &Arc<Self>, before: Millis) -> Result<u64, Refusal> {
         let mut deleted = 0;
         loop {
-            let rested = self.store.rested(before, now(), AT_ONCE).await.map_err(|error| self.refused(error))?;
+            let rested = self.store.rested(before, self.now(), AT_ONCE).await.map_err(|error| self.refused(error))?;
             let (found, so_far) = (rested.len(), deleted);
             for (session_id, pos) in rested {
                 if *self.closing.borrow() {

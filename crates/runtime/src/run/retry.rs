@@ -18,7 +18,7 @@ use super::{
     graph_runs::{invalid, of_graph},
     live::LiveRef,
     nodes::contested,
-    now, own_request_id, owned,
+    own_request_id, owned,
     view::SessionView,
 };
 use crate::store::Durability;
@@ -95,7 +95,7 @@ impl Inner {
                 request_id: request_id.map(Arc::from),
                 ..Retried::default()
             };
-            let make = |state: &State| Draft::new(state, now()).retry(retried, &self.agents);
+            let make = |state: &State| Draft::new(state, self.now()).retry(retried, &self.agents);
             self.transact(live, &mut guard, Durability::Synced, make).await?;
         }
         Ok(())

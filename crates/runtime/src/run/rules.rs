@@ -14,11 +14,10 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{
-    Runtime,
-    authority::Authorities,
+    Inner, Runtime,
     live::LiveRef,
     nodes::contested,
-    now, store_refusal,
+    store_refusal,
     view::{ListPage, visible_to},
 };
 use crate::store::{Durability, Page, RuleFilter, RuleRow};
@@ -98,10 +97,10 @@ pub enum RuleScope {
 }
 
 impl RuleView {
-    fn of(row: &RuleRow, authorities: &Authorities) -> RuleView {
+    fn of(row: &RuleRow, inner: &Inner) -> RuleView {
         let rule = &row.rule;
-        let standing = row.revoked_at.is_none() && rule.until.is_none_or(|until| now() < until);
-        let suspended = authorities.check(rule, row.tenant.as_deref()).err().filter(|_| standing);
+        let standing = row.revoked_at.is_none() && rule.until.is_none_or(|until| inner.now() < until);
+        let suspended = inner.settings.authorities.check(rule, row.tenant.as_deref()).err().filter(|_| standing);
         RuleView {
             id: row.rule.id.name(&row.session_id),
             scope: match (rule.everywhere, &rule.args) {
@@ -153,11 +152,16 @@ impl Runtime {
     /// `invalid_message` (bad cursor), `store_unavailable`.
     pub async fn rules(&self, by: &Principal, query: RuleQuery) -> Result<ListPage<RuleView>, Refusal> {
         let RuleQuery { standing, session_id, cursor, limit } = query;
-        let filter =
-            RuleFilter { standing, now: now(), session_id, visible_to: visible_to(by), ..RuleFilter::default() };
+        let filter = RuleFilter {
+            standing,
+            now: self.inner.now(),
+            session_id,
+            visible_to: visible_to(by),
+            ..RuleFilter::default()
+        };
         let page = self.inner.store.rules(filter, Page { cursor, limit }).await.map_err(store_refusal)?;
         self.inner.released().await?;
-        let view = |row: &RuleRow| RuleView::of(row, &self.inner.settings.authorities);
+        let view = |row: &RuleRow| RuleView::of(row, &self.inner);
         Ok(ListPage { rows: page.rows.iter().map(view).collect(), next_cursor: page.next })
     }
 
@@ -188,14 +192,14 @@ impl Runtime {
         by.check_may_decide()?;
         if row.revoked_at.is_some() {
             self.inner.released().await?;
-            return Ok(RuleView::of(&row, &self.inner.settings.authorities));
+            return Ok(RuleView::of(&row, &self.inner));
         }
         let state = self.inner.load(live, &mut guard).await?;
-        let transition = Draft::new(&state, now()).revoke(rule, by.subject.clone());
+        let transition = Draft::new(&state, self.inner.now()).revoke(rule, by.subject.clone());
         self.inner.transact(live, &mut guard, Durability::Synced, |_| Ok(transition)).await?;
         drop(guard);
         let row = self.rule_row(by, session_id, rule).await?.ok_or_else(not_found)?;
-        Ok(RuleView::of(&row, &self.inner.settings.authorities))
+        Ok(RuleView::of(&row, &self.inner))
     }
 
     async fn rule_row(&self, by: &Principal, session_id: &str, id: RuleId) -> Result<Option<RuleRow>, Refusal> {

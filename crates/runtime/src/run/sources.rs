@@ -17,7 +17,7 @@ use tokio::{
     time::{Instant, sleep},
 };
 
-use super::{Inner, live::LiveRef, now, outcomes::Done};
+use super::{Inner, live::LiveRef, outcomes::Done};
 use crate::tool::Asks;
 
 /// How long calls wait for their tools' source, if it was never reached in this process.
@@ -40,7 +40,7 @@ impl Inner {
         let timeout = self.settings.patient(timeout);
         let required = InputRequired { call, attempt, questions, state, live: waits, timeout };
         self.must_store_outcome(live, turn, |state| {
-            Draft::new(state, now()).input_required(required.clone(), &self.agents)
+            Draft::new(state, self.now()).input_required(required.clone(), &self.agents)
         })
         .await;
     }
@@ -48,7 +48,7 @@ impl Inner {
     /// Stores that a call cannot use the answers that it was given.
     pub(super) async fn call_forgotten(&self, live: &LiveRef, turn: Turn, call: u32, attempt: u32) {
         self.must_store_outcome(live, turn, |state| {
-            Draft::new(state, now()).call_forgotten(call, attempt, &self.agents)
+            Draft::new(state, self.now()).call_forgotten(call, attempt, &self.agents)
         })
         .await;
     }
@@ -62,7 +62,7 @@ impl Inner {
         };
         let lost = state.calls.iter().filter(|call| calls.contains(&call.call) && call.is_live() && !parked(call));
         let lost: Vec<u32> = lost.map(|call| call.call).collect();
-        if lost.is_empty() { None } else { Draft::new(state, now()).input_lost(&lost, &self.agents) }
+        if lost.is_empty() { None } else { Draft::new(state, self.now()).input_lost(&lost, &self.agents) }
     }
 
     /// Starts to reach the sources of all agents' tools. Only the sessions that need one wait for it.

@@ -11,7 +11,7 @@ use countersign_core::{
     refusal::Code,
 };
 
-use super::{Inner, gate::Weighed, live::LiveRef, now, outcomes::Patience};
+use super::{Inner, gate::Weighed, live::LiveRef, outcomes::Patience};
 use crate::agent::guardrail::{GuardrailKind, GuardrailResult, bounded};
 
 /// Why a run is stopped from within.
@@ -147,7 +147,7 @@ impl Inner {
         let fails = run == 0 && state.status.is_active();
         let (code, message) = if fails { self.stopped(stop) } else { (stop.code, stop.message) };
         self.must_store_outcome(live, turn, |state| {
-            Draft::new(state, now()).call_stopped(call, attempt, &message, code, &self.agents)
+            Draft::new(state, self.now()).call_stopped(call, attempt, &message, code, &self.agents)
         })
         .await;
         for call in within {
@@ -167,7 +167,7 @@ impl Inner {
     ) {
         let gates: Vec<_> = weighed.iter().map(|one| one.gate.clone()).collect();
         self.must_store(live, turn, |state, _| {
-            let draft = Draft::new(state, now());
+            let draft = Draft::new(state, self.now());
             Some(draft.model_stopped(answer.clone(), gates.clone(), &stop.message, &self.agents))
         })
         .await;
@@ -175,13 +175,15 @@ impl Inner {
 
     /// Ends the run of an agent that works for another agent's call.
     pub(super) async fn agent_stopped(&self, live: &LiveRef, turn: Turn, run: u32, message: &str) {
-        self.must_store(live, turn, |state, _| Some(Draft::new(state, now()).agent_failed(run, message, &self.agents)))
-            .await;
+        self.must_store(live, turn, |state, _| {
+            Some(Draft::new(state, self.now()).agent_failed(run, message, &self.agents))
+        })
+        .await;
     }
 
     pub(super) async fn fail(&self, live: &LiveRef, turn: Turn, code: &'static str, message: String) {
         self.must_store(live, turn, |state, partial| {
-            Some(Draft::new(state, now()).fail(code, message.clone(), partial, &self.agents))
+            Some(Draft::new(state, self.now()).fail(code, message.clone(), partial, &self.agents))
         })
         .await;
     }

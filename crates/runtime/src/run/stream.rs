@@ -32,7 +32,6 @@ use serde_json::value::RawValue;
 use super::{
     Inner, failpoint,
     live::{LiveRef, LiveState},
-    now,
     outcomes::Patience,
     stops::Stop,
     subscription::{Told, Written},
@@ -144,7 +143,7 @@ impl Inner {
             return Ok(Err(Stale));
         }
         let make = |now_at: &State| {
-            let mut draft = Draft::new(now_at, now());
+            let mut draft = Draft::new(now_at, self.now());
             draft.approval_sent(approved.clone());
             Ok(draft.finish())
         };
@@ -600,7 +599,7 @@ impl<'a> Writer<'a> {
         let (finished, open) = if last { (from, None) } else { (self.blocks.len(), self.shows()) };
         let written = guard.written();
         let make = |state: &State| {
-            let mut draft = Draft::new(state, now());
+            let mut draft = Draft::new(state, self.inner.now());
             if over {
                 draft = draft.replaced(written);
             }

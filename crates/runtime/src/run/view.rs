@@ -34,7 +34,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::{Activity, Inner, Outcome, Runtime, now, owned, store_refusal, visible};
+use super::{Activity, Inner, Outcome, Runtime, owned, store_refusal, visible};
 use crate::{
     agent::output::Output,
     store::{
@@ -435,7 +435,7 @@ impl Runtime {
     async fn stands_elsewhere(&self, session_id: &str) -> Result<bool, Refusal> {
         let filter = RuleFilter {
             standing: Some(true),
-            now: now(),
+            now: self.inner.now(),
             everywhere: Some(true),
             session_id: Some(session_id.to_owned()),
             ..RuleFilter::default()

@@ -7,11 +7,12 @@ use std::{
     collections::BTreeSet,
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering},
     },
     time::Duration,
 };
 
+use countersign_core::journal::record::Millis;
 use rustix::time::{ClockId, clock_gettime};
 use tokio::{
     sync::{Notify, broadcast, watch},
@@ -36,13 +37,14 @@ const LEAVING: Duration = Duration::from_secs(5);
 /// How long it waits before it connects again.
 const AGAIN: Duration = Duration::from_millis(250);
 
-const JOIN: &str =
-    "INSERT INTO nodes (until) VALUES (clock_timestamp() + $1::bigint * interval '1 millisecond') RETURNING id";
+const JOIN: &str = "INSERT INTO nodes (until) VALUES (clock_timestamp() + $1::bigint * interval '1 millisecond')
+ RETURNING id, (extract(epoch FROM clock_timestamp()) * 1000)::bigint";
 /// The row of a node that was away for very long was swept.
 const RENEW: &str = "INSERT INTO nodes (id, until) OVERRIDING SYSTEM VALUE
  VALUES ($1, clock_timestamp() + $2::bigint * interval '1 millisecond')
  ON CONFLICT (id) DO UPDATE SET until = excluded.until
- RETURNING EXISTS (SELECT FROM nodes o WHERE o.id <> $1 AND o.until > clock_timestamp())";
+ RETURNING EXISTS (SELECT FROM nodes o WHERE o.id <> $1 AND o.until > clock_timestamp()),
+ (extract(epoch FROM clock_timestamp()) * 1000)::bigint";
 const LEAVE: &str = "UPDATE nodes SET until = '-infinity' WHERE id = $1";
 /// Nodes that ended long ago and have no session.
 const SWEEP: &str = "DELETE FROM nodes n WHERE n.until < clock_timestamp() - interval '1 day'
@@ -67,6 +69,8 @@ struct Shared {
     until: AtomicU64,
     /// The number of the term: how often it was renewed too late.
     term: AtomicU64,
+    /// How far the database's clock is ahead of [`boot_time`].
+    ahead: AtomicI64,
     /// Whether there are other nodes that hear hints.
     others: AtomicBool,
     changed: Mutex<BTreeSet<Arc<str>>>,
@@ -103,13 +107,15 @@ impl Member {
         client.execute(SWEEP, &[]).await.map_err(failed)?;
         let channel = client.query_one(CHANNEL, &[]).await.and_then(|row| row.try_get(0)).map_err(failed)?;
         let began = boot_time();
-        let id: i64 = client.query_one(JOIN, &[&millis(lease)]).await.and_then(|row| row.try_get(0)).map_err(failed)?;
+        let row = client.query_one(JOIN, &[&millis(lease)]).await.map_err(failed)?;
+        let (id, now): (i64, i64) = (row.try_get(0).map_err(failed)?, row.try_get(1).map_err(failed)?);
         let shared = Arc::new(Shared {
             id,
             channel,
             lease,
             until: AtomicU64::new(began + lease.as_millis() as u64),
             term: AtomicU64::new(0),
+            ahead: AtomicI64::new(now - (began.midpoint(boot_time())).cast_signed()),
             others: AtomicBool::new(true),
             changed: Mutex::default(),
             more: Notify::new(),
@@ -125,6 +131,11 @@ impl Member {
         let term = self.shared.term.load(Ordering::SeqCst);
         let lasts = boot_time() < self.shared.until.load(Ordering::SeqCst) && !*self.leaving.borrow();
         lasts.then_some(term)
+    }
+
+    /// The time by the database's clock.
+    pub(super) fn now(&self) -> Millis {
+        boot_time().cast_signed() + self.shared.ahead.load(Ordering::Relaxed)
     }
 
     /// Whether there was no other node a moment ago.
@@ -248,8 +259,13 @@ impl Shared {
         // From before it was asked: the database counts from later on.
         let began = boot_time();
         let row = self.bounded(client.query_one(RENEW, &[&self.id, &millis(self.lease)])).await?;
-        let others = row.try_get(0).map_err(|e| told(&e))?;
+        let (others, told_at): (bool, i64) =
+            (row.try_get(0).map_err(|e| told(&e))?, row.try_get(1).map_err(|e| told(&e))?);
         let (ended, now) = (self.until.load(Ordering::SeqCst), boot_time());
+        // The database said it between the two: what is within that is no worse than what was known.
+        let ahead = self.ahead.load(Ordering::Relaxed);
+        let ahead = ahead.clamp(told_at - now.cast_signed(), told_at - began.cast_signed());
+        self.ahead.store(ahead, Ordering::Relaxed);
         if ended < now {
             self.term.fetch_add(1, Ordering::SeqCst);
             let late = now - ended;

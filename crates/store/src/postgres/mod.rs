@@ -435,6 +435,10 @@ impl Nodes for PostgresStore {
         async move { read!(self, |on| nodes::positions(on, &session_ids)) }.boxed()
     }
 
+    fn now(&self) -> Millis {
+        self.member.now()
+    }
+
     fn term(&self) -> Option<u64> {
         self.member.term()
     }

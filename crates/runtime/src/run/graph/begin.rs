@@ -19,7 +19,6 @@ use super::{
     super::{
         Inner,
         live::{Live, LiveRef, LiveState},
-        now,
         outcomes::Done,
         spans,
     },
@@ -109,7 +108,7 @@ impl Inner {
                 Ok(new) => *hot = Some(new),
                 Err(error) => {
                     let failed = |state: &State| {
-                        Ok(Draft::new(state, now()).fail(error.code, error.message, None, &self.agents))
+                        Ok(Draft::new(state, self.now()).fail(error.code, error.message, None, &self.agents))
                     };
                     self.record(live, guard, failed).await?;
                 }
@@ -256,7 +255,7 @@ impl Inner {
             new.push((number, HotFrame { graph, state }));
         }
         let make = |state: &State| {
-            let mut draft = Draft::new(state, now());
+            let mut draft = Draft::new(state, self.now());
             records.into_iter().for_each(|began| draft.frame_began(began));
             for (task, NodeError { code, message, .. }) in failed {
                 draft.task_failed(TaskFailed { task, code: code.to_owned(), message });

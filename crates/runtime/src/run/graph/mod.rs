@@ -32,7 +32,6 @@ use super::{
     Inner,
     live::{Live, LiveRef, LiveState},
     nodes::ELSEWHERE,
-    now,
 };
 use ending::Ending;
 pub(super) use warm::Warm;
@@ -203,7 +202,7 @@ impl Inner {
                     (ops, spoiled) = (ending.ops, ending.spoiled);
                 }
                 let make = |state: &State| {
-                    let mut draft = Draft::new(state, now());
+                    let mut draft = Draft::new(state, self.now());
                     for op in &ops {
                         match op {
                             Op::Done(done) => draft.tasks_done(done.clone()),
@@ -252,7 +251,7 @@ impl Inner {
                 return Ok(());
             };
             let make = |state: &State| {
-                let mut draft = Draft::new(state, now());
+                let mut draft = Draft::new(state, self.now());
                 match self.walk_on(state, &task, None) {
                     Ok(then) => draft.tasks_done(TasksDone { frame: 0, done: vec![task.task.into()], then }),
                     Err(NodeError { code, message, .. }) => {
@@ -325,7 +324,7 @@ impl Journal for Inner {
     fn store<'a>(self: Arc<Self>, session_id: &'a Arc<str>, turn: Turn, make: &'a Make<'a>) -> BoxFuture<'a, bool> {
         Box::pin(async move {
             let live = self.live(session_id);
-            self.must_store(&live, turn, |state, _| Some(make(state))).await
+            self.must_store(&live, turn, |state, _| Some(make(Draft::new(state, self.now())))).await
         })
     }
 
@@ -340,7 +339,7 @@ impl Journal for Inner {
 
 impl Memory {
     /// Stores a record of this task. `false`: the turn is over, or the runtime closes.
-    async fn store(&self, make: impl Fn(&State) -> Transition + Sync) -> bool {
+    async fn store(&self, make: impl Fn(Draft) -> Transition + Sync) -> bool {
         let Some(journal) = self.inner.upgrade() else { return false };
         journal.store(&self.session_id, self.turn, &make).await
     }
@@ -352,7 +351,7 @@ impl Memory {
     pub(crate) async fn step_started(&self, step: &Arc<str>) {
         loop {
             let term = self.inner.upgrade().and_then(|journal| journal.term());
-            if !self.store(|state| Draft::new(state, now()).step_started(self.task, step.clone())).await {
+            if !self.store(|draft| draft.step_started(self.task, step.clone())).await {
                 std::future::pending::<()>().await;
             }
             if self.inner.upgrade().is_some_and(|journal| journal.lasts(term)) {
@@ -368,7 +367,7 @@ impl Memory {
 
     pub(crate) async fn step_done(&self, step: &Arc<str>, value: Option<Raw>) {
         let known = value.clone();
-        if !self.store(|state| Draft::new(state, now()).step_done(self.task, step.clone(), value.clone())).await {
+        if !self.store(|draft| draft.step_done(self.task, step.clone(), value.clone())).await {
             std::future::pending::<()>().await;
         }
         let mut inside = self.inside();
