@@ -78,7 +78,7 @@ pub(crate) async fn cycle(runtime: &Runtime, session: &str, text: &Arc<str>, n: 
     Ok(())
 }
 
-fn executor() -> Result<tokio::runtime::Runtime> {
+pub(crate) fn executor() -> Result<tokio::runtime::Runtime> {
     Ok(tokio::runtime::Builder::new_current_thread().enable_all().build()?)
 }
 

@@ -1,6 +1,6 @@
 //! Benchmarks, each a ratio against something measured in the same run.
 //!
-//! `cargo run --release -p countersign-bench [--] [cycle|sealed|memory|many|growth|reading|history|lists|past|compressed|graphs|paused|policy|server|clients|library|counted]…`
+//! `cargo run --release -p countersign-bench [--] [cycle|sealed|memory|many|growth|reading|history|lists|past|compressed|graphs|paused|policy|server|clients|library|counted|postgres|million|million-postgres]…`
 //! runs the named ones, or all. What each number means is in `bench/README.md`.
 
 mod bare;
@@ -13,9 +13,11 @@ mod growth;
 mod history;
 mod library;
 mod lists;
+mod million;
 mod past;
 mod paused;
 mod policy;
+mod postgres;
 mod reading;
 mod server;
 
@@ -61,6 +63,8 @@ fn run() -> Result<bool> {
         [command, path] if command == paused::SERVE => return paused::serve(path).map(|()| true),
         [command, path] if command == past::SERVE => return past::serve(path).map(|()| true),
         [command, what, rounds] if command == counted::ROUNDS => return counted::rounds(what, rounds).map(|()| true),
+        [command, place, count] if command == million::SERVE => return million::serve(place, count).map(|()| true),
+        [command, url, prefix] if command == postgres::NODE => return postgres::node(url, prefix).map(|()| true),
         [command] if command == clients::SERVE => return clients::serve().map(|()| true),
         _ => {}
     }
@@ -113,6 +117,15 @@ fn run() -> Result<bool> {
     }
     if want("clients") {
         verdicts.push(clients::thousand()?);
+    }
+    if want("postgres") {
+        verdicts.extend(postgres::rates()?);
+    }
+    if want("million") {
+        verdicts.extend(million::on_sqlite()?);
+    }
+    if want("million-postgres") {
+        verdicts.extend(million::on_postgres()?);
     }
     if want("counted") {
         verdicts.extend(counted::all()?);

@@ -15,7 +15,7 @@ const AT_ONCE: usize = 128;
 const RESUMED: usize = 200;
 
 /// Resident memory of this process, in MB.
-fn resident() -> Result<f64> {
+pub(crate) fn resident() -> Result<f64> {
     let status = std::fs::read_to_string("/proc/self/status")?;
     let line = status.lines().find(|line| line.starts_with("VmRSS:")).ok_or("no VmRSS")?;
     let kilobytes: f64 = line.split_whitespace().nth(1).ok_or("no number")?.parse()?;

@@ -118,7 +118,7 @@ const MEMORY: usize = 80 * 1024 * 1024;
 /// The longest another server's call may take meanwhile.
 const OTHERS: Duration = Duration::from_secs(10);
 /// The longest that all of it may take: connecting, deciding, calling.
-const WHOLE: Duration = Duration::from_secs(45);
+const WHOLE: Duration = Duration::from_secs(120);
 /// Servers that are tried concurrently; most of the time is spent waiting.
 const AT_ONCE: usize = 3;
 /// A secret in the address.
@@ -189,6 +189,7 @@ fn hostile(mode: &str, way: Way, canary: u16) -> Hostile {
 async fn start(hostile: &Hostile, told: &str) -> Server {
     // Where the end is not expected, a slow machine must not reach it.
     let timeout = if told == LATE { 2 } else { 20 };
+    let connect = if told == NO_TOOL { 3 } else { 20 };
     // It matches no pattern of repeated letters, and looks as if it did.
     let args = json!({ "n": format!("{}!", "a".repeat(40)) });
     let said = json!({ "text": "{{ last_tool_result }}" });
@@ -199,7 +200,7 @@ async fn start(hostile: &Hostile, told: &str) -> Server {
         .agent("mcp = [\"bank\"]")
         .file("other.json", &turns(json!({})).to_string())
         .more(&format!(
-            "[mcp.bank]\ntimeout = {timeout}\nconnect_timeout = 3\nidempotent = [\"absent\"]\n{}\n[mcp.good]\ncommand = {good:?}\nrequire_approval = \"never\"\n\
+            "[mcp.bank]\ntimeout = {timeout}\nconnect_timeout = {connect}\nidempotent = [\"absent\"]\n{}\n[mcp.good]\ncommand = {good:?}\nrequire_approval = \"never\"\n\
              [models.other]\nprovider = \"scripted\"\nscript = \"other.json\"\n\
              [agents.other]\nmodel = \"other\"\nmcp = [\"good\"]\n",
             hostile.lines

@@ -1,0 +1,212 @@
+//! (p) Approval cycles on PostgreSQL, one node and three, against a bare loop of one connection that makes the same commits.
+//!
+//! Without `DATABASE_URL` it starts a server of its own, which syncs as PostgreSQL does by default.
+
+use std::{
+    process::{Child, Command, Stdio},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use countersign_runtime::run::Runtime;
+use countersign_store::{
+    Store,
+    postgres::{PostgresOptions, PostgresStore, PostgresUrl},
+};
+use countersign_test_postgres::Database;
+use tokio_postgres::{NoTls, types::ToSql};
+
+use crate::{
+    Result, Verdict,
+    cycle::{cycle, executor, median, runtime, stream},
+};
+
+const ROUNDS: usize = 3;
+/// Sessions at once.
+const SESSIONS: usize = 64;
+/// Cycles of one stream in a round.
+const CYCLES: usize = 150;
+/// How long all sessions of one round work.
+const WORK: Duration = Duration::from_secs(6);
+/// Bytes of one row: about what an approval cycle appends in one commit.
+const ROW: usize = 400;
+
+/// A database that syncs, also on a server that was started for tests.
+pub(crate) fn database() -> Database {
+    let database = Database::new();
+    if std::env::var_os("DATABASE_URL").is_none() {
+        for setting in ["fsync", "full_page_writes"] {
+            database.run(&format!("ALTER SYSTEM SET {setting} = on"));
+        }
+        database.run("SELECT pg_reload_conf()");
+    }
+    database
+}
+
+pub(crate) async fn open(url: &str) -> Result<Arc<dyn Store>> {
+    Ok(Arc::new(PostgresStore::open(&PostgresUrl::parse(url)?, &PostgresOptions::default()).await?))
+}
+
+/// Cycles per second of one connection that inserts a row and updates another in each of `commits` transactions a cycle.
+async fn bare(url: &str, commits: usize, cycles: usize) -> Result<f64> {
+    let (client, connection) = tokio_postgres::connect(url, NoTls).await?;
+    let connection = tokio::spawn(connection);
+    client
+        .batch_execute(
+            "DROP TABLE IF EXISTS bare_entries, bare_sessions;
+             CREATE TABLE bare_entries (session bigint, pos bigint, body text, PRIMARY KEY (session, pos));
+             CREATE TABLE bare_sessions (id bigint PRIMARY KEY, pos bigint, head text);
+             INSERT INTO bare_sessions VALUES (1, 0, '')",
+        )
+        .await?;
+    let mut statements = Vec::new();
+    for sql in [
+        "BEGIN",
+        "INSERT INTO bare_entries VALUES (1, $1, $2)",
+        "UPDATE bare_sessions SET pos = $1, head = $2 WHERE id = 1",
+        "COMMIT",
+    ] {
+        statements.push(client.prepare(sql).await?);
+    }
+    let body = "x".repeat(ROW);
+    let begin = Instant::now();
+    let mut pos = 0_i64;
+    for _ in 0..cycles * commits {
+        pos += 1;
+        let values: [&(dyn ToSql + Sync); 2] = [&pos, &body];
+        for (i, statement) in statements.iter().enumerate() {
+            client.execute(statement, if i % 3 == 0 { &[] } else { &values }).await?;
+        }
+    }
+    let rate = cycles as f64 / begin.elapsed().as_secs_f64();
+    drop(client);
+    connection.abort();
+    Ok(rate)
+}
+
+/// Cycles per second of [`SESSIONS`] streams at once.
+async fn many(runtime: &Runtime, prefix: &str) -> Result<f64> {
+    let begin = Instant::now();
+    let mut tasks = tokio::task::JoinSet::new();
+    for session in 0..SESSIONS {
+        let (runtime, prefix) = (runtime.clone(), format!("{prefix}-{session}"));
+        tasks.spawn(async move {
+            let (text, mut done): (Arc<str>, usize) = (Arc::from("Buy 100 VNM"), 0);
+            while begin.elapsed() < WORK {
+                cycle(&runtime, &format!("{prefix}-{done}"), &text, 1).await?;
+                done += 1;
+            }
+            Ok::<usize, Box<dyn std::error::Error + Send + Sync>>(done)
+        });
+    }
+    let mut done = 0;
+    while let Some(one) = tasks.join_next().await {
+        done += one??;
+    }
+    Ok(done as f64 / begin.elapsed().as_secs_f64())
+}
+
+/// The argument that makes this program a node that works for a while, and prints how fast it was.
+pub(crate) const NODE: &str = "postgres-node";
+
+pub(crate) fn node(url: &str, prefix: &str) -> Result<()> {
+    let executor = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    executor.block_on(async {
+        let runtime = runtime(open(url).await?, "Ordered.")?;
+        runtime.start().await?;
+        println!("{}", many(&runtime, prefix).await?);
+        runtime.shutdown(Duration::from_secs(1)).await;
+        Ok(())
+    })
+}
+
+/// A number that the database says.
+pub(crate) fn figure(database: &Database, expression: &str) -> Result<f64> {
+    let rows = database.query(&format!("SELECT {expression}"));
+    let said = rows.into_iter().flatten().next().flatten().ok_or("the database says nothing")?;
+    Ok(said.parse()?)
+}
+
+/// Cycles per second of so many nodes together, each a process, and what the database's backends did meanwhile.
+fn nodes(database: &Database, count: usize, round: usize) -> Result<(f64, String)> {
+    let own = std::env::current_exe()?;
+    let begun: Vec<Child> = (0..count)
+        .map(|node| {
+            let prefix = format!("n{count}-{round}-{node}");
+            Command::new(&own).args([NODE, database.url(), &prefix]).stdout(Stdio::piped()).spawn()
+        })
+        .collect::<std::io::Result<_>>()?;
+    std::thread::sleep(WORK / 2);
+    let sampled =
+        "SELECT state || coalesce(' ' || wait_event_type || '/' || wait_event, ''), count(*) FROM pg_stat_activity
+        WHERE datname = current_database() AND pid <> pg_backend_pid() GROUP BY 1 ORDER BY 2 DESC LIMIT 3";
+    let sampled: Vec<String> = database
+        .query(sampled)
+        .into_iter()
+        .map(|row| row.into_iter().map(Option::unwrap_or_default).collect::<Vec<_>>().join(": "))
+        .collect();
+    let mut rate = 0.0;
+    for node in begun {
+        let said = node.wait_with_output()?;
+        if !said.status.success() {
+            return Err(format!("a node ended with {}", said.status).into());
+        }
+        rate += String::from_utf8(said.stdout)?.trim().parse::<f64>()?;
+    }
+    Ok((rate, sampled.join(", ")))
+}
+
+pub(crate) fn rates() -> Result<Vec<Verdict>> {
+    let database = database();
+    let single = executor()?;
+    let (runtime, commits) = single.block_on(async {
+        let store = open(database.url()).await?;
+        let runtime = runtime(store.clone(), "Ordered.")?;
+        stream(&runtime, "warm", 20).await?;
+        // Each entry is an append, and each append a transaction.
+        Ok::<_, Box<dyn std::error::Error + Send + Sync>>((runtime, store.read("warm-0", 0, 100).await?.len()))
+    })?;
+    let (mut ours, mut floor) = (Vec::new(), Vec::new());
+    for round in 0..ROUNDS {
+        floor.push(single.block_on(bare(database.url(), commits, CYCLES))?);
+        ours.push(single.block_on(stream(&runtime, &format!("r{round}"), CYCLES))?);
+    }
+    single.block_on(runtime.shutdown(Duration::from_secs(1)));
+    drop(runtime);
+    drop(single);
+    let log = |from: f64| figure(&database, &format!("pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0') - {from}"));
+    let (mut one, mut three, mut sampled) = (Vec::new(), Vec::new(), String::new());
+    let mut written = 0.0;
+    for round in 0..ROUNDS {
+        one.push(nodes(&database, 1, round)?.0);
+        let before = log(0.0)?;
+        let (rate, waits) = nodes(&database, 3, round)?;
+        written = log(before)? / (rate * WORK.as_secs_f64()) / 1e3;
+        three.push(rate);
+        sampled = waits;
+    }
+    let (ours, floor, one, three) = (median(ours), median(floor), median(one), median(three));
+    let verdict = |name, ratio, bound, detail| Verdict { name, ratio, at_least: Some(bound), at_most: None, detail };
+    Ok(vec![
+        verdict(
+            "postgres: one stream / bare",
+            ours / floor,
+            0.6,
+            format!("{ours:.0} against {floor:.0} cycles/s of {commits} commits"),
+        ),
+        verdict(
+            "postgres: 64 sessions / one stream",
+            one / ours,
+            5.0,
+            format!("{one:.0} against {ours:.0} cycles/s, one node"),
+        ),
+        verdict(
+            "postgres: three nodes / one",
+            three / one,
+            1.8,
+            format!(
+                "{three:.0} against {one:.0} cycles/s, 64 sessions each, {written:.1} kB of log a cycle; backends: {sampled}"
+            ),
+        ),
+    ])
+}
