@@ -31,7 +31,10 @@ mod sql;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
 
-use std::sync::Arc;
+use std::{
+    sync::Arc,
+    time::{SystemTime, UNIX_EPOCH},
+};
 
 use countersign_core::{
     approval::rule::{Rule, RuleId},
@@ -62,7 +65,7 @@ pub trait Store: Send + Sync {
     /// # Errors
     /// [`StoreError::Conflict`] if the position is another, or the `request_id` of an entry is a duplicate. A queued
     /// message carries its id twice: when it is queued, and when it is taken up. [`StoreError::Deleted`] if a session
-    /// of this id was deleted, [`StoreError::Fenced`] if the lease of the append is not held any more.
+    /// of this id was deleted, [`StoreError::Fenced`] or [`StoreError::Outdated`] if [`Append::guards`] do not hold.
     fn append(&self, append: Append) -> BoxFuture<'_, Result<Option<Epoch>, StoreError>>;
     /// Where deliveries of what happened stand.
     fn deliveries(&self) -> &dyn Deliveries;
@@ -199,6 +202,13 @@ pub trait Store: Send + Sync {
     fn check(&self) -> BoxFuture<'_, Result<(), StoreError>>;
 }
 
+/// The time by the clock of this machine, in Unix milliseconds: that of a store of one process.
+#[must_use]
+pub fn machine_time() -> Millis {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Millis::try_from(since.as_millis()).unwrap_or(Millis::MAX)
+}
+
 /// Why a past cannot be copied.
 fn no_past(from: &str, until: u64) -> StoreError {
     StoreError::Failed(format!("session {from} has no entries up to {until}"))
@@ -247,10 +257,22 @@ pub struct Append {
     pub snapshot: bool,
     /// How durable it must be.
     pub durability: Durability,
+    /// What else must hold.
+    pub guards: Guards,
+}
+
+/// What an append depends on beside its session's position, compared in the transaction that stores it. By default nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Guards {
     /// The lease under which effects were carried out, if it says what came of them or begins one: it is stored only
     /// while this node holds that lease. `None`: an input, which any node stores.
     pub lease: Option<Epoch>,
+    /// Standing rules that decide calls in it: each must be in force.
+    pub rules: Vec<RuleName>,
 }
+
+/// A standing rule: the session in which it was made, and which of its rules it is.
+pub type RuleName = (Arc<str>, RuleId);
 
 /// The state of a session at a past position, so that its past is not folded from the first entry. A cache, never the
 /// truth.
@@ -383,6 +405,14 @@ pub struct RuleRow {
     pub revoked_by: Option<Arc<str>>,
 }
 
+impl RuleRow {
+    /// Whether it is in force at this time.
+    #[must_use]
+    pub fn is_in_force(&self, now: Millis) -> bool {
+        self.revoked_at.is_none() && self.rule.until.is_none_or(|until| now < until)
+    }
+}
+
 /// Which rules to list. `None` means any.
 #[derive(Clone, Debug, Default)]
 pub struct RuleFilter {
@@ -473,6 +503,9 @@ pub enum StoreError {
     /// The lease under which this was to be stored was given back, or another node has taken it.
     #[error("another node carries out this session's effects now")]
     Fenced,
+    /// What this was judged by does not hold any more: a standing rule has ended meanwhile. It may be judged again.
+    #[error("what it was judged by has changed meanwhile")]
+    Outdated,
     /// Another process has the store open.
     #[error("{0}")]
     InUse(String),

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use countersign::{Agent, Principal, Status, model::scripted::Scripted, run::Runtime, store::Store, tool::Approval};
 use countersign_core::{approval::rule::RuleId, journal::draft::Draft, session::Session};
-use countersign_store::{Append, Durability};
+use countersign_store::{Append, Durability, Guards};
 
 use crate::support::{Ledger, entry, send, stores};
 
@@ -38,7 +38,7 @@ async fn r6_a_session_with_a_record_from_the_future_times_out_in_time() {
             after: placed.after().clone(),
             snapshot: true,
             durability: Durability::Synced,
-            lease: None,
+            guards: Guards::default(),
         };
         store.append(append).await.expect("stored");
 

@@ -51,7 +51,7 @@ use std::{
         Arc, Mutex, OnceLock,
         atomic::{AtomicBool, Ordering},
     },
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::Duration,
 };
 
 use countersign_core::{
@@ -78,7 +78,7 @@ use crate::{
     agent::Agents,
     graph::compiled::AnyGraph,
     model::retry::RetryPolicy,
-    store::{Durability, Store, StoreError},
+    store::{Durability, Store, StoreError, machine_time},
 };
 pub use activity::{Activity, Durations};
 pub use authority::{Authority, RuleMaker};
@@ -534,7 +534,7 @@ pub(crate) fn store_refusal(error: StoreError) -> Refusal {
             Code::StoreUnavailable,
             "it is not known whether this was stored: look, or send it again with the same request_id",
         ),
-        StoreError::Conflict => {
+        StoreError::Conflict | StoreError::Outdated => {
             Refusal::new(Code::StoreUnavailable, format!("nothing was stored: {error}")).overtaken()
         }
         StoreError::Fenced => Refusal::new(Code::StoreUnavailable, format!("nothing was stored: {error}")).fenced(),
@@ -578,16 +578,10 @@ pub(crate) fn own_request_id(by: &Principal, state: &State, id: Option<String>) 
     }
 }
 
-/// The time by the clock of this machine, in Unix milliseconds.
-pub(crate) fn now() -> Millis {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Millis::try_from(since.as_millis()).unwrap_or(Millis::MAX)
-}
-
 impl Inner {
     /// The time, in Unix milliseconds: nodes that share a store have one clock.
     pub(crate) fn now(&self) -> Millis {
-        self.store.nodes().map_or_else(now, |nodes| nodes.now())
+        self.store.nodes().map_or_else(machine_time, |nodes| nodes.now())
     }
 
     /// Whether this `request_id` was acknowledged before (spec W1).

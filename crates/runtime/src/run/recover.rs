@@ -26,7 +26,7 @@ use super::{
     nodes::contested,
     store_refusal,
 };
-use crate::store::{Durability, nodes::Epoch};
+use crate::store::{Durability, Guards, nodes::Epoch};
 
 /// How often deadlines are looked for. A deadline fires within this time, well within spec W7's second.
 const DEADLINE_TICK: Duration = Duration::from_millis(200);
@@ -179,7 +179,8 @@ impl Inner {
     async fn restarted(&self, live: &LiveRef, guard: &mut LiveState, times: u32, held: bool) -> Result<(), Refusal> {
         let partial = guard.written();
         let make = |state: &State| Ok(Draft::new(state, self.now()).restarted(times, held, partial));
-        self.store_as(guard.lease, live, guard, Durability::Buffered, make).await.map(drop)
+        let guards = Guards { lease: guard.lease, ..Guards::default() };
+        self.store_if(guards, live, guard, Durability::Buffered, make).await.map(drop)
     }
 
     /// Times interruptions out, and reminds of pending ones. The store's index is read each time; no timer is kept in

@@ -4,21 +4,21 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use countersign_core::{
     audit::{self, Anchor},
-    journal::checkpoint::FOLD_VERSION,
+    journal::{checkpoint::FOLD_VERSION, record::Millis},
 };
 use futures::future::{BoxFuture, FutureExt as _};
 use tokio_postgres::Row;
 
 use super::{
     super::{
-        Append, InterruptionRow, StoreError, Summary,
+        Append, Guards, InterruptionRow, StoreError, Summary,
         index::{self, Change, Claim, Claimant},
         no_past,
         nodes::Epoch,
         sql::{json, resolution_name},
     },
     flight::{Flight, Value},
-    nodes::{epoch_of, is_free},
+    nodes::{clock, epoch_of, is_free},
     rows::{count, pos_of, tenant},
     rules,
     transaction::{self, Transaction, Undone},
@@ -40,16 +40,19 @@ pub(super) struct Write {
     reviewed: bool,
     /// The session whose past it continues, if it is a fork.
     from: Option<Arc<str>>,
-    lease: Option<Epoch>,
+    guards: Guards,
     is_at_work: bool,
     /// The node that stores it.
     node: i64,
 }
 
-const MAKE: &str = "INSERT INTO sessions
+const MAKE: &str = concat!(
+    "INSERT INTO sessions
  (id, pos, agent, subject, tenant, title, status, created_at, updated_at, pending, node, epoch)
  VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, CASE WHEN $12::boolean THEN $11::bigint END, $12::boolean::int)
- ON CONFLICT (id) DO NOTHING RETURNING row, CASE WHEN $12::boolean THEN epoch END";
+ ON CONFLICT (id) DO NOTHING RETURNING row, CASE WHEN $12::boolean THEN epoch END, ",
+    clock!()
+);
 /// Of all appends at one position, the one whose update finds the session there wins; the others wait for it, and find
 /// nothing. Whoever stores that there is work takes the lease, if no other node has it. What came of the last effect gives
 /// it back; an input does not, since effects that it stops may still be ending.
@@ -63,7 +66,9 @@ const MOVE: &str = concat!(
     is_free!("$9"),
     " THEN $10::boolean ELSE false END)::int
  WHERE s.id = $1 AND s.pos = $2 AND ($11::bigint IS NULL OR (s.node = $9 AND s.epoch = $11))
- RETURNING s.row, CASE WHEN s.node = $9 THEN s.epoch END"
+ RETURNING s.row, CASE WHEN s.node = $9 THEN s.epoch END, ",
+    // Once the row is locked.
+    clock!()
 );
 const IS_FENCED: &str = "SELECT FROM sessions WHERE id = $1 AND (node IS DISTINCT FROM $2::bigint OR epoch <> $3)";
 pub(super) const CLAIMED: &str = "SELECT q.id, q.queued FROM requests q JOIN sessions s ON s.row = q.session
@@ -82,7 +87,7 @@ impl Write {
     /// Serialises an append.
     pub(super) fn of(append: &Append, from: Option<Arc<str>>, node: i64) -> Result<Write, StoreError> {
         index::check(append)?;
-        let Append { session_id, expected, entries, after, snapshot, durability: _, lease } = append;
+        let Append { session_id, expected, entries, after, snapshot, durability: _, guards } = append;
         let bytes = |text: String| text.into_bytes();
         Ok(Write {
             session_id: session_id.clone(),
@@ -95,7 +100,7 @@ impl Write {
             told: audit::events(after, entries).iter().map(audit::Event::body).collect(),
             reviewed: !after.reviewers.is_empty(),
             from,
-            lease: *lease,
+            guards: guards.clone(),
             is_at_work: after.is_at_work(),
             node,
         })
@@ -129,14 +134,15 @@ impl Write {
     }
 
     async fn steps(&self, on: &Transaction) -> Result<(Flight, Option<Epoch>), Undone> {
-        let (session, lease) = self.take_place(on).await?;
+        let (session, lease, clock) = self.take_place(on).await?;
         if let Some(from) = &self.from {
             self.copy(on, session, from).await?;
         }
         let mut flight = Flight::default();
         self.write(&mut flight, session);
-        let changes_rules = self.changes.iter().any(rules::is_of_rule);
+        let changes_rules = self.changes.iter().any(Change::is_of_rule);
         if self.told.is_empty() && !changes_rules {
+            rules::hold(on, &self.guards.rules, clock).await?;
             return Ok((flight, lease));
         }
         // The log has one end, which whoever adds to it locks until the commit: the numbers have no gap, and nothing happens
@@ -146,15 +152,16 @@ impl Write {
         flight.add("SELECT n, hash FROM audit_head FOR UPDATE", Vec::new());
         let end = on.send(flight).await?.pop().and_then(|mut rows| rows.pop());
         let end = end.ok_or_else(|| StoreError::Corrupt("the end of the audit log is missing".to_owned()))?;
+        rules::hold(on, &self.guards.rules, clock).await?;
         for change in &self.changes {
             rules::apply(on, session, &self.session_id, change).await?;
         }
         Ok((self.tell(&end)?, lease))
     }
 
-    /// The session's number and the lease on it, if it is at the expected position and the request ids are new: its row is
-    /// locked from then on.
-    async fn take_place(&self, on: &Transaction) -> Result<(i64, Option<Epoch>), Undone> {
+    /// The session's number, the lease on it, and the time, if it is at the expected position and the request ids are new: its
+    /// row is locked from then on.
+    async fn take_place(&self, on: &Transaction) -> Result<(i64, Option<Epoch>, Millis), Undone> {
         let Summary { agent, subject, tenant: of, title, status, created_at, updated_at, pending, .. } = &self.summary;
         let id = || Value::from(&*self.session_id);
         let title = Value::from(title.as_deref());
@@ -182,7 +189,7 @@ impl Write {
             let (expected, last) = (pos_of(self.expected), self.last());
             let mut values =
                 vec![id(), expected.into(), last.into(), agent, title, status, (*updated_at).into(), pending];
-            values.extend([self.node.into(), self.is_at_work.into(), Value::Int(self.lease.map(epoch_of))]);
+            values.extend([self.node.into(), self.is_at_work.into(), Value::Int(self.guards.lease.map(epoch_of))]);
             let flight = Flight::default().with(MOVE, values);
             if self.claims.is_empty() { flight } else { flight.with(CLAIMED, vec![id(), self.claimed()]) }
         };
@@ -195,7 +202,7 @@ impl Write {
         let Some(session) = session else { return Err(self.why_not(on, is_new).await?.into()) };
         self.admit(if is_new { &[] } else { &second })?;
         let lease = session.try_get::<_, Option<i64>>(1)?.map(|epoch| count(epoch).map(Epoch)).transpose()?;
-        Ok((session.try_get(0)?, lease))
+        Ok((session.try_get(0)?, lease, session.try_get(2)?))
     }
 
     /// Why the session was not where it should be.
@@ -204,7 +211,7 @@ impl Write {
         if !is_new && !on.ask(IS_DELETED, vec![id()]).await?.is_empty() {
             return Ok(StoreError::Deleted(self.session_id.clone()));
         }
-        if let Some(lease) = self.lease {
+        if let Some(lease) = self.guards.lease {
             let fenced = on.ask(IS_FENCED, vec![id(), self.node.into(), epoch_of(lease).into()]).await?;
             if !fenced.is_empty() {
                 return Ok(StoreError::Fenced);

@@ -24,6 +24,7 @@ use super::{
     super::{StoreError, nodes::Hint},
     PostgresUrl,
     connect::{Heard, connect, error, told},
+    nodes::clock,
 };
 
 /// How long hints are collected before they are sent.
@@ -37,14 +38,19 @@ const LEAVING: Duration = Duration::from_secs(5);
 /// How long it waits before it connects again.
 const AGAIN: Duration = Duration::from_millis(250);
 
-const JOIN: &str = "INSERT INTO nodes (until) VALUES (clock_timestamp() + $1::bigint * interval '1 millisecond')
- RETURNING id, (extract(epoch FROM clock_timestamp()) * 1000)::bigint";
+const JOIN: &str = concat!(
+    "INSERT INTO nodes (until) VALUES (clock_timestamp() + $1::bigint * interval '1 millisecond')
+ RETURNING id, ",
+    clock!()
+);
 /// The row of a node that was away for very long was swept.
-const RENEW: &str = "INSERT INTO nodes (id, until) OVERRIDING SYSTEM VALUE
+const RENEW: &str = concat!(
+    "INSERT INTO nodes (id, until) OVERRIDING SYSTEM VALUE
  VALUES ($1, clock_timestamp() + $2::bigint * interval '1 millisecond')
  ON CONFLICT (id) DO UPDATE SET until = excluded.until
- RETURNING EXISTS (SELECT FROM nodes o WHERE o.id <> $1 AND o.until > clock_timestamp()),
- (extract(epoch FROM clock_timestamp()) * 1000)::bigint";
+ RETURNING EXISTS (SELECT FROM nodes o WHERE o.id <> $1 AND o.until > clock_timestamp()), ",
+    clock!()
+);
 const LEAVE: &str = "UPDATE nodes SET until = '-infinity' WHERE id = $1";
 /// Nodes that ended long ago and have no session.
 const SWEEP: &str = "DELETE FROM nodes n WHERE n.until < clock_timestamp() - interval '1 day'

@@ -13,6 +13,14 @@ use super::{
     rows::{count, get, get_text, pos_of},
 };
 
+/// The database's time, in Unix milliseconds.
+macro_rules! clock {
+    () => {
+        "floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
+    };
+}
+pub(super) use clock;
+
 /// Whether the node in this column, which has the lease of a session or sends for an endpoint, is not alive any more.
 macro_rules! is_dead {
     ($node:literal) => {

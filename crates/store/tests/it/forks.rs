@@ -14,7 +14,7 @@ use countersign_core::{
     wire::event::Resolution,
 };
 use countersign_store::{
-    Append, Durability, InterruptionFilter, SessionFilter, Store, StoreError, Waypoint,
+    Append, Durability, Guards, InterruptionFilter, SessionFilter, Store, StoreError, Waypoint,
     sqlite::{SqliteOptions, SqliteStore, rekey},
 };
 use futures::poll;
@@ -43,7 +43,7 @@ fn fork_of(of: &Driven, at: u64, id: &str, now: Millis) -> Append {
         after: placed.after().clone(),
         snapshot: true,
         durability: Durability::Synced,
-        lease: None,
+        guards: Guards::default(),
     }
 }
 

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use countersign_core::approval::decision::Decision;
 use countersign_store::{
-    Append, Store, StoreError,
+    Append, Guards, Store, StoreError,
     memory::MemoryStore,
     nodes::{Epoch, Hint, Nodes},
     postgres::{Past, PostgresOptions, PostgresStore},
@@ -35,9 +35,13 @@ fn dies(database: &Database) {
     database.run("UPDATE nodes SET until = '-infinity' WHERE id = (SELECT min(id) FROM nodes)");
 }
 
+fn under(lease: Epoch) -> Guards {
+    Guards { lease: Some(lease), ..Guards::default() }
+}
+
 /// What came of an effect: the model's answer, under a lease.
 fn answered(driven: &Driven, lease: Option<Epoch>) -> Append {
-    Append { lease, ..driven.append_of(driven.answers(2, "hi")) }
+    Append { guards: Guards { lease, ..Guards::default() }, ..driven.append_of(driven.answers(2, "hi")) }
 }
 
 async fn eventually(what: &str, mut holds: impl AsyncFnMut() -> bool) {
@@ -70,7 +74,7 @@ async fn r5_the_input_that_finds_a_session_at_rest_takes_its_lease_and_the_last_
     driven.take(said);
     assert_eq!(nodes(&one).claim("s").await.expect("claim"), None, "another node has it");
     let asked = driven.append_of(driven.calls(2, &[("t", asks(None, 60))]));
-    let stored = two.append(Append { lease: Some(lease), ..asked.clone() }).await.expect("the model's answer");
+    let stored = two.append(Append { guards: under(lease), ..asked.clone() }).await.expect("the model's answer");
     assert_eq!(stored, None, "it waits for a person, and belongs to no node");
     driven.take(asked);
     let yes = driven.append_of(driven.decides(3, 1, Decision::approve(), None).expect("decide"));
