@@ -236,6 +236,20 @@ async fn r2_what_gives_way_for_ever_or_is_refused_has_changed_nothing() {
     }
 }
 
+#[tokio::test]
+async fn r2_a_commit_of_which_the_database_does_not_know_what_came_is_unknown_and_not_tried_again() {
+    for code in ["40003", "08007"] {
+        let database = Database::new();
+        let store = open(&database).await;
+        let driven = waiting(&store, "s", 1, None, "t", asks(None, 60)).await;
+        fails(&database, 1, code, true);
+        let append = driven.append_of(driven.decides(2, 1, Decision::approve(), Some("r")).expect("decide"));
+        let stored = store.append(append).await;
+        assert!(matches!(stored, Err(StoreError::Unknown)), "{code}: {stored:?}");
+        assert_eq!(database.query("SELECT last_value::text FROM tries")[0][0].as_deref(), Some("1"));
+    }
+}
+
 async fn begun_without_entries_fails(store: &PostgresStore) {
     let new = Driven::new("new");
     assert!(store.append(new.append_of(new.created(1, None))).await.is_err());
