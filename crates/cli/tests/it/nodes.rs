@@ -206,6 +206,32 @@ async fn r5_a_node_that_shuts_down_hands_its_sessions_over_and_nobody_waits_for_
     assert_eq!(two.calls(), ["begun", "ended"]);
 }
 
+/// It waits for one session's call, and hands the other session over meanwhile.
+#[tokio::test]
+async fn r5_a_node_that_drains_hands_over_what_nothing_runs_of_and_is_not_ready() {
+    let script = json!({ "turns": [
+        { "tool_calls": [{ "name": "slow", "args": {} }], "delay_ms": 500 },
+        { "text": "{{ last_tool_result }}" },
+    ] });
+    let setup = Setup::new(Store::Postgres, &script).store("lease_seconds = 600").tool("slow", SLOW);
+    let (mut one, [two]) = with_others(setup).await;
+    let mut ws = one.ws().await;
+    ws.message("busy", "go").await;
+    eventually("its call begins", async || one.calls().len() == 1).await;
+    ws.message("s", "go").await;
+    ws.until(|frame| frame["type"] == "ack" && frame["session_id"] == "s").await;
+    one.signal(Signal::TERM);
+    eventually("the other one goes on with it", async || one.calls().len() == 2).await;
+    assert_eq!(one.get("/readyz").await.status, 503, "it still waits for its own call");
+    two.get("/readyz").await.ok();
+    std::fs::write(one.path("go"), "").unwrap();
+    one.ended().await;
+    for session in ["busy", "s"] {
+        two.until_status(session, "completed").await;
+    }
+    assert_eq!(two.calls(), ["begun", "begun", "ended", "ended"], "each once");
+}
+
 #[tokio::test]
 async fn r6_a_deadline_fires_once_though_every_node_looks_for_it() {
     let setup = one_trade().trade("approval = { require = true, timeout = 1 }");

@@ -37,6 +37,9 @@ impl Nodes for Terms {
     fn release(&self, _: &str, _: Epoch, _: u64) -> BoxFuture<'_, Result<bool, StoreError>> {
         async { Ok(true) }.boxed()
     }
+    fn hand_over(&self, _: &str, _: Epoch) -> BoxFuture<'_, Result<bool, StoreError>> {
+        async { Ok(true) }.boxed()
+    }
     fn take_over(&self, _: usize) -> BoxFuture<'_, Result<Vec<Leased>, StoreError>> {
         async { Ok(Vec::new()) }.boxed()
     }
@@ -180,6 +183,9 @@ mod late {
         }
         fn release(&self, session_id: &str, epoch: Epoch, pos: u64) -> BoxFuture<'_, Result<bool, StoreError>> {
             self.nodes().release(session_id, epoch, pos)
+        }
+        fn hand_over(&self, session_id: &str, epoch: Epoch) -> BoxFuture<'_, Result<bool, StoreError>> {
+            self.nodes().hand_over(session_id, epoch)
         }
         fn take_over(&self, limit: usize) -> BoxFuture<'_, Result<Vec<Leased>, StoreError>> {
             self.nodes().take_over(limit)

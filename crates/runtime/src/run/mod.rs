@@ -255,6 +255,18 @@ impl Runtime {
         self.inner.agents.close().await;
     }
 
+    /// Whether it shuts down, and nothing new begins.
+    #[must_use]
+    pub fn is_draining(&self) -> bool {
+        self.inner.draining.load(Ordering::SeqCst)
+    }
+
+    /// The time by the store's clock, in Unix milliseconds.
+    #[must_use]
+    pub fn now(&self) -> Millis {
+        self.inner.now()
+    }
+
     /// Creates a session. The same id again by its owner returns the session as it is.
     ///
     /// # Errors

@@ -6,7 +6,7 @@
 
 use std::{
     collections::HashSet,
-    sync::{Arc, PoisonError},
+    sync::{Arc, PoisonError, atomic::Ordering},
     time::Duration,
 };
 
@@ -91,6 +91,8 @@ impl Inner {
         if guard.lease.is_none() {
             guard.lease = match self.store.nodes() {
                 None => Some(Epoch::SOLE),
+                // Nothing new begins here.
+                Some(_) if self.draining.load(Ordering::SeqCst) => None,
                 Some(nodes) if self.load(live, guard).await?.is_at_work() => {
                     let claimed = nodes.claim(&live.session_id).await.map_err(|error| self.refused(error))?;
                     // Whoever had the lease may have stored more, and given it back, since the session was read.
@@ -105,12 +107,16 @@ impl Inner {
 
     /// Gives the lease back if nothing is to be carried out under it; what was stored last has usually done that. `false`:
     /// others have stored something meanwhile, which may be for this node to carry out.
-    pub(super) async fn lets_go(&self, live: &Live, guard: &mut LiveState) -> bool {
+    pub(super) async fn lets_go(&self, live: &LiveRef, guard: &mut LiveState) -> bool {
         let (Some(nodes), Some(epoch), Ok(session)) = (self.store.nodes(), guard.lease, guard.session()) else {
             guard.working = None;
             return true;
         };
-        if !session.is_at_work() {
+        if session.is_at_work() {
+            if self.draining.load(Ordering::SeqCst) {
+                self.hand_over(live, guard, nodes, epoch).await;
+            }
+        } else {
             match nodes.release(&live.session_id, epoch, session.pos).await {
                 Ok(true) => guard.lease = None,
                 Ok(false) => {
@@ -125,6 +131,16 @@ impl Inner {
         }
         guard.working = None;
         true
+    }
+
+    /// This node shuts down, and nothing of the session runs here any more: another goes on with it at once.
+    async fn hand_over(&self, live: &LiveRef, guard: &mut LiveState, nodes: &dyn Nodes, epoch: Epoch) {
+        self.ends_in_order(live, guard).await;
+        match nodes.hand_over(&live.session_id, epoch).await {
+            Ok(_) => guard.lease = None,
+            // It is taken over when this node has left.
+            Err(error) => tracing::warn!(session = &*live.session_id, %error, "a session could not be handed over"),
+        }
     }
 
     /// The term in which this node's leases last; `None` if they have ended. A call begins in the term in which its start was
@@ -179,7 +195,7 @@ impl Inner {
     /// Takes over what nobody has, resumes what is its own, and reads what others have changed.
     pub(super) async fn try_look(self: &Arc<Self>, nodes: &dyn Nodes) -> Result<(), Refusal> {
         // One that is shutting down takes nothing on, but hears.
-        if !self.draining.load(std::sync::atomic::Ordering::SeqCst) {
+        if !self.draining.load(Ordering::SeqCst) {
             loop {
                 let taken = nodes.take_over(AT_ONCE).await.map_err(store_refusal)?;
                 let count = taken.len();

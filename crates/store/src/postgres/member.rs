@@ -56,7 +56,7 @@ const LEAVE: &str = "UPDATE nodes SET until = '-infinity' WHERE id = $1";
 const SWEEP: &str = "DELETE FROM nodes n WHERE n.until < clock_timestamp() - interval '1 day'
  AND NOT EXISTS (SELECT FROM sessions s WHERE s.node = n.id)";
 /// What is said there: the sender's id, `:`, and lines, each `j` (it has joined, so there is somebody to tell), `l` (it has
-/// left) or `c` and the id of a session that it has changed.
+/// left, or gives sessions away) or `c` and the id of a session that it has changed.
 const CHANNEL: &str = "SELECT 'countersign_' || current_schema()::regnamespace::oid";
 
 /// This process as a node. Dropped, it leaves.
@@ -80,6 +80,8 @@ struct Shared {
     /// Whether there are other nodes that hear hints.
     others: AtomicBool,
     changed: Mutex<BTreeSet<Arc<str>>>,
+    /// Whether there are sessions to be taken over that nobody was told of.
+    given: AtomicBool,
     more: Notify,
     heard: broadcast::Sender<Hint>,
 }
@@ -124,6 +126,7 @@ impl Member {
             ahead: AtomicI64::new(now - (began.midpoint(boot_time())).cast_signed()),
             others: AtomicBool::new(true),
             changed: Mutex::default(),
+            given: AtomicBool::new(false),
             more: Notify::new(),
             heard: broadcast::Sender::new(HINTS),
         });
@@ -163,6 +166,12 @@ impl Member {
             drop(changed);
             self.shared.more.notify_one();
         }
+    }
+
+    /// Tells other nodes, soon, that there are sessions to be taken over.
+    pub(super) fn tell_given(&self) {
+        self.shared.given.store(true, Ordering::SeqCst);
+        self.shared.more.notify_one();
     }
 
     /// Leaves, and waits until that is stored, or takes too long: then the leases end by themselves.
@@ -285,6 +294,9 @@ impl Shared {
     async fn tell_all(&self, client: &Client) -> Result<(), String> {
         let changed = std::mem::take(&mut *self.changed());
         let mut said = String::new();
+        if self.given.swap(false, Ordering::SeqCst) {
+            said.push_str("l\n");
+        }
         for id in changed {
             if said.len() + id.len() + 2 > PAYLOAD - 32 {
                 self.say(client, &std::mem::take(&mut said)).await?;

@@ -405,6 +405,20 @@ impl Nodes for PostgresStore {
         .boxed()
     }
 
+    fn hand_over(&self, session_id: &str, epoch: Epoch) -> BoxFuture<'_, Result<bool, StoreError>> {
+        let id = session_id.to_owned();
+        async move {
+            let held = self.held().await?;
+            let given = nodes::hand_over(&held, self.member.id, &id, epoch).await;
+            let given = PostgresStore::finish(held, given)?;
+            if given {
+                self.member.tell_given();
+            }
+            Ok(given)
+        }
+        .boxed()
+    }
+
     fn take_over(&self, limit: usize) -> BoxFuture<'_, Result<Vec<Leased>, StoreError>> {
         async move {
             let held = self.held().await?;

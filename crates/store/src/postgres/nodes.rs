@@ -44,6 +44,10 @@ const CLAIM: &str = concat!(
 );
 const RELEASE: &str =
     "UPDATE sessions SET node = NULL WHERE id = $1 AND node = $2 AND epoch = $3 AND pos = $4 RETURNING row";
+/// A node that is never there, so that others take its sessions over: the database gives numbers from 1. A session that is handed
+/// over has its lease, and one that was copied from another store.
+pub(super) const NOBODY: i64 = 0;
+const HAND_OVER: &str = "UPDATE sessions SET node = $4 WHERE id = $1 AND node = $2 AND epoch = $3 RETURNING row";
 /// Locked rows are those of nodes that are still storing, or that others take over now.
 pub(super) const TAKE_OVER: &str = concat!(
     "UPDATE sessions SET node = $1, epoch = epoch + 1 WHERE row IN (
@@ -90,6 +94,12 @@ pub(super) async fn release(
 ) -> Result<bool, StoreError> {
     let values = vec![session_id.into(), node.into(), epoch_of(epoch).into(), pos_of(pos).into()];
     rows(on, RELEASE, values).await.map(|released| !released.is_empty())
+}
+
+/// See [`super::super::nodes::Nodes::hand_over`].
+pub(super) async fn hand_over(on: &Object, node: i64, session_id: &str, epoch: Epoch) -> Result<bool, StoreError> {
+    let values = vec![session_id.into(), node.into(), epoch_of(epoch).into(), NOBODY.into()];
+    rows(on, HAND_OVER, values).await.map(|given| !given.is_empty())
 }
 
 /// See [`super::super::nodes::Nodes::take_over`].

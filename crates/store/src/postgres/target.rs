@@ -18,15 +18,12 @@ use super::{
     connect::{Held, connect, error, pool},
     deliveries,
     flight::{Flight, Value, ask},
+    nodes::NOBODY,
     rows::{self, count, get, pos_of, small, tenant},
     rules,
     schema::{self, Found},
     transaction::{Change, Transaction, Undone, transact},
 };
-
-/// The node that has the leases of sessions at work: none ever has this number, so the first server takes them over, as those
-/// of a node that has died.
-const NOBODY: i64 = 0;
 
 /// Everything of the row is that of the last part: a fork's session begins after the past that it copied.
 const PUT: &str = "INSERT INTO sessions

@@ -206,6 +206,26 @@ async fn r5_a_node_that_leaves_is_taken_over_at_once_and_the_others_hear_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn r5_a_session_that_is_handed_over_is_taken_over_while_its_node_is_alive_and_the_others_hear_it() {
+    let database = Database::new();
+    let (one, two) = (node(&database).await, node(&database).await);
+    let driven = begun(&one, "s", 1, None).await;
+    begun(&one, "kept", 1, None).await;
+    let old = nodes(&one).claim("s").await.expect("claim").expect("its own");
+    let lease = nodes(&one).claim("s").await.expect("claim").expect("its own");
+    assert!(!nodes(&one).hand_over("s", old).await.expect("an old lease"));
+    assert!(nodes(&two).take_over(9).await.expect("none").is_empty());
+    let mut hints = nodes(&two).hints();
+    assert!(nodes(&one).hand_over("s", lease).await.expect("handed over"));
+    assert!(!nodes(&one).hand_over("s", lease).await.expect("once"));
+    let heard = async { while hints.recv().await.expect("hints") != Hint::Left {} };
+    tokio::time::timeout(Duration::from_secs(30), heard).await.expect("it is heard");
+    assert_eq!(nodes(&two).take_over(9).await.expect("taken"), [(Arc::from("s"), Epoch(lease.0 + 1))]);
+    assert!(matches!(one.append(answered(&driven, Some(lease))).await, Err(StoreError::Fenced)));
+    assert_eq!(nodes(&one).own("", true, 9).await.expect("own"), [Arc::from("kept")]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn r7_nodes_hear_of_each_others_changes_and_not_of_their_own() {
     let database = Database::new();
     let (one, two) = (node(&database).await, node(&database).await);
