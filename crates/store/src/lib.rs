@@ -73,6 +73,10 @@ pub trait Store: Send + Sync {
     fn nodes(&self) -> Option<&dyn Nodes> {
         None
     }
+    /// The time by the store's clock, in Unix milliseconds: nodes that share a store have one.
+    fn now(&self) -> Millis {
+        self.nodes().map_or_else(machine_time, Nodes::now)
+    }
     /// Waits until everything appended before survives power loss. Call it before letting anything out that depends on
     /// an append (an answer, an event with a `seq`, a saved state).
     ///
@@ -269,6 +273,22 @@ pub struct Guards {
     pub lease: Option<Epoch>,
     /// Standing rules that decide calls in it: each must be in force.
     pub rules: Vec<RuleName>,
+    /// It is stored at this time or later, in Unix milliseconds by the store's clock: a time-out.
+    pub not_before: Option<Millis>,
+    /// It is stored before this time: a decision, before its deadline.
+    pub not_after: Option<Millis>,
+}
+
+impl Guards {
+    /// Whether it may be stored at this time.
+    ///
+    /// # Errors
+    /// [`StoreError::Outdated`].
+    pub fn check_time(&self, now: Millis) -> Result<(), StoreError> {
+        let is_early = self.not_before.is_some_and(|from| now < from);
+        let is_late = self.not_after.is_some_and(|until| now >= until);
+        if is_early || is_late { Err(StoreError::Outdated) } else { Ok(()) }
+    }
 }
 
 /// A standing rule: the session in which it was made, and which of its rules it is.
@@ -503,7 +523,8 @@ pub enum StoreError {
     /// The lease under which this was to be stored was given back, or another node has taken it.
     #[error("another node carries out this session's effects now")]
     Fenced,
-    /// What this was judged by does not hold any more: a standing rule has ended meanwhile. It may be judged again.
+    /// What this was judged by does not hold: a standing rule has ended meanwhile, or its time is over or has not come. It may
+    /// be judged again.
     #[error("what it was judged by has changed meanwhile")]
     Outdated,
     /// Another process has the store open.

@@ -190,6 +190,7 @@ impl MemoryStore {
         // Held until it is stored: a rule that decides a call in it ends before, or after.
         let is_of_rules = !guards.rules.is_empty() || changes.iter().any(Change::is_of_rule);
         let mut rules = if is_of_rules { Some(lock(&self.rules)) } else { None };
+        guards.check_time(machine_time())?;
         check_rules(rules.as_deref().map_or(&[], Vec::as_slice), &guards.rules)?;
         let (session, new) = match shard.sessions.entry(session_id) {
             hash_map::Entry::Vacant(vacant) => {

@@ -255,6 +255,18 @@ impl Inner {
         self.store_if(Guards::default(), live, guard, durability, make).await
     }
 
+    /// The same, if these guards hold.
+    pub(super) async fn transact_if(
+        &self,
+        guards: Guards,
+        live: &Live,
+        guard: &mut LiveState,
+        durability: Durability,
+        make: impl FnOnce(&State) -> Result<Transition, Refusal>,
+    ) -> Result<Vec<Permit>, Refusal> {
+        self.store_if(guards, live, guard, durability, make).await
+    }
+
     /// Stores what came of an effect, or that one begins: only under the lease under which the driver works. The permits
     /// it gives are in the result.
     pub(super) async fn record(

@@ -78,7 +78,7 @@ use crate::{
     agent::Agents,
     graph::compiled::AnyGraph,
     model::retry::RetryPolicy,
-    store::{Durability, Store, StoreError, machine_time},
+    store::{Durability, Store, StoreError},
 };
 pub use activity::{Activity, Durations};
 pub use authority::{Authority, RuleMaker};
@@ -591,9 +591,9 @@ pub(crate) fn own_request_id(by: &Principal, state: &State, id: Option<String>) 
 }
 
 impl Inner {
-    /// The time, in Unix milliseconds: nodes that share a store have one clock.
+    /// The time by the store's clock, in Unix milliseconds.
     pub(crate) fn now(&self) -> Millis {
-        self.store.nodes().map_or_else(machine_time, |nodes| nodes.now())
+        self.store.now()
     }
 
     /// Whether this `request_id` was acknowledged before (spec W1).

@@ -135,6 +135,7 @@ impl Write {
 
     async fn steps(&self, on: &Transaction) -> Result<(Flight, Option<Epoch>), Undone> {
         let (session, lease, clock) = self.take_place(on).await?;
+        self.guards.check_time(clock)?;
         if let Some(from) = &self.from {
             self.copy(on, session, from).await?;
         }

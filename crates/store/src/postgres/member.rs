@@ -13,6 +13,7 @@ use std::{
 };
 
 use countersign_core::journal::record::Millis;
+use deadpool_postgres::Object;
 use rustix::time::{ClockId, clock_gettime};
 use tokio::{
     sync::{Notify, broadcast, watch},
@@ -24,7 +25,9 @@ use super::{
     super::{StoreError, nodes::Hint},
     PostgresUrl,
     connect::{Heard, connect, error, told},
+    flight::ask,
     nodes::clock,
+    rows::get,
 };
 
 /// How long hints are collected before they are sent.
@@ -51,6 +54,7 @@ const RENEW: &str = concat!(
  RETURNING EXISTS (SELECT FROM nodes o WHERE o.id <> $1 AND o.until > clock_timestamp()), ",
     clock!()
 );
+const NOW: &str = concat!("SELECT ", clock!());
 const LEAVE: &str = "UPDATE nodes SET until = '-infinity' WHERE id = $1";
 /// Nodes that ended long ago and have no session.
 const SWEEP: &str = "DELETE FROM nodes n WHERE n.until < clock_timestamp() - interval '1 day'
@@ -145,6 +149,16 @@ impl Member {
     /// The time by the database's clock.
     pub(super) fn now(&self) -> Millis {
         boot_time().cast_signed() + self.shared.ahead.load(Ordering::Relaxed)
+    }
+
+    /// Asks the database for its time.
+    pub(super) async fn hear_clock(&self, on: &Object) -> Result<(), StoreError> {
+        let began = boot_time();
+        let row = ask(on, NOW, Vec::new()).await.map_err(|e| error(&e))?.pop();
+        if let Some(row) = row {
+            self.shared.learn((began, boot_time()), get(&row, 0)?);
+        }
+        Ok(())
     }
 
     /// Whether there was no other node a moment ago.
@@ -277,10 +291,7 @@ impl Shared {
         let (others, told_at): (bool, i64) =
             (row.try_get(0).map_err(|e| told(&e))?, row.try_get(1).map_err(|e| told(&e))?);
         let (ended, now) = (self.until.load(Ordering::SeqCst), boot_time());
-        // The database said it between the two: what is within that is no worse than what was known.
-        let ahead = self.ahead.load(Ordering::Relaxed);
-        let ahead = ahead.clamp(told_at - now.cast_signed(), told_at - began.cast_signed());
-        self.ahead.store(ahead, Ordering::Relaxed);
+        self.learn((began, now), told_at);
         if ended < now {
             self.term.fetch_add(1, Ordering::SeqCst);
             let late = now - ended;
@@ -289,6 +300,13 @@ impl Shared {
         self.until.store(began + self.lease.as_millis() as u64, Ordering::SeqCst);
         self.others.store(others, Ordering::Relaxed);
         Ok(())
+    }
+
+    /// The database said this time between two times of this machine: what is within that is no worse than what was known.
+    fn learn(&self, (began, ended): (u64, u64), said: Millis) {
+        let ahead = self.ahead.load(Ordering::Relaxed);
+        let ahead = ahead.clamp(said - ended.cast_signed(), said - began.cast_signed());
+        self.ahead.store(ahead, Ordering::Relaxed);
     }
 
     async fn tell_all(&self, client: &Client) -> Result<(), String> {

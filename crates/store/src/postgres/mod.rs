@@ -156,6 +156,18 @@ impl PostgresStore {
         Held::of(&self.pool).await
     }
 
+    /// Learns the database's time.
+    async fn hear_clock(&self) {
+        let heard = async {
+            let held = self.held().await?;
+            let heard = self.member.hear_clock(&held).await;
+            PostgresStore::finish(held, heard)
+        };
+        if let Err(error) = heard.await {
+            tracing::info!(%error, "the database's time could not be read");
+        }
+    }
+
     /// A place among the lists, of which some may take long.
     async fn place(&self) -> Result<SemaphorePermit<'_>, StoreError> {
         self.lists.acquire().await.map_err(|e| StoreError::Failed(e.to_string()))
@@ -189,9 +201,14 @@ impl Store for PostgresStore {
         let session_id = append.session_id.clone();
         async move {
             let write = self.write_of(append, None).await?;
-            let lease = self.change(write).await?;
-            self.member.tell(&session_id);
-            Ok(lease)
+            let stored = self.change(write).await;
+            match &stored {
+                Ok(_) => self.member.tell(&session_id),
+                // So that it is judged again by the time by which it was refused.
+                Err(StoreError::Outdated) => self.hear_clock().await,
+                Err(_) => {}
+            }
+            stored
         }
         .boxed()
     }

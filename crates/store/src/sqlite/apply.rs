@@ -116,7 +116,9 @@ impl Write {
     /// Writes it. After an error it may be half written: the caller rolls back.
     pub(super) fn apply(&self, conn: &Connection, values: &Values) -> Result<(), StoreError> {
         let session = self.check(conn)?;
-        rules::check(conn, values, &self.guards.rules, machine_time())?;
+        let now = machine_time();
+        self.guards.check_time(now)?;
+        rules::check(conn, values, &self.guards.rules, now)?;
         let Summary { agent, subject, tenant, status, created_at, updated_at, .. } = &self.summary;
         let (last, title) = (self.last()?, &self.title);
         let session = match session {
