@@ -12,7 +12,7 @@ use countersign_core::{
     session::Session,
 };
 use countersign_runtime::run::{Direction, HistoryQuery, Runtime};
-use countersign_store::{Append, Durability, Store, memory::MemoryStore};
+use countersign_store::{Append, Durability, Guards, Store, memory::MemoryStore};
 
 use crate::{
     Result, Verdict as Measured,
@@ -77,7 +77,7 @@ impl Maker<'_> {
             after: self.session.clone(),
             snapshot: true,
             durability: Durability::Buffered,
-            lease: None,
+            guards: Guards::default(),
         };
         self.store.append(append).await?;
         self.stored = self.session.pos;

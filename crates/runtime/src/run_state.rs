@@ -62,7 +62,7 @@ use crate::{
     agent::guardrail::GuardrailResult,
     interruption::Interruption,
     run::{READ_BYTES, READ_PAGE},
-    store::{Append, Durability, Store, StoreError},
+    store::{Append, Durability, Guards, Store, StoreError},
     tool::AppContext,
 };
 
@@ -308,7 +308,7 @@ impl RunState {
             after: self.session.clone(),
             snapshot: true,
             durability: Durability::Synced,
-            lease: None,
+            guards: Guards::default(),
         };
         match store.append(append).await {
             // Another process created it in between.

@@ -6,10 +6,10 @@ use std::{
         Mutex as Shared, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
-    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+    time::{Duration, Instant},
 };
 
-use countersign_core::wire::event::Resolution;
+use countersign_core::{journal::record::Millis, wire::event::Resolution};
 use countersign_runtime::run::{Durations, Runtime};
 use countersign_store::PendingCount;
 use prometheus_client::{
@@ -64,11 +64,9 @@ impl Watched {
     }
 }
 
-/// How long ago something was, in seconds.
-fn age(then: i64) -> f64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let then = Duration::from_millis(u64::try_from(then).unwrap_or_default());
-    now.saturating_sub(then).as_secs_f64()
+/// How long it is from one time to another, in seconds.
+fn age(then: Millis, now: Millis) -> f64 {
+    Duration::from_millis(u64::try_from(now.saturating_sub(then)).unwrap_or_default()).as_secs_f64()
 }
 
 impl Collector for Watched {
@@ -76,7 +74,7 @@ impl Collector for Watched {
         let pending = *self.pending.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(PendingCount { count, oldest, .. }) = pending {
             gauge(&mut encoder, "approvals_pending", "Requests that are pending, on all nodes", None, count as f64)?;
-            let age = oldest.map(age).unwrap_or_default();
+            let age = oldest.map(|oldest| age(oldest, self.runtime.now())).unwrap_or_default();
             let help = "How long the oldest pending request has been pending";
             gauge(&mut encoder, "approvals_oldest_pending_age", help, Some(&Unit::Seconds), age)?;
         }

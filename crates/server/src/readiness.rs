@@ -16,9 +16,12 @@ const PATIENCE: Duration = Duration::from_secs(2);
 pub(crate) struct Readiness(Mutex<Option<(Instant, Result<(), Refusal>)>>);
 
 impl Readiness {
-    /// Whether the store is writable, now or up to [`FRESH`] ago. Concurrent requests share one check.
+    /// Whether the store is writable, now or up to [`FRESH`] ago, and the server is not shutting down. Concurrent requests share one check.
     pub(crate) async fn look(&self, runtime: &Runtime) -> Result<(), Refusal> {
         runtime.store_is_open()?;
+        if runtime.is_draining() {
+            return Err(Refusal::new(Code::StoreUnavailable, "the server is shutting down, and begins nothing new"));
+        }
         let mut last = self.0.lock().await;
         if let Some((at, known)) = &*last
             && at.elapsed() < FRESH

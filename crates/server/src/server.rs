@@ -50,7 +50,8 @@ impl Server {
         self.app(watch::channel(false).1, metrics)
     }
 
-    /// Serves until `shutdown` resolves; then running tools get ten seconds, connections are closed, and it returns.
+    /// Serves until `shutdown` resolves; then running tools get ten seconds, in which it is not ready and begins nothing new,
+    /// connections are closed, and it returns.
     ///
     /// # Errors
     /// The listener has no address.
@@ -74,8 +75,9 @@ impl Server {
         let fresh = tokio::spawn(auth.keep_fresh());
         shutdown.await;
         fresh.abort();
-        let _ = stop.send(());
+        // It can be asked meanwhile, and says that it is not ready.
         runtime.shutdown(GRACE).await;
+        let _ = stop.send(());
         silence.send_replace(true);
         if let Some(notifying) = notifying {
             // What is being sent is given up, and sent again after the next start.

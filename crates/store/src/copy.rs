@@ -23,7 +23,7 @@ use countersign_core::{
 
 pub use super::contents::Counts;
 use super::{
-    Append, Durability, StoreError,
+    Append, Durability, Guards, StoreError,
     contents::Endpoint,
     postgres::{Found, Part, PostgresUrl, Target},
     seal::Keys,
@@ -244,7 +244,7 @@ async fn session(source: &mut Source, target: &Target, id: &Arc<str>, end: u64) 
             after: after.clone(),
             snapshot: is_last,
             durability: Durability::Buffered,
-            lease: None,
+            guards: Guards::default(),
         };
         let rules = if is_last { source.rules(id)? } else { Vec::new() };
         target.put(Part::of(&append, is_past, rules)?).await?;

@@ -57,6 +57,14 @@ pub enum Change {
     },
 }
 
+impl Change {
+    /// Whether it changes standing rules.
+    #[must_use]
+    pub fn is_of_rule(&self) -> bool {
+        matches!(self, Change::RuleMade(_) | Change::RuleRevoked { .. })
+    }
+}
+
 /// The changes of one append, in order. `state` is the state after it. The past that a fork has copied changes nothing:
 /// its interruptions, rules and acknowledgements are the original's.
 #[must_use]

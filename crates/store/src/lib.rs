@@ -31,7 +31,10 @@ mod sql;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
 
-use std::sync::Arc;
+use std::{
+    sync::Arc,
+    time::{SystemTime, UNIX_EPOCH},
+};
 
 use countersign_core::{
     approval::rule::{Rule, RuleId},
@@ -62,13 +65,17 @@ pub trait Store: Send + Sync {
     /// # Errors
     /// [`StoreError::Conflict`] if the position is another, or the `request_id` of an entry is a duplicate. A queued
     /// message carries its id twice: when it is queued, and when it is taken up. [`StoreError::Deleted`] if a session
-    /// of this id was deleted, [`StoreError::Fenced`] if the lease of the append is not held any more.
+    /// of this id was deleted, [`StoreError::Fenced`] or [`StoreError::Outdated`] if [`Append::guards`] do not hold.
     fn append(&self, append: Append) -> BoxFuture<'_, Result<Option<Epoch>, StoreError>>;
     /// Where deliveries of what happened stand.
     fn deliveries(&self) -> &dyn Deliveries;
     /// What the processes that share this store need of each other; `None`: it belongs to one process.
     fn nodes(&self) -> Option<&dyn Nodes> {
         None
+    }
+    /// The time by the store's clock, in Unix milliseconds: nodes that share a store have one.
+    fn now(&self) -> Millis {
+        self.nodes().map_or_else(machine_time, Nodes::now)
     }
     /// Waits until everything appended before survives power loss. Call it before letting anything out that depends on
     /// an append (an answer, an event with a `seq`, a saved state).
@@ -199,6 +206,13 @@ pub trait Store: Send + Sync {
     fn check(&self) -> BoxFuture<'_, Result<(), StoreError>>;
 }
 
+/// The time by the clock of this machine, in Unix milliseconds: that of a store of one process.
+#[must_use]
+pub fn machine_time() -> Millis {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Millis::try_from(since.as_millis()).unwrap_or(Millis::MAX)
+}
+
 /// Why a past cannot be copied.
 fn no_past(from: &str, until: u64) -> StoreError {
     StoreError::Failed(format!("session {from} has no entries up to {until}"))
@@ -247,10 +261,38 @@ pub struct Append {
     pub snapshot: bool,
     /// How durable it must be.
     pub durability: Durability,
+    /// What else must hold.
+    pub guards: Guards,
+}
+
+/// What an append depends on beside its session's position, compared in the transaction that stores it. By default nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Guards {
     /// The lease under which effects were carried out, if it says what came of them or begins one: it is stored only
     /// while this node holds that lease. `None`: an input, which any node stores.
     pub lease: Option<Epoch>,
+    /// Standing rules that decide calls in it: each must be in force.
+    pub rules: Vec<RuleName>,
+    /// It is stored at this time or later, in Unix milliseconds by the store's clock: a time-out.
+    pub not_before: Option<Millis>,
+    /// It is stored before this time: a decision, before its deadline.
+    pub not_after: Option<Millis>,
 }
+
+impl Guards {
+    /// Whether it may be stored at this time.
+    ///
+    /// # Errors
+    /// [`StoreError::Outdated`].
+    pub fn check_time(&self, now: Millis) -> Result<(), StoreError> {
+        let is_early = self.not_before.is_some_and(|from| now < from);
+        let is_late = self.not_after.is_some_and(|until| now >= until);
+        if is_early || is_late { Err(StoreError::Outdated) } else { Ok(()) }
+    }
+}
+
+/// A standing rule: the session in which it was made, and which of its rules it is.
+pub type RuleName = (Arc<str>, RuleId);
 
 /// The state of a session at a past position, so that its past is not folded from the first entry. A cache, never the
 /// truth.
@@ -383,6 +425,14 @@ pub struct RuleRow {
     pub revoked_by: Option<Arc<str>>,
 }
 
+impl RuleRow {
+    /// Whether it is in force at this time.
+    #[must_use]
+    pub fn is_in_force(&self, now: Millis) -> bool {
+        self.revoked_at.is_none() && self.rule.until.is_none_or(|until| now < until)
+    }
+}
+
 /// Which rules to list. `None` means any.
 #[derive(Clone, Debug, Default)]
 pub struct RuleFilter {
@@ -473,12 +523,29 @@ pub enum StoreError {
     /// The lease under which this was to be stored was given back, or another node has taken it.
     #[error("another node carries out this session's effects now")]
     Fenced,
+    /// What this was judged by does not hold: a standing rule has ended meanwhile, or its time is over or has not come. It may
+    /// be judged again.
+    #[error("what it was judged by has changed meanwhile")]
+    Outdated,
     /// Another process has the store open.
     #[error("{0}")]
     InUse(String),
     /// The store was moved elsewhere, or is the beginning of a copy that is not finished.
     #[error("{0}")]
     NotServed(String),
+    /// A newer build has stored something of the session that this one does not know.
+    #[error(
+        "the session {session_id:?} has records of format {needs}, which a newer version of countersign has stored, and this \
+         one knows formats up to {knows}"
+    )]
+    Newer {
+        /// The session.
+        session_id: Arc<str>,
+        /// What its records need.
+        needs: u32,
+        /// What this build knows.
+        knows: u32,
+    },
     /// What is stored cannot be read.
     #[error("stored data cannot be read: {0}")]
     Corrupt(String),

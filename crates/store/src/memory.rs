@@ -18,11 +18,11 @@ use countersign_core::{
 use futures::{FutureExt as _, future, future::BoxFuture};
 
 use super::{
-    Append, Due, Head, InterruptionFilter, InterruptionRow, PENDING, Page, Paged, PendingCount, RuleFilter, RuleOwner,
-    RuleRow, SessionFilter, Store, StoreError, Summary, Visible, Waypoint,
+    Append, Due, Head, InterruptionFilter, InterruptionRow, PENDING, Page, Paged, PendingCount, RuleFilter, RuleName,
+    RuleOwner, RuleRow, SessionFilter, Store, StoreError, Summary, Visible, Waypoint,
     deliveries::Deliveries,
     index::{self, Change, Claimant},
-    no_past,
+    machine_time, no_past,
     nodes::Epoch,
     page::{self, Row as _},
 };
@@ -36,7 +36,7 @@ pub struct MemoryStore {
     due: Mutex<BTreeSet<(Millis, Arc<str>, u32)>>,
     /// Locked after a shard, never before one.
     audit: Mutex<AuditLog>,
-    /// In the order in which they were made. Locked after a shard, never before one.
+    /// In the order in which they were made. Locked after a shard and before anything else.
     rules: Mutex<Vec<RuleRow>>,
     /// Who may see which sessions. Locked after a shard, never before one.
     people: Mutex<HashMap<Reason, BTreeSet<Arc<str>>>>,
@@ -180,12 +180,18 @@ impl MemoryStore {
     /// Appends; after a past that is not empty only to a new session.
     fn append_after(&self, past: Vec<Arc<Entry>>, append: Append) -> Result<(), StoreError> {
         index::check(&append)?;
-        let Append { session_id, expected, entries, after, .. } = append;
+        let Append { session_id, expected, entries, after, guards, .. } = append;
         let claims = index::claims(&entries);
+        let changes = index::changes(&after, &entries);
         let mut shard = self.shard(&session_id);
         if shard.deleted.contains(&session_id) {
             return Err(StoreError::Deleted(session_id));
         }
+        // Held until it is stored: a rule that decides a call in it ends before, or after.
+        let is_of_rules = !guards.rules.is_empty() || changes.iter().any(Change::is_of_rule);
+        let mut rules = if is_of_rules { Some(lock(&self.rules)) } else { None };
+        guards.check_time(machine_time())?;
+        check_rules(rules.as_deref().map_or(&[], Vec::as_slice), &guards.rules)?;
         let (session, new) = match shard.sessions.entry(session_id) {
             hash_map::Entry::Vacant(vacant) => {
                 if past.len() as u64 != expected {
@@ -213,8 +219,8 @@ impl MemoryStore {
         for claim in claims {
             session.requests.insert(claim.request_id.into(), claim.by);
         }
-        for change in index::changes(&after, &entries) {
-            self.change(session, change);
+        for change in changes {
+            self.change(session, change, rules.as_deref_mut());
         }
         // Roles are only ever added, except those of a copied past, which had no entry here.
         if new || session.after.reviewers.len() != after.reviewers.len() {
@@ -232,7 +238,7 @@ impl MemoryStore {
         Ok(())
     }
 
-    fn change(&self, session: &mut Kept, change: Change) {
+    fn change(&self, session: &mut Kept, change: Change, rules: Option<&mut Vec<RuleRow>>) {
         match change {
             Change::Asked(row) => {
                 if let Some(at) = row.due_at() {
@@ -271,7 +277,7 @@ impl MemoryStore {
                 }
             }
             Change::RuleMade(row) => {
-                let mut rules = lock(&self.rules);
+                let Some(rules) = rules else { return };
                 for older in rules.iter_mut().filter(|older| row.replaces(older)) {
                     older.revoked_at = Some(row.made_at);
                     older.revoked_by.clone_from(&row.rule.by);
@@ -279,7 +285,7 @@ impl MemoryStore {
                 rules.push(row);
             }
             Change::RuleRevoked { id, at, by } => {
-                let mut rules = lock(&self.rules);
+                let Some(rules) = rules else { return };
                 let found =
                     rules.iter_mut().find(|row| row.session_id == session.after.session_id && row.rule.id == id);
                 if let Some(row) = found.filter(|row| row.revoked_at.is_none()) {
@@ -294,10 +300,12 @@ impl MemoryStore {
         let mut shard = self.shard(session_id);
         let Some((id, session)) = shard.sessions.remove_entry(session_id) else { return false };
         shard.deleted.insert(id);
-        let mut due = lock(&self.due);
-        for row in session.interruptions.values() {
-            if let (Some(at), None) = (row.due_at(), row.resolution) {
-                due.remove(&(at, row.session_id.clone(), row.n));
+        {
+            let mut due = lock(&self.due);
+            for row in session.interruptions.values() {
+                if let (Some(at), None) = (row.due_at(), row.resolution) {
+                    due.remove(&(at, row.session_id.clone(), row.n));
+                }
             }
         }
         lock(&self.rules).retain(|row| *row.session_id != *session_id);
@@ -380,6 +388,15 @@ impl MemoryStore {
         newest(&mut found, page::limit(page), RuleRow::key);
         Ok(page::cut(found, page))
     }
+}
+
+/// Whether these rules are in force.
+fn check_rules(known: &[RuleRow], names: &[RuleName]) -> Result<(), StoreError> {
+    let in_force = |(session_id, id): &RuleName| {
+        let of_name = |row: &&RuleRow| row.session_id == *session_id && row.rule.id == *id;
+        known.iter().find(of_name).is_some_and(|row| row.is_in_force(machine_time()))
+    };
+    if names.iter().all(in_force) { Ok(()) } else { Err(StoreError::Outdated) }
 }
 
 /// Keeps the `limit + 1` rows with the largest keys, largest first.

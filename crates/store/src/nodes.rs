@@ -41,7 +41,7 @@ pub type Position = (Arc<str>, u64);
 pub enum Hint {
     /// It has changed this session.
     Changed(Arc<str>),
-    /// It has left: its sessions can be taken over.
+    /// It has left, or gives some of its sessions away: they can be taken over.
     Left,
 }
 
@@ -52,6 +52,8 @@ pub trait Nodes: Send + Sync {
     /// Gives a lease back, if it is still held and the session is still at this position: nothing is to be carried out
     /// there. `false`: it is not.
     fn release(&self, session_id: &str, epoch: Epoch, pos: u64) -> BoxFuture<'_, Result<bool, StoreError>>;
+    /// Gives the lease of a session at work to whichever other node takes it over first. `false`: it is not held any more.
+    fn hand_over(&self, session_id: &str, epoch: Epoch) -> BoxFuture<'_, Result<bool, StoreError>>;
     /// Takes the leases of at most `limit` sessions whose nodes are not alive any more.
     fn take_over(&self, limit: usize) -> BoxFuture<'_, Result<Vec<Leased>, StoreError>>;
     /// At most `limit` sessions whose leases this node has, with ids after `after`, in their order: those that run, or `all`.

@@ -102,7 +102,7 @@ impl RuleFilter {
     #[must_use]
     pub fn matches(&self, row: &RuleRow) -> bool {
         let RuleFilter { standing, now, everywhere, session_id, id, visible_to } = self;
-        let stands = row.revoked_at.is_none() && row.rule.until.is_none_or(|until| *now < until);
+        let stands = row.is_in_force(*now);
         standing.is_none_or(|standing| standing == stands)
             && everywhere.is_none_or(|everywhere| everywhere == row.rule.everywhere)
             && session_id.as_ref().is_none_or(|id| **id == *row.session_id)

@@ -7,7 +7,7 @@ use countersign_core::{
     session::Session,
 };
 
-use super::{Append, Durability, Page, SessionFilter, Store, StoreError};
+use super::{Append, Durability, Guards, Page, SessionFilter, Store, StoreError};
 
 /// Sessions that are listed, and bytes of entries that are read, at a time.
 const AT_ONCE: (usize, usize) = (200, 4 * 1024 * 1024);
@@ -59,7 +59,7 @@ async fn hold_one(store: &dyn Store, id: &Arc<str>, now: Millis) -> Result<bool,
         after: placed.after().clone(),
         snapshot: false,
         durability: Durability::Synced,
-        lease: None,
+        guards: Guards::default(),
     };
     store.append(append).await.map(|_| true)
 }

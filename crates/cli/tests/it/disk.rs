@@ -3,11 +3,11 @@
 //! `support/disk.c` sits between the server and its disk: unsynced data is gone when the power is cut, and after a
 //! failed sync no later one restores it, as on Linux.
 
-use std::{fs, path::Path, process::Command};
+use std::{fs, path::Path};
 
 use serde_json::{Value, json};
 
-use crate::support::{Server, Setup, Store};
+use crate::support::{Server, Setup, Store, shim};
 
 const OURS: [&str; 3] = ["LD_PRELOAD", "DISK", "FAULT"];
 
@@ -18,15 +18,11 @@ async fn server() -> (tempfile::TempDir, Server) {
 
 async fn server_with(script: &Value) -> (tempfile::TempDir, Server) {
     let dir = tempfile::tempdir().unwrap();
-    let (source, shim, disk) = (dir.path().join("disk.c"), dir.path().join("disk.so"), dir.path().join("disk"));
-    fs::write(&source, include_str!("support/disk.c")).unwrap();
+    let (shim, disk) = (shim(dir.path(), "disk", include_str!("support/disk.c")), dir.path().join("disk"));
     fs::create_dir(&disk).unwrap();
-    // Building SQLite needs a C compiler too.
-    let built = Command::new("cc").args(["-shared", "-fPIC", "-O1", "-o"]).args([&shim, &source]).status().unwrap();
-    assert!(built.success(), "the shim does not compile");
     let text = |path: &Path| path.to_str().unwrap().to_owned();
     let setup = Setup::new(Store::Sqlite, script)
-        .env("LD_PRELOAD", &text(&shim))
+        .env("LD_PRELOAD", &shim)
         .env("DISK", &text(&disk))
         .env("FAULT", &text(&dir.path().join("fault")))
         .log("warn");

@@ -9,7 +9,7 @@ use crate::support::{
     DEADLINE, Server, Setup, Store,
     ask::events,
     fold::{Fold, without_gaps},
-    http, trade,
+    http, shim, trade,
 };
 
 /// The lease of these nodes, in seconds.
@@ -206,6 +206,32 @@ async fn r5_a_node_that_shuts_down_hands_its_sessions_over_and_nobody_waits_for_
     assert_eq!(two.calls(), ["begun", "ended"]);
 }
 
+/// It waits for one session's call, and hands the other session over meanwhile.
+#[tokio::test]
+async fn r5_a_node_that_drains_hands_over_what_nothing_runs_of_and_is_not_ready() {
+    let script = json!({ "turns": [
+        { "tool_calls": [{ "name": "slow", "args": {} }], "delay_ms": 500 },
+        { "text": "{{ last_tool_result }}" },
+    ] });
+    let setup = Setup::new(Store::Postgres, &script).store("lease_seconds = 600").tool("slow", SLOW);
+    let (mut one, [two]) = with_others(setup).await;
+    let mut ws = one.ws().await;
+    ws.message("busy", "go").await;
+    eventually("its call begins", async || one.calls().len() == 1).await;
+    ws.message("s", "go").await;
+    ws.until(|frame| frame["type"] == "ack" && frame["session_id"] == "s").await;
+    one.signal(Signal::TERM);
+    eventually("the other one goes on with it", async || one.calls().len() == 2).await;
+    assert_eq!(one.get("/readyz").await.status, 503, "it still waits for its own call");
+    two.get("/readyz").await.ok();
+    std::fs::write(one.path("go"), "").unwrap();
+    one.ended().await;
+    for session in ["busy", "s"] {
+        two.until_status(session, "completed").await;
+    }
+    assert_eq!(two.calls(), ["begun", "begun", "ended", "ended"], "each once");
+}
+
 #[tokio::test]
 async fn r6_a_deadline_fires_once_though_every_node_looks_for_it() {
     let setup = one_trade().trade("approval = { require = true, timeout = 1 }");
@@ -222,6 +248,53 @@ async fn r6_a_deadline_fires_once_though_every_node_looks_for_it() {
         assert_eq!(resolved, 1, "s{i}: {seen:#?}");
     }
     assert!(one.calls().is_empty());
+}
+
+/// The clocks of their machines are days apart, and are set while they run.
+#[tokio::test]
+async fn r6_nodes_whose_machines_have_wrong_clocks_keep_the_deadlines_of_the_store() {
+    const DAY: i64 = 24 * 60 * 60;
+    let dir = tempfile::tempdir().unwrap();
+    let library = shim(dir.path(), "clock", include_str!("support/clock.c"));
+    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let set = |name: &str, seconds: i64| {
+        std::fs::write(path("new"), seconds.to_string()).unwrap();
+        std::fs::rename(path("new"), path(name)).unwrap();
+    };
+    set("slow", -DAY);
+    set("fast", DAY);
+    let script = json!({ "turns": [
+        { "tool_calls": [trade(100)] },
+        { "text": "traded" },
+        { "tool_calls": [{ "name": "brief", "args": {} }] },
+        { "text": "over" },
+    ] });
+    let brief = "description = \"Brief.\"\nparameters = { type = \"object\" }\n\
+                 command = [\"sh\", \"-c\", \"echo brief >> calls.log\"]\napproval = { require = true, timeout = 2 }";
+    let setup = setup(&script).tool("brief", brief).env("LD_PRELOAD", &library).env("CLOCK", &path("slow"));
+    let slow = setup.start().await;
+    let fast = slow.another_with(&[("CLOCK", &path("fast"))]).await;
+
+    let mut ws = slow.ws().await;
+    ws.message("s", "go").await;
+    ws.until_status("awaiting_input").await;
+    // Some looks for deadlines later nobody has let it time out, on whichever side of it their machines are.
+    set("slow", 3 * DAY);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let decided = fast.post("/v1/approvals/s_1?wait=true", &json!({ "decisions": [{ "type": "approve" }] })).await.ok();
+    assert_eq!(decided["status"], "completed", "{decided}");
+    ws.until_status("completed").await;
+
+    let begun = Instant::now();
+    ws.message("s", "again").await;
+    ws.until_status("awaiting_input").await;
+    set("slow", -3 * DAY);
+    set("fast", -2 * DAY);
+    let seen = events(ws.until_status("completed").await);
+    let resolved = seen.iter().find(|event| event["type"] == "approval_resolved").expect("resolved");
+    assert_eq!(resolved["resolution"], "timeout", "{resolved}");
+    assert!(begun.elapsed() >= Duration::from_secs(2), "too early: {:?}", begun.elapsed());
+    assert_eq!(slow.calls().len(), 1, "{:?}", slow.calls());
 }
 
 #[tokio::test]

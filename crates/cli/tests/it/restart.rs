@@ -189,13 +189,14 @@ async fn u3_sigterm_stops_gracefully_and_a_second_signal_at_once() {
     ws.message("s", "go").await;
     ws.until(|f| f["content_block"]["type"] == "tool_result").await;
     server.signal(Signal::INT);
-    // The listener is closed once the first signal was handled.
-    let refused = async {
-        while tokio::net::TcpStream::connect(server.address).await.is_ok() {
+    let stops = async {
+        while server.get("/readyz").await.status == 200 {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
-    tokio::time::timeout(DEADLINE, refused).await.expect("it stops listening");
+    tokio::time::timeout(DEADLINE, stops).await.expect("the first signal is handled");
+    let problem = server.get("/readyz").await.problem(503, "store_unavailable");
+    assert_eq!(problem["detail"], "the server is shutting down, and begins nothing new");
     server.signal(Signal::INT);
     assert_eq!(server.ended().await.code(), Some(130));
 }

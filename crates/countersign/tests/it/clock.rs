@@ -2,11 +2,25 @@
 
 use std::{sync::Arc, time::Duration};
 
-use countersign::{Agent, Principal, Status, model::scripted::Scripted, run::Runtime, store::Store, tool::Approval};
-use countersign_core::{approval::rule::RuleId, journal::draft::Draft, session::Session};
-use countersign_store::{Append, Durability};
+use countersign::{
+    Agent, Decision, Principal, Status,
+    model::scripted::Scripted,
+    run::{Code, NewDecision, Runtime},
+    store::Store,
+    tool::Approval,
+};
+use countersign_core::{
+    approval::rule::RuleId,
+    journal::{draft::Draft, record::Record},
+    session::Session,
+    wire::event::Resolution,
+};
+use countersign_store::{Append, Durability, Guards};
 
-use crate::support::{Ledger, entry, send, stores};
+use crate::{
+    failing::Failing,
+    support::{Ledger, entry, send, stores},
+};
 
 const SCRIPT: &str =
     r#"{"turns":[{"text":"Hello."},{"tool_calls":[{"name":"trade","args":{"n":1}}]},{"text":"Over."}]}"#;
@@ -17,6 +31,32 @@ fn runtime(store: Arc<dyn Store>, ledger: &Ledger) -> Runtime {
     let agent = Agent::new("trader", ("demo", Arc::new(model)));
     let agent = agent.tool(entry("trade", Approval::always().timeout(1), ledger));
     Runtime::builder(store).agent(agent).build().expect("runtime")
+}
+
+/// The process is paused between the judgement of a decision and its append, and nobody watches deadlines meanwhile.
+#[tokio::test]
+async fn r6_a_decision_that_reaches_the_store_after_its_deadline_is_too_late() {
+    for (name, store, _dir) in stores() {
+        let ledger = Ledger::default();
+        let failing = Failing::over(store.clone());
+        let runtime = runtime(failing.clone(), &ledger);
+        send(&runtime, "s", "hello").await.expect("said");
+        assert_eq!(send(&runtime, "s", "trade").await.expect("paused").status, Status::AwaitingInput);
+        let pause = tokio::time::sleep(Duration::from_millis(1500));
+        failing.meanwhile(|record| matches!(record, Record::Decided(_)), pause);
+        let yes = NewDecision::new("s_1", vec![Decision::approve()]);
+        let late = runtime.decide(&Principal::trusted(), yes.clone(), false).await.expect_err("it is too late");
+        assert_eq!(late.code, Code::ApprovalAlreadyResolved, "{name}: {late:?}");
+        assert_eq!(late.details.expect("details")["resolution"], "timeout", "{name}");
+        // What it says is so.
+        let row = store.interruption("s", 1).await.expect("row").expect("asked");
+        assert_eq!(row.resolution, Some(Resolution::Timeout), "{name}");
+        let over = runtime.wait(&Principal::trusted(), "s").await.expect("goes on");
+        assert_eq!((over.status, &*over.text), (Status::Completed, "Over."), "{name}");
+        assert!(ledger.lock().expect("ledger").is_empty(), "{name}: it ran");
+        let again = runtime.decide(&Principal::trusted(), yes, false).await.expect_err("over");
+        assert_eq!(again.details.expect("details")["resolution"], "timeout", "{name}");
+    }
 }
 
 #[tokio::test]
@@ -38,7 +78,7 @@ async fn r6_a_session_with_a_record_from_the_future_times_out_in_time() {
             after: placed.after().clone(),
             snapshot: true,
             durability: Durability::Synced,
-            lease: None,
+            guards: Guards::default(),
         };
         store.append(append).await.expect("stored");
 

@@ -18,7 +18,7 @@ use countersign_core::{
     wire::history::HistoryMessage,
 };
 use countersign_runtime::run::{Direction, HistoryQuery, subscription::Subscription};
-use countersign_store::{Append, Durability};
+use countersign_store::{Append, Durability, Guards};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use tokio::task::yield_now;
@@ -385,7 +385,7 @@ pub async fn time_out(store: &Arc<dyn Store>) {
             after: placed.after().clone(),
             snapshot: false,
             durability: Durability::Synced,
-            lease: None,
+            guards: Guards::default(),
         };
         state = placed.after().clone();
         store.append(append).await.expect("append");

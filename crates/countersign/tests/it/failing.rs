@@ -11,7 +11,7 @@ use std::{
 use countersign::store::{Store, StoreError};
 use countersign_core::{
     audit::AuditRecord,
-    journal::record::{Entry, Millis},
+    journal::record::{Entry, Millis, Record, records},
 };
 use countersign_store::{
     Append, Due, Durability, Head, InterruptionFilter, InterruptionRow, Page, Paged, RuleFilter, RuleOwner, RuleRow,
@@ -48,7 +48,11 @@ pub(crate) struct Failing {
     /// What it says of other nodes in place of the store within, and what is told of each append.
     nodes: Option<Arc<dyn Nodes>>,
     stored: Option<Stored>,
+    /// What happens before an append with such a record reaches the store, once.
+    meanwhile: Mutex<Option<Meanwhile>>,
 }
+
+type Meanwhile = (fn(&Record) -> bool, BoxFuture<'static, ()>);
 
 /// Is told the entries of each append.
 type Stored = Box<dyn Fn(&[Arc<Entry>]) + Send + Sync>;
@@ -80,7 +84,19 @@ impl Failing {
             syncs,
             nodes,
             stored,
+            meanwhile: Mutex::default(),
         })
+    }
+
+    /// Something happens once between the judgement of the next such record and its append, as if the process was paused.
+    pub(crate) fn meanwhile(&self, before: fn(&Record) -> bool, happens: impl Future<Output = ()> + Send + 'static) {
+        *self.meanwhile.lock().expect("meanwhile") = Some((before, happens.boxed()));
+    }
+
+    fn happens_before(&self, append: &Append) -> Option<BoxFuture<'static, ()>> {
+        let mut meanwhile = self.meanwhile.lock().expect("meanwhile");
+        let is_before = |(before, _): &mut Meanwhile| records(&append.entries).any(|record| before(record));
+        meanwhile.take_if(is_before).map(|(_, happens)| happens)
     }
 
     /// How many positions of a session a power cut would leave.
@@ -125,9 +141,12 @@ impl Store for Failing {
                 let (session_id, durability) = (append.session_id.clone(), append.durability);
                 let last = append.entries.last().map_or(0, |entry| entry.pos);
                 let entries = append.entries.clone();
-                let stored = self.inner.append(append);
+                let happens = self.happens_before(&append);
                 async move {
-                    let lease = stored.await?;
+                    if let Some(happens) = happens {
+                        happens.await;
+                    }
+                    let lease = self.inner.append(append).await?;
                     self.stored.iter().for_each(|stored| stored(&entries));
                     self.written.lock().expect("written").insert(session_id, last);
                     if durability == Durability::Synced {

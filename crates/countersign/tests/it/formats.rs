@@ -8,7 +8,7 @@ use countersign::{
     store::{Store, memory::MemoryStore},
 };
 use countersign_core::{journal::record::Entry, session::Session};
-use countersign_store::{Append, Durability};
+use countersign_store::{Append, Durability, Guards};
 use serde::Deserialize;
 
 #[derive(Deserialize)]
@@ -36,7 +36,7 @@ async fn s21_a_saved_state_of_version_1_is_read_and_written_as_it_was() {
             after,
             snapshot: false,
             durability,
-            lease: None,
+            guards: Guards::default(),
         };
         store.append(append).await.expect("appended");
         now += &RunState::save(&store, &session).await.expect("saved").to_json();

@@ -14,10 +14,14 @@ use countersign_core::{
     approval::{principal::PrincipalKind, rule::Always},
     call::{gate::Ask, reviewer::Reviewer},
     decide::note::NewNote,
+    journal::record::Record,
 };
 use countersign_runtime::run::RuleQuery;
 
-use crate::support::{Ledger, entry, stores};
+use crate::{
+    failing::Failing,
+    support::{Ledger, entry, stores},
+};
 
 fn person(name: &str, roles: &[&str]) -> Principal {
     let roles = roles.iter().map(|role| (*role).to_owned()).collect();
@@ -234,6 +238,43 @@ async fn s7_always_is_a_rule_with_a_scope_that_is_listed_and_revoked() {
             told.iter().filter(|record| record.body.get().contains(&format!("\"event\":\"{event}\""))).count()
         };
         assert_eq!((told("decided_by_rule"), told("rule_revoked")), (2, 1), "{name}");
+    }
+}
+
+/// The rule ends, in another session, between the verdict and the moment in which it is stored.
+#[tokio::test]
+async fn s7_a_rule_whose_end_was_acknowledged_allows_nothing_that_is_stored_afterwards() {
+    let ask = || Policy { rules: vec![rule("pay", Then::Ask(Ask::default()))] };
+    let ann = person("ann", &[]);
+    for ends in ["revoked", "replaced", "deleted"] {
+        for (name, store, _dir) in stores() {
+            let ledger = Ledger::default();
+            let other = runtime(store.clone(), &[("pay", 1)], ask(), &ledger);
+            let always = || Always::Arguments { until: None };
+            for session in ["made", "later"] {
+                say(&other, &ann, session).await;
+            }
+            decide(&other, &ann, "made_1", Decision::approve().always(always())).await.expect("decided");
+            let failing = Failing::over(store);
+            let paused = runtime(failing.clone(), &[("pay", 1)], ask(), &ledger);
+            assert_eq!(say(&paused, &ann, "allowed").await.status, Status::Completed, "{name}: it is in force");
+            let before = ran(&ledger).len();
+            let by = ann.clone();
+            failing.meanwhile(|record| matches!(record, Record::ModelResponded(_)), async move {
+                match ends {
+                    "revoked" => drop(other.revoke_rule(&by, "made_1.0").await.expect("revoked")),
+                    "deleted" => other.delete_session(&by, "made").await.expect("deleted"),
+                    _ => {
+                        let never = Decision::reject(Some("no".into())).always(always());
+                        decide(&other, &by, "later_1", never).await.expect("decided");
+                    }
+                }
+            });
+            let outcome = say(&paused, &ann, "late").await;
+            // Another rule decides it where there is one, and a person where there is none.
+            let wanted = if ends == "replaced" { Status::Completed } else { Status::AwaitingInput };
+            assert_eq!((outcome.status, ran(&ledger).len()), (wanted, before), "{name} {ends}");
+        }
     }
 }
 

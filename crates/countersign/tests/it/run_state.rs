@@ -12,7 +12,7 @@ use countersign::{
 };
 use countersign_core::journal::{draft::OnPending, record::Entry};
 use countersign_runtime::run::ApprovalQuery;
-use countersign_store::{Append, Durability};
+use countersign_store::{Append, Durability, Guards};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -49,7 +49,15 @@ async fn read_journal(journal: &str) -> Result<RunState, RunStateError> {
     let (snapshot, durability) = (false, Durability::Synced);
     let store = MemoryStore::new();
     store
-        .append(Append { session_id: "s".into(), expected: 0, entries, after, snapshot, durability, lease: None })
+        .append(Append {
+            session_id: "s".into(),
+            expected: 0,
+            entries,
+            after,
+            snapshot,
+            durability,
+            guards: Guards::default(),
+        })
         .await?;
     RunState::save(&store, "s").await
 }
@@ -394,7 +402,7 @@ fn append(entries: Vec<Arc<Entry>>, world: &World) -> Append {
         after: world.session(),
         snapshot: false,
         durability: Durability::Synced,
-        lease: None,
+        guards: Guards::default(),
     }
 }
 

@@ -123,10 +123,11 @@ impl Runtime {
         };
         let judged = self.inner.judged(by, &state, open, decision, false).await;
         let at = self.inner.now();
+        let guards = self.inner.in_time(live, &mut guard, &[n]).await?;
         let make = |state: &State| judged.decide(&self.inner, state, at);
         let followed = self.inner.follow_if(follow, live, &mut guard)?;
         failpoint::hit("decide.before_commit");
-        self.inner.transact(live, &mut guard, durability, make).await?;
+        self.inner.transact_if(guards, live, &mut guard, durability, make).await?;
         failpoint::hit("decide.after_commit");
         live.wake();
         Ok(followed)

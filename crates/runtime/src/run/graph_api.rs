@@ -170,6 +170,8 @@ impl<S: GraphState> Runs<S> {
             }
         }
         let at = self.inner.now();
+        let interruptions: Vec<u32> = all.iter().map(|(n, _)| *n).collect();
+        let guards = self.inner.in_time(live, &mut guard, &interruptions).await?;
         let make = |state: &State| {
             let mut transition: Option<countersign_core::journal::draft::Transition> = None;
             for (n, value) in all {
@@ -193,7 +195,7 @@ impl<S: GraphState> Runs<S> {
             }
             transition.ok_or_else(|| invalid("no keys; name at least one".to_owned()))
         };
-        self.inner.transact(live, &mut guard, Durability::Synced, make).await?;
+        self.inner.transact_if(guards, live, &mut guard, Durability::Synced, make).await?;
         live.wake();
         Ok(())
     }

@@ -36,7 +36,7 @@ use super::{
     view::{READ_BYTES, READ_PAGE, own_answer},
     waypoints,
 };
-use crate::store::{Append, Durability, StoreError, nodes::Epoch};
+use crate::store::{Append, Durability, Guards, RuleName, StoreError, nodes::Epoch};
 
 /// A snapshot is stored at least every so many entries, so that a load never folds more.
 const SNAPSHOT_ENTRIES: u64 = 64;
@@ -252,7 +252,19 @@ impl Inner {
         durability: Durability,
         make: impl FnOnce(&State) -> Result<Transition, Refusal>,
     ) -> Result<Vec<Permit>, Refusal> {
-        self.store_as(None, live, guard, durability, make).await
+        self.store_if(Guards::default(), live, guard, durability, make).await
+    }
+
+    /// The same, if these guards hold.
+    pub(super) async fn transact_if(
+        &self,
+        guards: Guards,
+        live: &Live,
+        guard: &mut LiveState,
+        durability: Durability,
+        make: impl FnOnce(&State) -> Result<Transition, Refusal>,
+    ) -> Result<Vec<Permit>, Refusal> {
+        self.store_if(guards, live, guard, durability, make).await
     }
 
     /// Stores what came of an effect, or that one begins: only under the lease under which the driver works. The permits
@@ -263,10 +275,22 @@ impl Inner {
         guard: &mut LiveState,
         make: impl FnOnce(&State) -> Result<Transition, Refusal>,
     ) -> Result<Vec<Permit>, Refusal> {
+        self.record_by(Vec::new(), live, guard, make).await
+    }
+
+    /// The same, where these standing rules have decided calls: only while they are in force.
+    pub(super) async fn record_by(
+        &self,
+        rules: Vec<RuleName>,
+        live: &Live,
+        guard: &mut LiveState,
+        make: impl FnOnce(&State) -> Result<Transition, Refusal>,
+    ) -> Result<Vec<Permit>, Refusal> {
         // Another node, or a later driver of this one, accounts for what this one had begun.
         let lease = guard.lease.filter(|lease| guard.working == Some(*lease));
         let lease = lease.ok_or_else(|| store_refusal(StoreError::Fenced))?;
-        self.store_as(Some(lease), live, guard, Durability::Buffered, make).await
+        let guards = Guards { lease: Some(lease), rules, ..Guards::default() };
+        self.store_if(guards, live, guard, Durability::Buffered, make).await
     }
 
     /// Makes a transition, stores it, and publishes it to followers.
@@ -275,9 +299,9 @@ impl Inner {
     /// waits for the disk only where something leaves ([`Inner::released`]).
     ///
     /// If the future is dropped half way, the state is loaded again before its next use.
-    pub(super) async fn store_as(
+    pub(super) async fn store_if(
         &self,
-        lease: Option<Epoch>,
+        guards: Guards,
         live: &Live,
         guard: &mut LiveState,
         durability: Durability,
@@ -301,6 +325,7 @@ impl Inner {
             matches!(record, Record::CallStarted { .. } | Record::StepStarted { .. } | Record::ApprovalSent { .. })
         };
         let durability = if records(placed.entries()).any(begins) { Durability::Synced } else { durability };
+        let lease = guards.lease;
         let append = Append {
             session_id: live.session_id.clone(),
             expected: session.pos,
@@ -308,7 +333,7 @@ impl Inner {
             after: placed.after().clone(),
             snapshot,
             durability,
-            lease,
+            guards,
         };
         guard.session = None;
         let begun = Instant::now();
@@ -385,7 +410,7 @@ impl Inner {
             after: placed.after().clone(),
             snapshot: true,
             durability: Durability::Synced,
-            lease: None,
+            guards: Guards::default(),
         };
         guard.session = None;
         guard.lease = self.store.fork(from, append).await.map_err(|error| self.refused(error))?;

@@ -51,7 +51,7 @@ use std::{
         Arc, Mutex, OnceLock,
         atomic::{AtomicBool, Ordering},
     },
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::Duration,
 };
 
 use countersign_core::{
@@ -253,6 +253,18 @@ impl Runtime {
         self.inner.warm.forget(None);
         self.inner.conversations.forget(None);
         self.inner.agents.close().await;
+    }
+
+    /// Whether it shuts down, and nothing new begins.
+    #[must_use]
+    pub fn is_draining(&self) -> bool {
+        self.inner.draining.load(Ordering::SeqCst)
+    }
+
+    /// The time by the store's clock, in Unix milliseconds.
+    #[must_use]
+    pub fn now(&self) -> Millis {
+        self.inner.now()
     }
 
     /// Creates a session. The same id again by its owner returns the session as it is.
@@ -528,13 +540,14 @@ pub(crate) fn store_refusal(error: StoreError) -> Refusal {
     match error {
         StoreError::Deleted(_) => Refusal::new(Code::SessionDeleted, error.to_string()),
         StoreError::BadCursor => Refusal::new(Code::InvalidMessage, format!("cursor: {error}")),
-        StoreError::Corrupt(_) | StoreError::Sealed(_) => Refusal::new(Code::Internal, error.to_string()),
+        StoreError::Corrupt(_) | StoreError::Sealed(_) => Refusal::new(Code::Internal, error.to_string()).unreadable(),
+        StoreError::Newer { .. } => Refusal::new(Code::StoreUnavailable, error.to_string()).unreadable(),
         StoreError::Closed(_) => Refusal::new(Code::StoreClosed, error.to_string()),
         StoreError::Unknown => Refusal::new(
             Code::StoreUnavailable,
             "it is not known whether this was stored: look, or send it again with the same request_id",
         ),
-        StoreError::Conflict => {
+        StoreError::Conflict | StoreError::Outdated => {
             Refusal::new(Code::StoreUnavailable, format!("nothing was stored: {error}")).overtaken()
         }
         StoreError::Fenced => Refusal::new(Code::StoreUnavailable, format!("nothing was stored: {error}")).fenced(),
@@ -578,16 +591,10 @@ pub(crate) fn own_request_id(by: &Principal, state: &State, id: Option<String>) 
     }
 }
 
-/// The time by the clock of this machine, in Unix milliseconds.
-pub(crate) fn now() -> Millis {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Millis::try_from(since.as_millis()).unwrap_or(Millis::MAX)
-}
-
 impl Inner {
-    /// The time, in Unix milliseconds: nodes that share a store have one clock.
+    /// The time by the store's clock, in Unix milliseconds.
     pub(crate) fn now(&self) -> Millis {
-        self.store.nodes().map_or_else(now, |nodes| nodes.now())
+        self.store.now()
     }
 
     /// Whether this `request_id` was acknowledged before (spec W1).

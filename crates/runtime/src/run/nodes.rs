@@ -6,11 +6,11 @@
 
 use std::{
     collections::HashSet,
-    sync::{Arc, PoisonError},
+    sync::{Arc, PoisonError, atomic::Ordering},
     time::Duration,
 };
 
-use countersign_core::refusal::Refusal;
+use countersign_core::refusal::{Code, Refusal};
 use tokio::sync::broadcast::error::RecvError;
 
 use super::{
@@ -91,6 +91,8 @@ impl Inner {
         if guard.lease.is_none() {
             guard.lease = match self.store.nodes() {
                 None => Some(Epoch::SOLE),
+                // Nothing new begins here.
+                Some(_) if self.draining.load(Ordering::SeqCst) => None,
                 Some(nodes) if self.load(live, guard).await?.is_at_work() => {
                     let claimed = nodes.claim(&live.session_id).await.map_err(|error| self.refused(error))?;
                     // Whoever had the lease may have stored more, and given it back, since the session was read.
@@ -105,12 +107,16 @@ impl Inner {
 
     /// Gives the lease back if nothing is to be carried out under it; what was stored last has usually done that. `false`:
     /// others have stored something meanwhile, which may be for this node to carry out.
-    pub(super) async fn lets_go(&self, live: &Live, guard: &mut LiveState) -> bool {
+    pub(super) async fn lets_go(&self, live: &LiveRef, guard: &mut LiveState) -> bool {
         let (Some(nodes), Some(epoch), Ok(session)) = (self.store.nodes(), guard.lease, guard.session()) else {
             guard.working = None;
             return true;
         };
-        if !session.is_at_work() {
+        if session.is_at_work() {
+            if self.draining.load(Ordering::SeqCst) {
+                self.hand_over(live, guard, nodes, epoch).await;
+            }
+        } else {
             match nodes.release(&live.session_id, epoch, session.pos).await {
                 Ok(true) => guard.lease = None,
                 Ok(false) => {
@@ -125,6 +131,37 @@ impl Inner {
         }
         guard.working = None;
         true
+    }
+
+    /// This node shuts down, and nothing of the session runs here any more: another goes on with it at once.
+    async fn hand_over(&self, live: &LiveRef, guard: &mut LiveState, nodes: &dyn Nodes, epoch: Epoch) {
+        self.ends_in_order(live, guard).await;
+        match nodes.hand_over(&live.session_id, epoch).await {
+            Ok(_) => guard.lease = None,
+            // It is taken over when this node has left.
+            Err(error) => tracing::warn!(session = &*live.session_id, %error, "a session could not be handed over"),
+        }
+    }
+
+    /// Leaves a session that cannot be read here to the nodes that know what is stored of it; one that is broken to nobody.
+    pub(super) async fn gives_up(&self, live: &Live, guard: &mut LiveState, error: &Refusal) {
+        if !error.is_unreadable() {
+            return;
+        }
+        tracing::error!(session = &*live.session_id, %error, "the session cannot be read here, and is left alone");
+        let (Some(nodes), Some(epoch)) = (self.store.nodes(), guard.lease.take()) else { return };
+        guard.working = None;
+        let is_broken = error.code == Code::Internal;
+        let given = async {
+            if !is_broken {
+                return nodes.hand_over(&live.session_id, epoch).await;
+            }
+            let stored = nodes.positions(vec![live.session_id.clone()]).await?;
+            nodes.release(&live.session_id, epoch, stored.first().map_or(0, |(_, pos)| *pos)).await
+        };
+        if let Err(error) = given.await {
+            tracing::warn!(session = &*live.session_id, %error, "a lease could not be given back");
+        }
     }
 
     /// The term in which this node's leases last; `None` if they have ended. A call begins in the term in which its start was
@@ -179,7 +216,7 @@ impl Inner {
     /// Takes over what nobody has, resumes what is its own, and reads what others have changed.
     pub(super) async fn try_look(self: &Arc<Self>, nodes: &dyn Nodes) -> Result<(), Refusal> {
         // One that is shutting down takes nothing on, but hears.
-        if !self.draining.load(std::sync::atomic::Ordering::SeqCst) {
+        if !self.draining.load(Ordering::SeqCst) {
             loop {
                 let taken = nodes.take_over(AT_ONCE).await.map_err(store_refusal)?;
                 let count = taken.len();
@@ -233,12 +270,17 @@ impl Inner {
         let mut guard = live.lock().await;
         let heard = self.load(&live, &mut guard).await;
         let is_ours = guard.lease.is_some();
+        if heard.as_ref().is_err_and(Refusal::is_unreadable) {
+            // Its driver cannot go on either.
+            guard.load_again();
+            live.wake();
+        }
         drop(guard);
         match heard {
             // It may be that nobody has its lease.
             Ok(session) if is_ours || session.is_at_work() => self.resume_if_free(live),
             Ok(_) => live.wake(),
-            Err(error) if error.is_gone() => {}
+            Err(error) if error.is_gone() && !error.is_unreadable() => {}
             Err(error) => {
                 tracing::warn!(session = &*live.session_id, %error, "another node's change could not be read")
             }

@@ -66,9 +66,10 @@ impl Runtime {
             return Err(self.inner.already_resolved(&live.session_id, input.n).await?);
         }
         let at = self.inner.now();
+        let guards = self.inner.in_time(live, &mut guard, &[input.n]).await?;
         let followed = self.inner.follow_if(follow, live, &mut guard)?;
         let make = |state: &State| note::note(state, at, input);
-        self.inner.transact(live, &mut guard, Durability::Synced, make).await?;
+        self.inner.transact_if(guards, live, &mut guard, Durability::Synced, make).await?;
         Ok(followed)
     }
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use countersign_core::{
+    approval::rule::RuleId,
     call::gate::Gate,
     journal::{
         draft::{Draft, Transition},
@@ -23,6 +24,7 @@ use super::{
 };
 use crate::{
     model::ModelError,
+    store::RuleName,
     tool::{ON_APPROVAL, ToolError},
 };
 
@@ -50,6 +52,16 @@ pub(super) enum Done {
 
 fn gates_of(weighed: &[Weighed]) -> Vec<Gate> {
     weighed.iter().map(|one| one.gate.clone()).collect()
+}
+
+/// The standing rules that have decided calls and that others may end. Those for the session alone end with its next position.
+fn rules_of(state: &State, gates: &[Gate]) -> Vec<RuleName> {
+    let named = gates.iter().filter_map(|gate| RuleId::parse(gate.rule.as_deref()?));
+    let is_own = |of: &str, id: RuleId| *of == *state.session_id && state.sticky.iter().any(|rule| rule.id == id);
+    let mut rules: Vec<RuleName> = named.filter(|(of, id)| !is_own(of, *id)).map(|(of, id)| (of.into(), id)).collect();
+    rules.sort_unstable();
+    rules.dedup();
+    rules
 }
 
 /// Backoff for what must be stored: an outcome is never thrown away because a disk is full for a while.
@@ -173,8 +185,8 @@ impl Inner {
         failpoint::hit("model.after_commit");
     }
 
-    /// Stores an answer of which standing rules decide a part. The rules are read under the session's lock, and again
-    /// with each try: a revoked one allows nothing.
+    /// Stores an answer of which standing rules decide a part. The rules are read again with each try, and it is stored only
+    /// while those are in force: a revoked one allows nothing.
     async fn answered_by_rules(
         &self,
         live: &LiveRef,
@@ -192,7 +204,8 @@ impl Inner {
                 let make = |state: &State, _| {
                     Some(Draft::new(state, self.now()).model_responded(answer.clone(), gates.clone(), &self.agents))
                 };
-                self.try_store(live, &mut guard, |state| state.is_in(turn), make).await
+                let rules = rules_of(&state, &gates);
+                self.try_store(rules, live, &mut guard, |state| state.is_in(turn), make).await
             };
             match tried.await {
                 Ok(_) => return,
@@ -239,7 +252,7 @@ impl Inner {
         let mut patience = Patience::default();
         loop {
             let mut guard = live.lock().await;
-            match self.try_store(live, &mut guard, &wants, &make).await {
+            match self.try_store(Vec::new(), live, &mut guard, &wants, &make).await {
                 Ok(stored) => return stored,
                 Err(error) if error.is_gone() => return false,
                 Err(error) => {
@@ -255,6 +268,7 @@ impl Inner {
 
     async fn try_store(
         &self,
+        rules: Vec<RuleName>,
         live: &LiveRef,
         guard: &mut LiveState,
         wants: impl Fn(&State) -> bool,
@@ -265,7 +279,7 @@ impl Inner {
             return Ok(false);
         }
         if let Some(transition) = make(&state, guard.written()) {
-            self.record(live, guard, |_| Ok(transition)).await?;
+            self.record_by(rules, live, guard, |_| Ok(transition)).await?;
         }
         Ok(true)
     }

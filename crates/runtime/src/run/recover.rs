@@ -26,7 +26,7 @@ use super::{
     nodes::contested,
     store_refusal,
 };
-use crate::store::{Durability, nodes::Epoch};
+use crate::store::{Durability, Guards, nodes::Epoch};
 
 /// How often deadlines are looked for. A deadline fires within this time, well within spec W7's second.
 const DEADLINE_TICK: Duration = Duration::from_millis(200);
@@ -179,7 +179,8 @@ impl Inner {
     async fn restarted(&self, live: &LiveRef, guard: &mut LiveState, times: u32, held: bool) -> Result<(), Refusal> {
         let partial = guard.written();
         let make = |state: &State| Ok(Draft::new(state, self.now()).restarted(times, held, partial));
-        self.store_as(guard.lease, live, guard, Durability::Buffered, make).await.map(drop)
+        let guards = Guards { lease: guard.lease, ..Guards::default() };
+        self.store_if(guards, live, guard, Durability::Buffered, make).await.map(drop)
     }
 
     /// Times interruptions out, and reminds of pending ones. The store's index is read each time; no timer is kept in
@@ -203,7 +204,7 @@ impl Inner {
                     let inner = self.clone();
                     async move {
                         if let Err(error) = inner.time_out(&session_id, n).await
-                            && !error.is_gone()
+                            && (!error.is_gone() || error.is_unreadable())
                         {
                             tracing::error!(session = &*session_id, n, %error, "a time-out could not be stored");
                         }
@@ -230,11 +231,45 @@ impl Inner {
     async fn time_out_in(&self, live: &LiveRef, n: u32) -> Result<bool, Refusal> {
         let mut guard = live.lock().await;
         let state = self.load(live, &mut guard).await?;
-        let at = self.now();
-        let due = Draft::new(&state, at).time_out(n, &self.agents);
-        let Some(transition) = due.or_else(|| Draft::new(&state, at).remind(n)) else { return Ok(false) };
+        if self.times_out(live, &mut guard, n).await? {
+            return Ok(true);
+        }
+        let Some(transition) = Draft::new(&state, self.now()).remind(n) else { return Ok(false) };
         self.transact(live, &mut guard, Durability::Buffered, |_| Ok(transition)).await?;
         Ok(true)
+    }
+
+    /// Stores that the time of an interruption is over, if it is, also by the store's clock.
+    async fn times_out(&self, live: &LiveRef, guard: &mut LiveState, n: u32) -> Result<bool, Refusal> {
+        let state = guard.state()?;
+        let Some(transition) = Draft::new(&state, self.now()).time_out(n, &self.agents) else { return Ok(false) };
+        let not_before = state.waiting(n).and_then(|open| open.asked.expires_at);
+        let guards = Guards { not_before, ..Guards::default() };
+        self.transact_if(guards, live, guard, Durability::Buffered, |_| Ok(transition)).await?;
+        Ok(true)
+    }
+
+    /// What must hold when a reply to these interruptions is stored, so that a reply and a deadline are ordered by the store's
+    /// clock.
+    ///
+    /// # Errors
+    /// `approval_already_resolved` if the time of one is over; that it timed out is stored then.
+    pub(super) async fn in_time(
+        self: &Arc<Self>,
+        live: &LiveRef,
+        guard: &mut LiveState,
+        interruptions: &[u32],
+    ) -> Result<Guards, Refusal> {
+        let mut guards = Guards::default();
+        for &n in interruptions {
+            let due = guard.state()?.waiting(n).and_then(|open| open.asked.expires_at);
+            if self.times_out(live, guard, n).await? {
+                self.spawn_driver(live.clone());
+                return Err(self.already_resolved(&live.session_id, n).await?);
+            }
+            guards.not_after = guards.not_after.into_iter().chain(due).min();
+        }
+        Ok(guards)
     }
 }
 

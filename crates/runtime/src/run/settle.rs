@@ -19,7 +19,7 @@ use countersign_core::{
 };
 
 use super::{NewDecision, Runtime, decide::Judged, owned, store_refusal, visible};
-use crate::store::Durability;
+use crate::store::{Durability, Guards};
 
 /// Why nothing was accepted. Nothing is stored then.
 pub(crate) enum Unsettled {
@@ -81,13 +81,18 @@ impl Runtime {
                 all.add(settled);
             }
         }
+        let due = |state: &State, n: u32| state.waiting(n).and_then(|open| open.asked.expires_at);
+        let mut guards = Guards::default();
         for n in overdue(&all.state, at) {
+            guards.not_before = guards.not_before.max(due(&all.state, n));
             if let Some(timed_out) = Draft::new(&all.state, at).time_out(n, &self.inner.agents) {
                 all.add(timed_out);
             }
         }
         for reply in replies {
             by.check_may_decide()?;
+            let until = parse_approval_key(&reply.approval_key).and_then(|(_, n)| due(&all.state, n));
+            guards.not_after = guards.not_after.into_iter().chain(until).min();
             let judged = tokio::select! { biased;
                 judged = self.read(by, &all.state, reply) => judged?,
                 () = &mut cancelled => return Err(Unsettled::Cancelled),
@@ -110,7 +115,7 @@ impl Runtime {
             all.add(Draft::new(&all.state, at).says_first(input, &self.inner.agents)?);
         }
         let Some(made) = all.made else { return Ok(()) };
-        let stored = self.inner.transact(&live, &mut guard, Durability::Buffered, |_| Ok(made)).await;
+        let stored = self.inner.transact_if(guards, &live, &mut guard, Durability::Buffered, |_| Ok(made)).await;
         let Err(refusal) = stored else {
             live.wake();
             return Ok(());

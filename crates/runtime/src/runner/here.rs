@@ -14,7 +14,6 @@ use crate::{
     run::{
         NewDecision, Runtime,
         guard::Settings,
-        now,
         settle::{Stands, Unsettled},
     },
     run_state::RunState,
@@ -154,7 +153,7 @@ async fn goes_on(runtime: &Runtime, by: &Principal, store: &dyn Store, mut state
         Some(NewDecision::new(approval_key, vec![staged.decision.clone()]))
     });
     let replies = decided.chain(answers(&state, &id)).collect();
-    let stands = Stands { pos: state.stored_pos(), unstored: state.unstored().to_vec(), at: now() };
+    let stands = Stands { pos: state.stored_pos(), unstored: state.unstored().to_vec(), at: runtime.inner.now() };
     match runtime.settle(by, &id, stands, replies, state.inputs.clone(), std::future::pending()).await {
         Ok(()) => Ok(()),
         Err(Unsettled::Refused(refusal)) => Err(RunError::from(refusal).with(Some(state))),

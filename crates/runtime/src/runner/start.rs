@@ -38,7 +38,6 @@ use crate::{
         LiveRef, NewDecision, NewMessage, NewSession, Runtime,
         guard::{Settings, Watch},
         hold::Hold,
-        now,
         settle::{Stands, Unsettled, overdue},
         stops::Why,
         subscription::Subscription,
@@ -335,7 +334,7 @@ impl Session {
     }
 
     async fn go_on_from(&mut self, state: &mut RunState, follow: bool) -> Result<(), Stopped> {
-        let at = now();
+        let at = self.runtime.inner.now();
         let is_stored = self.claim(state).await?;
         self.from = state.state().pos;
         let late = self.check(state, at)?;

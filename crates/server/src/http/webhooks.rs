@@ -21,7 +21,7 @@ use super::extract::{Body, Caller, Params, Segment, page_limit};
 use crate::{
     app::App,
     problem::Problem,
-    webhooks::{Endpoint, Webhooks, now},
+    webhooks::{Endpoint, Webhooks},
 };
 
 /// What needs the role `auditor`.
@@ -210,8 +210,8 @@ pub(super) async fn retry_one(
 ) -> Result<Json<Retried>, Problem> {
     let Path((name, n)) = path.map_err(|error| Problem::invalid(format!("the path: {}", error.body_text())))?;
     let webhooks = named(&app, &by, &name)?;
-    let retried =
-        webhooks.store().deliveries().retry(&name, Some(n), now()).await.map_err(|error| failed_store(&error))?;
+    let store = webhooks.store();
+    let retried = store.deliveries().retry(&name, Some(n), store.now()).await.map_err(|error| failed_store(&error))?;
     if retried == 0 {
         let what = format!("no message of record {n} of the audit log has failed at webhook {name:?}");
         return Err(Problem::of(Refusal::new(Code::WebhookNotFound, what)));
@@ -226,8 +226,8 @@ pub(super) async fn retry_all(
     Body(Nothing {}): Body<Nothing>,
 ) -> Result<Json<Retried>, Problem> {
     let webhooks = named(&app, &by, &name)?;
-    let retried =
-        webhooks.store().deliveries().retry(&name, None, now()).await.map_err(|error| failed_store(&error))?;
+    let store = webhooks.store();
+    let retried = store.deliveries().retry(&name, None, store.now()).await.map_err(|error| failed_store(&error))?;
     Ok(Json(Retried { retried }))
 }
 

@@ -17,7 +17,7 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use super::{Active, Webhooks, notice::Notice, now, send, send::Outcome};
+use super::{Active, Webhooks, notice::Notice, send, send::Outcome};
 use crate::metrics::{Attempt, Metrics};
 
 /// The pauses between attempts, as Standard Webhooks recommends them, in seconds. Each is longer by up to a tenth.
@@ -158,7 +158,7 @@ impl AtWork {
         if store.deliveries().claim(name).await?.is_none() {
             return Ok(Step::Rest);
         }
-        let due = store.deliveries().due_again(name, now(), BATCH).await?;
+        let due = store.deliveries().due_again(name, store.now(), BATCH).await?;
         if due.is_empty() {
             return Ok(Step::Rest);
         }
@@ -216,7 +216,7 @@ impl AtWork {
     async fn attempt(&self, n: u64, before: u32, notice: &Notice) -> Option<FailedDelivery> {
         let (name, most) = (&self.active.endpoint.name, self.active.endpoint.attempts);
         if self.active.is_gone.load(Ordering::Relaxed) {
-            let tried_at = now();
+            let tried_at = self.all.store.now();
             return Some(FailedDelivery {
                 n,
                 attempts: before,
@@ -226,7 +226,7 @@ impl AtWork {
             });
         }
         let outcome = send::once(&self.active, notice, self.all.locale).await;
-        let (tried_at, attempts) = (now(), before.saturating_add(1));
+        let (tried_at, attempts) = (self.all.store.now(), before.saturating_add(1));
         match outcome {
             Outcome::Delivered => {
                 self.counts.attempted(Attempt::Sent);
@@ -241,10 +241,11 @@ impl AtWork {
                 }
                 Some(FailedDelivery { n, attempts: before, next_at: Some(tried_at), tried_at, why })
             }
-            Outcome::Failed { why, not_before } => {
+            Outcome::Failed { why, pause: asked } => {
+                let asked = asked.and_then(|asked| Millis::try_from(asked.as_millis()).ok()).unwrap_or_default();
                 let pause = PAUSES.get(attempts as usize - 1).filter(|_| attempts < most);
-                let next_at = pause.map(|pause| tried_at.saturating_add(later(*pause, &notice.id, attempts)));
-                let next_at = next_at.map(|at| at.max(not_before.unwrap_or(at)));
+                let pause = pause.map(|pause| later(*pause, &notice.id, attempts).max(asked));
+                let next_at = pause.map(|pause| tried_at.saturating_add(pause));
                 self.counts.attempted(if next_at.is_some() { Attempt::Failed } else { Attempt::Dead });
                 if next_at.is_none() {
                     tracing::warn!(

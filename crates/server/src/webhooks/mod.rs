@@ -27,12 +27,11 @@ mod tests;
 use std::{
     fmt,
     sync::{Arc, atomic::AtomicBool},
-    time::{SystemTime, UNIX_EPOCH},
 };
 
-use countersign_core::{journal::record::Millis, locale::Locale};
+use countersign_core::locale::Locale;
 use countersign_engine::key::ApiKey;
-use countersign_store::{Store, StoreError};
+use countersign_store::{Store, StoreError, machine_time};
 use reqwest::{Client, Url};
 use tokio::sync::Mutex;
 
@@ -161,16 +160,10 @@ impl Webhooks {
     pub(crate) async fn test(&self, name: &str) -> Option<Result<(), String>> {
         let active = self.endpoints.iter().find(|active| active.endpoint.name == name)?;
         let Ok(_one) = active.testing.try_lock() else { return Some(Err("another test is under way".to_owned())) };
-        let notice = Notice::test(&self.console, now());
+        let notice = Notice::test(&self.console, machine_time());
         Some(match send::once(active, &notice, self.locale).await {
             Outcome::Delivered => Ok(()),
             Outcome::Failed { why, .. } | Outcome::Gone { why } => Err(why),
         })
     }
-}
-
-/// Milliseconds since 1970.
-pub(crate) fn now() -> Millis {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Millis::try_from(since.as_millis()).unwrap_or(Millis::MAX)
 }

@@ -5,12 +5,13 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use countersign_core::{journal::record::Millis, locale::Locale};
+use countersign_core::locale::Locale;
 use countersign_engine::outgoing;
+use countersign_store::machine_time;
 use reqwest::{Client, Response, StatusCode, Url, header};
 use serde::Deserialize;
 
-use super::{Active, Format, format::body, guard::PublicOnly, notice::Notice, now};
+use super::{Active, Format, format::body, guard::PublicOnly, notice::Notice};
 
 /// The longest time of an attempt, from the name to the end of the answer.
 const TIME_LIMIT: Duration = Duration::from_secs(15);
@@ -25,8 +26,8 @@ pub(super) enum Outcome {
     Delivered,
     Failed {
         why: String,
-        /// The earliest time at which the receiver wants to hear again.
-        not_before: Option<Millis>,
+        /// How long the receiver wants to hear nothing.
+        pause: Option<Duration>,
     },
     /// The receiver wants no messages any more.
     Gone {
@@ -45,7 +46,7 @@ pub(super) fn client(url: &Url, private: bool) -> Result<Client, String> {
 
 /// Attempts once.
 pub(super) async fn once(active: &Active, notice: &Notice, locale: Locale) -> Outcome {
-    let (endpoint, seconds) = (&active.endpoint, now() / 1000);
+    let (endpoint, seconds) = (&active.endpoint, machine_time() / 1000);
     let body = body(endpoint.format, notice, locale, endpoint.keys.first(), seconds).to_string();
     let mut request = active.client.post(active.url.clone()).header(header::CONTENT_TYPE, "application/json");
     if endpoint.format == Format::Standard {
@@ -57,23 +58,23 @@ pub(super) async fn once(active: &Active, notice: &Notice, locale: Locale) -> Ou
     }
     match request.body(body).send().await {
         Ok(answer) => judge(endpoint.format, answer).await,
-        Err(error) => Outcome::Failed { why: outgoing::chain(error), not_before: None },
+        Err(error) => Outcome::Failed { why: outgoing::chain(error), pause: None },
     }
 }
 
 async fn judge(format: Format, mut answer: Response) -> Outcome {
     let status = answer.status();
-    let not_before = retry_after(&answer);
+    let pause = retry_after(&answer);
     let why = outgoing::status(status);
     if status == StatusCode::GONE {
         return Outcome::Gone { why };
     }
     if status.is_redirection() {
         let why = format!("{why}; redirects are not followed");
-        return Outcome::Failed { why, not_before };
+        return Outcome::Failed { why, pause };
     }
     if !status.is_success() {
-        return Outcome::Failed { why, not_before };
+        return Outcome::Failed { why, pause };
     }
     if format == Format::Feishu {
         let why = match said_by_feishu(&mut answer).await {
@@ -82,7 +83,7 @@ async fn judge(format: Format, mut answer: Response) -> Outcome {
             // A portal or a proxy, perhaps.
             None => format!("{why}, but no answer of Feishu"),
         };
-        return Outcome::Failed { why, not_before };
+        return Outcome::Failed { why, pause };
     }
     Outcome::Delivered
 }
@@ -105,12 +106,12 @@ async fn said_by_feishu(answer: &mut Response) -> Option<i64> {
     code.filter(|code| *code != 0).or(status_code).or(code)
 }
 
-/// When the receiver wants to hear again: in so many seconds, or at a date.
-fn retry_after(answer: &Response) -> Option<Millis> {
+/// How long the receiver wants to hear nothing: so many seconds, or until a date.
+fn retry_after(answer: &Response) -> Option<Duration> {
     let said = answer.headers().get(header::RETRY_AFTER)?.to_str().ok()?.trim();
     let pause = match said.parse() {
         Ok(seconds) => Duration::from_secs(seconds),
         Err(_) => httpdate::parse_http_date(said).ok()?.duration_since(SystemTime::now()).ok()?,
     };
-    Some(now().saturating_add(Millis::try_from(pause.min(PAUSE_MOST).as_millis()).unwrap_or_default()))
+    Some(pause.min(PAUSE_MOST))
 }

@@ -4,21 +4,24 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use countersign_core::{
     audit::{self, Anchor},
-    journal::checkpoint::FOLD_VERSION,
+    journal::{
+        checkpoint::FOLD_VERSION,
+        record::{Millis, Record, records},
+    },
 };
 use futures::future::{BoxFuture, FutureExt as _};
 use tokio_postgres::Row;
 
 use super::{
     super::{
-        Append, InterruptionRow, StoreError, Summary,
+        Append, Guards, InterruptionRow, StoreError, Summary,
         index::{self, Change, Claim, Claimant},
         no_past,
         nodes::Epoch,
         sql::{json, resolution_name},
     },
     flight::{Flight, Value},
-    nodes::{epoch_of, is_free},
+    nodes::{clock, epoch_of, is_free},
     rows::{count, pos_of, tenant},
     rules,
     transaction::{self, Transaction, Undone},
@@ -40,16 +43,21 @@ pub(super) struct Write {
     reviewed: bool,
     /// The session whose past it continues, if it is a fork.
     from: Option<Arc<str>>,
-    lease: Option<Epoch>,
+    guards: Guards,
     is_at_work: bool,
     /// The node that stores it.
     node: i64,
+    /// The format of its records.
+    needs: u32,
 }
 
-const MAKE: &str = "INSERT INTO sessions
- (id, pos, agent, subject, tenant, title, status, created_at, updated_at, pending, node, epoch)
- VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, CASE WHEN $12::boolean THEN $11::bigint END, $12::boolean::int)
- ON CONFLICT (id) DO NOTHING RETURNING row, CASE WHEN $12::boolean THEN epoch END";
+const MAKE: &str = concat!(
+    "INSERT INTO sessions
+ (id, pos, agent, subject, tenant, title, status, created_at, updated_at, pending, node, epoch, needs)
+ VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, CASE WHEN $12::boolean THEN $11::bigint END, $12::boolean::int, $13)
+ ON CONFLICT (id) DO NOTHING RETURNING row, CASE WHEN $12::boolean THEN epoch END, ",
+    clock!()
+);
 /// Of all appends at one position, the one whose update finds the session there wins; the others wait for it, and find
 /// nothing. Whoever stores that there is work takes the lease, if no other node has it. What came of the last effect gives
 /// it back; an input does not, since effects that it stops may still be ending.
@@ -61,16 +69,19 @@ const MOVE: &str = concat!(
     " THEN CASE WHEN $10::boolean THEN $9::bigint END WHEN $10::boolean OR $11::bigint IS NULL THEN s.node END,
    epoch = s.epoch + (CASE WHEN ",
     is_free!("$9"),
-    " THEN $10::boolean ELSE false END)::int
+    " THEN $10::boolean ELSE false END)::int,
+   needs = greatest(s.needs, $12)
  WHERE s.id = $1 AND s.pos = $2 AND ($11::bigint IS NULL OR (s.node = $9 AND s.epoch = $11))
- RETURNING s.row, CASE WHEN s.node = $9 THEN s.epoch END"
+ RETURNING s.row, CASE WHEN s.node = $9 THEN s.epoch END, ",
+    // Once the row is locked.
+    clock!()
 );
 const IS_FENCED: &str = "SELECT FROM sessions WHERE id = $1 AND (node IS DISTINCT FROM $2::bigint OR epoch <> $3)";
 pub(super) const CLAIMED: &str = "SELECT q.id, q.queued FROM requests q JOIN sessions s ON s.row = q.session
  WHERE s.id = $1 AND q.id = ANY($2)";
 pub(super) const IS_DELETED: &str = "SELECT FROM deleted WHERE id = $1";
 /// Locked, so that it is not deleted before the fork is made; others append to it meanwhile.
-const PAST: &str = "SELECT row, pos FROM sessions WHERE id = $1 FOR KEY SHARE";
+const PAST: &str = "SELECT row, pos, needs FROM sessions WHERE id = $1 FOR KEY SHARE";
 const COPY: &str = "WITH copied AS (
    INSERT INTO entries (session, pos, body)
    SELECT $1, pos, body FROM entries WHERE session = $2 AND pos > $3 AND pos <= $4 RETURNING 1
@@ -80,9 +91,9 @@ const PIECE: u64 = 512;
 
 impl Write {
     /// Serialises an append.
-    pub(super) fn of(append: &Append, from: Option<Arc<str>>, node: i64) -> Result<Write, StoreError> {
+    pub(super) fn of(append: &Append, from: Option<Arc<str>>, (node, knows): (i64, u32)) -> Result<Write, StoreError> {
         index::check(append)?;
-        let Append { session_id, expected, entries, after, snapshot, durability: _, lease } = append;
+        let Append { session_id, expected, entries, after, snapshot, durability: _, guards } = append;
         let bytes = |text: String| text.into_bytes();
         Ok(Write {
             session_id: session_id.clone(),
@@ -95,9 +106,10 @@ impl Write {
             told: audit::events(after, entries).iter().map(audit::Event::body).collect(),
             reviewed: !after.reviewers.is_empty(),
             from,
-            lease: *lease,
+            guards: guards.clone(),
             is_at_work: after.is_at_work(),
             node,
+            needs: records(entries).map(Record::format).max().unwrap_or_default().min(knows),
         })
     }
 
@@ -125,18 +137,21 @@ impl Write {
             (*updated_at).into(),
             Value::Ints(pending.iter().map(|n| i64::from(*n)).collect()),
             Value::Int(self.is_at_work.then_some(self.node)),
+            self.needs.into(),
         ]
     }
 
     async fn steps(&self, on: &Transaction) -> Result<(Flight, Option<Epoch>), Undone> {
-        let (session, lease) = self.take_place(on).await?;
+        let (session, lease, clock) = self.take_place(on).await?;
+        self.guards.check_time(clock)?;
         if let Some(from) = &self.from {
             self.copy(on, session, from).await?;
         }
         let mut flight = Flight::default();
         self.write(&mut flight, session);
-        let changes_rules = self.changes.iter().any(rules::is_of_rule);
+        let changes_rules = self.changes.iter().any(Change::is_of_rule);
         if self.told.is_empty() && !changes_rules {
+            rules::hold(on, &self.guards.rules, clock).await?;
             return Ok((flight, lease));
         }
         // The log has one end, which whoever adds to it locks until the commit: the numbers have no gap, and nothing happens
@@ -146,15 +161,16 @@ impl Write {
         flight.add("SELECT n, hash FROM audit_head FOR UPDATE", Vec::new());
         let end = on.send(flight).await?.pop().and_then(|mut rows| rows.pop());
         let end = end.ok_or_else(|| StoreError::Corrupt("the end of the audit log is missing".to_owned()))?;
+        rules::hold(on, &self.guards.rules, clock).await?;
         for change in &self.changes {
             rules::apply(on, session, &self.session_id, change).await?;
         }
         Ok((self.tell(&end)?, lease))
     }
 
-    /// The session's number and the lease on it, if it is at the expected position and the request ids are new: its row is
-    /// locked from then on.
-    async fn take_place(&self, on: &Transaction) -> Result<(i64, Option<Epoch>), Undone> {
+    /// The session's number, the lease on it, and the time, if it is at the expected position and the request ids are new: its
+    /// row is locked from then on.
+    async fn take_place(&self, on: &Transaction) -> Result<(i64, Option<Epoch>, Millis), Undone> {
         let Summary { agent, subject, tenant: of, title, status, created_at, updated_at, pending, .. } = &self.summary;
         let id = || Value::from(&*self.session_id);
         let title = Value::from(title.as_deref());
@@ -175,6 +191,7 @@ impl Write {
                 pending,
                 self.node.into(),
                 self.is_at_work.into(),
+                self.needs.into(),
             ];
             // Whether it was deleted is asked afterwards: a deletion may be committed while the insertion waits for it.
             Flight::default().with(MAKE, values).with(IS_DELETED, vec![id()])
@@ -182,7 +199,8 @@ impl Write {
             let (expected, last) = (pos_of(self.expected), self.last());
             let mut values =
                 vec![id(), expected.into(), last.into(), agent, title, status, (*updated_at).into(), pending];
-            values.extend([self.node.into(), self.is_at_work.into(), Value::Int(self.lease.map(epoch_of))]);
+            let lease = Value::Int(self.guards.lease.map(epoch_of));
+            values.extend([self.node.into(), self.is_at_work.into(), lease, self.needs.into()]);
             let flight = Flight::default().with(MOVE, values);
             if self.claims.is_empty() { flight } else { flight.with(CLAIMED, vec![id(), self.claimed()]) }
         };
@@ -195,7 +213,7 @@ impl Write {
         let Some(session) = session else { return Err(self.why_not(on, is_new).await?.into()) };
         self.admit(if is_new { &[] } else { &second })?;
         let lease = session.try_get::<_, Option<i64>>(1)?.map(|epoch| count(epoch).map(Epoch)).transpose()?;
-        Ok((session.try_get(0)?, lease))
+        Ok((session.try_get(0)?, lease, session.try_get(2)?))
     }
 
     /// Why the session was not where it should be.
@@ -204,7 +222,7 @@ impl Write {
         if !is_new && !on.ask(IS_DELETED, vec![id()]).await?.is_empty() {
             return Ok(StoreError::Deleted(self.session_id.clone()));
         }
-        if let Some(lease) = self.lease {
+        if let Some(lease) = self.guards.lease {
             let fenced = on.ask(IS_FENCED, vec![id(), self.node.into(), epoch_of(lease).into()]).await?;
             if !fenced.is_empty() {
                 return Ok(StoreError::Fenced);
@@ -235,7 +253,10 @@ impl Write {
             let missing = || no_past(from, self.expected);
             return Err(if is_deleted { StoreError::Deleted(from.clone()) } else { missing() }.into());
         };
-        let (source, end): (i64, i64) = (past.try_get(0)?, past.try_get(1)?);
+        let (source, end, needs): (i64, i64, i64) = (past.try_get(0)?, past.try_get(1)?, past.try_get(2)?);
+        if needs > i64::from(self.needs) {
+            on.ask("UPDATE sessions SET needs = $2 WHERE row = $1", vec![session.into(), needs.into()]).await?;
+        }
         if end < pos_of(self.expected) {
             return Err(no_past(from, self.expected).into());
         }

@@ -184,7 +184,12 @@ pub(super) fn is_transient(e: &Error) -> bool {
     matches!(e.code(), Some(&(SqlState::T_R_SERIALIZATION_FAILURE | SqlState::T_R_DEADLOCK_DETECTED)))
 }
 
-/// Whether the database has refused a statement and is still there, so that its transaction is not committed.
+/// Whether the database has refused a statement and is still there, so that its transaction is not committed. A distributed
+/// database may answer COMMIT with an error that says that it does not know.
 pub(super) fn is_refusal(e: &Error) -> bool {
-    e.as_db_error().is_some_and(|said| said.parsed_severity() == Some(Severity::Error))
+    let is_unknown = matches!(
+        e.code(),
+        Some(&(SqlState::T_R_STATEMENT_COMPLETION_UNKNOWN | SqlState::TRANSACTION_RESOLUTION_UNKNOWN))
+    );
+    !is_unknown && e.as_db_error().is_some_and(|said| said.parsed_severity() == Some(Severity::Error))
 }

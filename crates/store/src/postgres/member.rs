@@ -13,6 +13,7 @@ use std::{
 };
 
 use countersign_core::journal::record::Millis;
+use deadpool_postgres::Object;
 use rustix::time::{ClockId, clock_gettime};
 use tokio::{
     sync::{Notify, broadcast, watch},
@@ -24,6 +25,9 @@ use super::{
     super::{StoreError, nodes::Hint},
     PostgresUrl,
     connect::{Heard, connect, error, told},
+    flight::ask,
+    nodes::clock,
+    rows::get,
 };
 
 /// How long hints are collected before they are sent.
@@ -37,20 +41,26 @@ const LEAVING: Duration = Duration::from_secs(5);
 /// How long it waits before it connects again.
 const AGAIN: Duration = Duration::from_millis(250);
 
-const JOIN: &str = "INSERT INTO nodes (until) VALUES (clock_timestamp() + $1::bigint * interval '1 millisecond')
- RETURNING id, (extract(epoch FROM clock_timestamp()) * 1000)::bigint";
+const JOIN: &str = concat!(
+    "INSERT INTO nodes (until) VALUES (clock_timestamp() + $1::bigint * interval '1 millisecond')
+ RETURNING id, ",
+    clock!()
+);
 /// The row of a node that was away for very long was swept.
-const RENEW: &str = "INSERT INTO nodes (id, until) OVERRIDING SYSTEM VALUE
+const RENEW: &str = concat!(
+    "INSERT INTO nodes (id, until) OVERRIDING SYSTEM VALUE
  VALUES ($1, clock_timestamp() + $2::bigint * interval '1 millisecond')
  ON CONFLICT (id) DO UPDATE SET until = excluded.until
- RETURNING EXISTS (SELECT FROM nodes o WHERE o.id <> $1 AND o.until > clock_timestamp()),
- (extract(epoch FROM clock_timestamp()) * 1000)::bigint";
+ RETURNING EXISTS (SELECT FROM nodes o WHERE o.id <> $1 AND o.until > clock_timestamp()), ",
+    clock!()
+);
+const NOW: &str = concat!("SELECT ", clock!());
 const LEAVE: &str = "UPDATE nodes SET until = '-infinity' WHERE id = $1";
 /// Nodes that ended long ago and have no session.
 const SWEEP: &str = "DELETE FROM nodes n WHERE n.until < clock_timestamp() - interval '1 day'
  AND NOT EXISTS (SELECT FROM sessions s WHERE s.node = n.id)";
 /// What is said there: the sender's id, `:`, and lines, each `j` (it has joined, so there is somebody to tell), `l` (it has
-/// left) or `c` and the id of a session that it has changed.
+/// left, or gives sessions away) or `c` and the id of a session that it has changed.
 const CHANNEL: &str = "SELECT 'countersign_' || current_schema()::regnamespace::oid";
 
 /// This process as a node. Dropped, it leaves.
@@ -74,6 +84,8 @@ struct Shared {
     /// Whether there are other nodes that hear hints.
     others: AtomicBool,
     changed: Mutex<BTreeSet<Arc<str>>>,
+    /// Whether there are sessions to be taken over that nobody was told of.
+    given: AtomicBool,
     more: Notify,
     heard: broadcast::Sender<Hint>,
 }
@@ -118,6 +130,7 @@ impl Member {
             ahead: AtomicI64::new(now - (began.midpoint(boot_time())).cast_signed()),
             others: AtomicBool::new(true),
             changed: Mutex::default(),
+            given: AtomicBool::new(false),
             more: Notify::new(),
             heard: broadcast::Sender::new(HINTS),
         });
@@ -136,6 +149,16 @@ impl Member {
     /// The time by the database's clock.
     pub(super) fn now(&self) -> Millis {
         boot_time().cast_signed() + self.shared.ahead.load(Ordering::Relaxed)
+    }
+
+    /// Asks the database for its time.
+    pub(super) async fn hear_clock(&self, on: &Object) -> Result<(), StoreError> {
+        let began = boot_time();
+        let row = ask(on, NOW, Vec::new()).await.map_err(|e| error(&e))?.pop();
+        if let Some(row) = row {
+            self.shared.learn((began, boot_time()), get(&row, 0)?);
+        }
+        Ok(())
     }
 
     /// Whether there was no other node a moment ago.
@@ -157,6 +180,12 @@ impl Member {
             drop(changed);
             self.shared.more.notify_one();
         }
+    }
+
+    /// Tells other nodes, soon, that there are sessions to be taken over.
+    pub(super) fn tell_given(&self) {
+        self.shared.given.store(true, Ordering::SeqCst);
+        self.shared.more.notify_one();
     }
 
     /// Leaves, and waits until that is stored, or takes too long: then the leases end by themselves.
@@ -262,10 +291,7 @@ impl Shared {
         let (others, told_at): (bool, i64) =
             (row.try_get(0).map_err(|e| told(&e))?, row.try_get(1).map_err(|e| told(&e))?);
         let (ended, now) = (self.until.load(Ordering::SeqCst), boot_time());
-        // The database said it between the two: what is within that is no worse than what was known.
-        let ahead = self.ahead.load(Ordering::Relaxed);
-        let ahead = ahead.clamp(told_at - now.cast_signed(), told_at - began.cast_signed());
-        self.ahead.store(ahead, Ordering::Relaxed);
+        self.learn((began, now), told_at);
         if ended < now {
             self.term.fetch_add(1, Ordering::SeqCst);
             let late = now - ended;
@@ -276,9 +302,19 @@ impl Shared {
         Ok(())
     }
 
+    /// The database said this time between two times of this machine: what is within that is no worse than what was known.
+    fn learn(&self, (began, ended): (u64, u64), said: Millis) {
+        let ahead = self.ahead.load(Ordering::Relaxed);
+        let ahead = ahead.clamp(said - ended.cast_signed(), said - began.cast_signed());
+        self.ahead.store(ahead, Ordering::Relaxed);
+    }
+
     async fn tell_all(&self, client: &Client) -> Result<(), String> {
         let changed = std::mem::take(&mut *self.changed());
         let mut said = String::new();
+        if self.given.swap(false, Ordering::SeqCst) {
+            said.push_str("l\n");
+        }
         for id in changed {
             if said.len() + id.len() + 2 > PAYLOAD - 32 {
                 self.say(client, &std::mem::take(&mut said)).await?;

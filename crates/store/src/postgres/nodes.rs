@@ -13,6 +13,14 @@ use super::{
     rows::{count, get, get_text, pos_of},
 };
 
+/// The database's time, in Unix milliseconds.
+macro_rules! clock {
+    () => {
+        "floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
+    };
+}
+pub(super) use clock;
+
 /// Whether the node in this column, which has the lease of a session or sends for an endpoint, is not alive any more.
 macro_rules! is_dead {
     ($node:literal) => {
@@ -30,16 +38,20 @@ macro_rules! is_free {
 pub(super) use is_free;
 
 const CLAIM: &str = concat!(
-    "UPDATE sessions s SET node = $2, epoch = s.epoch + 1 WHERE s.id = $1 AND (s.node = $2 OR ",
+    "UPDATE sessions s SET node = $2, epoch = s.epoch + 1 WHERE s.id = $1 AND s.needs <= $3 AND (s.node = $2 OR ",
     is_free!("$2"),
     ") RETURNING s.epoch"
 );
 const RELEASE: &str =
     "UPDATE sessions SET node = NULL WHERE id = $1 AND node = $2 AND epoch = $3 AND pos = $4 RETURNING row";
+/// A node that is never there, so that others take its sessions over: the database gives numbers from 1. A session that is handed
+/// over has its lease, and one that was copied from another store.
+pub(super) const NOBODY: i64 = 0;
+const HAND_OVER: &str = "UPDATE sessions SET node = $4 WHERE id = $1 AND node = $2 AND epoch = $3 RETURNING row";
 /// Locked rows are those of nodes that are still storing, or that others take over now.
 pub(super) const TAKE_OVER: &str = concat!(
     "UPDATE sessions SET node = $1, epoch = epoch + 1 WHERE row IN (
-       SELECT s.row FROM sessions s WHERE s.node IS NOT NULL AND s.node <> $1 AND ",
+       SELECT s.row FROM sessions s WHERE s.node IS NOT NULL AND s.node <> $1 AND s.needs <= $3 AND ",
     is_dead!("s.node"),
     " LIMIT $2 FOR UPDATE SKIP LOCKED
      ) RETURNING id, epoch"
@@ -68,8 +80,12 @@ async fn rows(on: &Object, sql: &'static str, values: Vec<Value>) -> Result<Vec<
 }
 
 /// See [`super::super::nodes::Nodes::claim`].
-pub(super) async fn claim(on: &Object, node: i64, session_id: &str) -> Result<Option<Epoch>, StoreError> {
-    let claimed = rows(on, CLAIM, vec![session_id.into(), node.into()]).await?.pop();
+pub(super) async fn claim(
+    on: &Object,
+    (node, knows): (i64, u32),
+    session_id: &str,
+) -> Result<Option<Epoch>, StoreError> {
+    let claimed = rows(on, CLAIM, vec![session_id.into(), node.into(), knows.into()]).await?.pop();
     claimed.map(|row| count(get(&row, 0)?).map(Epoch)).transpose()
 }
 
@@ -84,9 +100,19 @@ pub(super) async fn release(
     rows(on, RELEASE, values).await.map(|released| !released.is_empty())
 }
 
+/// See [`super::super::nodes::Nodes::hand_over`].
+pub(super) async fn hand_over(on: &Object, node: i64, session_id: &str, epoch: Epoch) -> Result<bool, StoreError> {
+    let values = vec![session_id.into(), node.into(), epoch_of(epoch).into(), NOBODY.into()];
+    rows(on, HAND_OVER, values).await.map(|given| !given.is_empty())
+}
+
 /// See [`super::super::nodes::Nodes::take_over`].
-pub(super) async fn take_over(on: &Object, node: i64, limit: usize) -> Result<Vec<(Arc<str>, Epoch)>, StoreError> {
-    let taken = rows(on, TAKE_OVER, vec![node.into(), limit_of(limit)]).await?;
+pub(super) async fn take_over(
+    on: &Object,
+    (node, knows): (i64, u32),
+    limit: usize,
+) -> Result<Vec<(Arc<str>, Epoch)>, StoreError> {
+    let taken = rows(on, TAKE_OVER, vec![node.into(), limit_of(limit), knows.into()]).await?;
     taken.iter().map(|row| Ok((get_text(row, 0)?, Epoch(count(get(row, 1)?)?)))).collect()
 }
 

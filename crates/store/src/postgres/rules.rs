@@ -9,7 +9,7 @@ use tokio_postgres::Row;
 
 use super::{
     super::{
-        Page, Paged, RuleFilter, RuleOwner, RuleRow, StoreError,
+        Page, Paged, RuleFilter, RuleName, RuleOwner, RuleRow, StoreError,
         index::Change,
         page::{self, Key},
         sql::json,
@@ -40,9 +40,19 @@ const MAKE: &str = "INSERT INTO rules
   revoked_at)
  VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)";
 
-/// Whether a change is one of rules.
-pub(super) fn is_of_rule(change: &Change) -> bool {
-    matches!(change, Change::RuleMade(_) | Change::RuleRevoked { .. })
+/// Locked, so that it is not revoked before the commit.
+const HOLD: &str = "SELECT r.id, r.n, r.action, r.body, r.session FROM rules r
+ WHERE r.session = (SELECT row FROM sessions WHERE id = $1) AND r.n = $2 AND r.action = $3 FOR SHARE OF r";
+
+/// Holds rules until the commit, all of which must be in force.
+pub(super) async fn hold(on: &Transaction, names: &[RuleName], now: Millis) -> Result<(), Undone> {
+    for (session_id, id) in names {
+        let held = on.ask(HOLD, vec![(&**session_id).into(), id.n.into(), id.action.into()]).await?.pop();
+        if !held.map(|row| opened(&row)).transpose()?.is_some_and(|row| row.is_in_force(now)) {
+            return Err(StoreError::Outdated.into());
+        }
+    }
+    Ok(())
 }
 
 /// Makes or revokes a rule.

@@ -10,8 +10,9 @@ use rusqlite::{Connection, params, types::Value};
 
 use super::{
     super::{
-        Append, Durability, InterruptionRow, StoreError, Summary,
+        Append, Durability, Guards, InterruptionRow, StoreError, Summary,
         index::{self, Change, Claim, Claimant},
+        machine_time,
         seal::Place,
         sql::{json, resolution_name},
     },
@@ -40,6 +41,7 @@ pub(super) struct Write {
     told: Vec<String>,
     /// Whether a role was ever asked in it, so that the role's list has it too.
     reviewed: bool,
+    guards: Guards,
     pub(super) durability: Durability,
 }
 
@@ -61,7 +63,7 @@ impl Write {
     /// Serialises an append.
     pub(super) fn of(append: &Append, values: &Values) -> Result<Write, StoreError> {
         index::check(append)?;
-        let Append { session_id, expected, entries, after, snapshot, durability, lease: _ } = append;
+        let Append { session_id, expected, entries, after, snapshot, durability, guards } = append;
         let summary = Summary::of(after);
         let (session, born) = (&**session_id, summary.created_at);
         let body = |entry: &Arc<_>, pos| values.text(Place::Entry { session, born, pos }, json(entry)?);
@@ -89,6 +91,7 @@ impl Write {
             changes: changes.collect::<Result<_, StoreError>>()?,
             told: audit::events(after, entries).iter().map(audit::Event::body).collect(),
             reviewed: !after.reviewers.is_empty(),
+            guards: guards.clone(),
             durability: *durability,
         })
     }
@@ -113,6 +116,9 @@ impl Write {
     /// Writes it. After an error it may be half written: the caller rolls back.
     pub(super) fn apply(&self, conn: &Connection, values: &Values) -> Result<(), StoreError> {
         let session = self.check(conn)?;
+        let now = machine_time();
+        self.guards.check_time(now)?;
+        rules::check(conn, values, &self.guards.rules, now)?;
         let Summary { agent, subject, tenant, status, created_at, updated_at, .. } = &self.summary;
         let (last, title) = (self.last()?, &self.title);
         let session = match session {

@@ -8,7 +8,7 @@ use rusqlite::{Connection, Params, Row, params, types::Value};
 
 use super::{
     super::{
-        Page, Paged, RuleFilter, RuleOwner, RuleRow, StoreError,
+        Page, Paged, RuleFilter, RuleName, RuleOwner, RuleRow, StoreError,
         page::{self, Key, RULES_EACH, rule_number},
         seal::Place,
         sql::json,
@@ -153,6 +153,16 @@ pub(super) fn rule(
 ) -> Result<Option<RuleRow>, StoreError> {
     let Some(session) = number(conn, session_id)? else { return Ok(None) };
     one(conn, key(session, u64::from(id.n))?, id.action)?.map(|stored| stored.open(values)).transpose()
+}
+
+/// Whether these rules are in force.
+pub(super) fn check(conn: &Connection, values: &Values, names: &[RuleName], now: Millis) -> Result<(), StoreError> {
+    for (session_id, id) in names {
+        if !rule(conn, values, session_id, *id)?.is_some_and(|row| row.is_in_force(now)) {
+            return Err(StoreError::Outdated);
+        }
+    }
+    Ok(())
 }
 
 /// All rules that were made in a session.

@@ -9,7 +9,7 @@ use countersign_core::{
     limits,
     wire::event::Resolution,
 };
-use countersign_store::{Append, InterruptionFilter, SessionFilter, StoreError, Visible};
+use countersign_store::{Append, Guards, InterruptionFilter, SessionFilter, StoreError, Visible, machine_time};
 
 use serde_json::Value;
 
@@ -29,6 +29,38 @@ conformance! {
     r11_a_deleted_session_is_gone_and_its_id_is_never_used_again,
     a_store_that_can_be_written_to_says_so,
     r8_the_audit_log_is_written_with_the_entries_and_stays,
+    r6_an_append_is_stored_in_its_time_by_the_stores_clock_or_not_at_all,
+}
+
+/// A decision and a time-out, of a deadline that is far from now, and so on one side of it by every clock.
+async fn r6_an_append_is_stored_in_its_time_by_the_stores_clock_or_not_at_all(store: Tested) {
+    const HOUR: i64 = 60 * 60 * 1000;
+    let now = machine_time();
+    let mut driven = waiting(&*store, "s", now, None, "t", asks(None, 60)).await;
+    let before = load(&*store, "s").await;
+    let within = |from: Option<i64>, until: Option<i64>| Guards {
+        not_before: from.map(|from| now + from),
+        not_after: until.map(|until| now + until),
+        ..Guards::default()
+    };
+    let append = driven.append_of(driven.decides(now, 1, Decision::approve(), Some("r")).expect("decide"));
+    for guards in [
+        within(None, Some(-HOUR)),
+        within(Some(HOUR), None),
+        within(Some(HOUR), Some(2 * HOUR)),
+        within(Some(-2 * HOUR), Some(-HOUR)),
+    ] {
+        let stored = store.append(Append { guards: guards.clone(), ..append.clone() }).await;
+        assert!(matches!(stored, Err(StoreError::Outdated)), "{guards:?}: {stored:?}");
+    }
+    assert_eq!(load(&*store, "s").await, before);
+    assert!(!store.has_request("s", "r").await.expect("request"));
+    assert_eq!(store.audit(0, 9).await.expect("audit").len(), 1);
+    store.append(Append { guards: within(Some(-HOUR), Some(HOUR)), ..append.clone() }).await.expect("in its time");
+    driven.take(append);
+    assert_eq!(load(&*store, "s").await, Some(driven.state));
+    assert!(within(Some(0), None).check_time(now).is_ok(), "a deadline has passed when it has come");
+    assert!(within(None, Some(0)).check_time(now).is_err());
 }
 
 async fn r8_the_audit_log_is_written_with_the_entries_and_stays(store: Tested) {

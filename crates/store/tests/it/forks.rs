@@ -14,7 +14,7 @@ use countersign_core::{
     wire::event::Resolution,
 };
 use countersign_store::{
-    Append, Durability, InterruptionFilter, SessionFilter, Store, StoreError, Waypoint,
+    Append, Durability, Guards, InterruptionFilter, SessionFilter, Store, StoreError, Waypoint,
     sqlite::{SqliteOptions, SqliteStore, rekey},
 };
 use futures::poll;
@@ -31,7 +31,7 @@ conformance! {
 }
 
 /// The append that makes a session a fork of another, at a position.
-fn fork_of(of: &Driven, at: u64, id: &str, now: Millis) -> Append {
+pub(crate) fn fork_of(of: &Driven, at: u64, id: &str, now: Millis) -> Append {
     let mut past = Session::new(id.into());
     of.entries.iter().filter(|entry| entry.pos <= at).for_each(|entry| past.apply(entry));
     let input = ForkInput { from: of.id.clone(), birth: "born anew".into(), ..ForkInput::default() };
@@ -43,7 +43,7 @@ fn fork_of(of: &Driven, at: u64, id: &str, now: Millis) -> Append {
         after: placed.after().clone(),
         snapshot: true,
         durability: Durability::Synced,
-        lease: None,
+        guards: Guards::default(),
     }
 }
 

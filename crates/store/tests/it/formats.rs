@@ -12,7 +12,7 @@ use countersign_core::{
     session::Session,
 };
 use countersign_store::{
-    Append, Durability, Store,
+    Append, Durability, Guards, Store,
     memory::MemoryStore,
     seal::{Key, Keys, Place, Sealer},
     sqlite::SqliteStore,
@@ -50,7 +50,7 @@ fn appends(text: &str) -> Vec<Append> {
             entries.push(Arc::new(entry));
         }
         let (session_id, durability) = (journal.session, Durability::Synced);
-        Append { session_id, expected: 0, entries, after, snapshot: true, durability, lease: None }
+        Append { session_id, expected: 0, entries, after, snapshot: true, durability, guards: Guards::default() }
     };
     text.lines().map(append).collect()
 }

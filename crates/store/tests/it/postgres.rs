@@ -8,9 +8,17 @@ use std::{
     time::Duration,
 };
 
-use countersign_core::{approval::decision::Decision, audit::Verifier, journal::draft::OnPending};
+use countersign_core::{
+    approval::{
+        decision::Decision,
+        rule::{Always, RuleId},
+    },
+    audit::Verifier,
+    call::gate::Verdict,
+    journal::draft::OnPending,
+};
 use countersign_store::{
-    InterruptionFilter, Page, SessionFilter, Store, StoreError,
+    Append, Guards, InterruptionFilter, Page, SessionFilter, Store, StoreError,
     postgres::{Past, PostgresOptions, PostgresStore, PostgresUrl},
 };
 use countersign_test_postgres::Database;
@@ -228,10 +236,50 @@ async fn r2_what_gives_way_for_ever_or_is_refused_has_changed_nothing() {
     }
 }
 
+#[tokio::test]
+async fn r2_a_commit_of_which_the_database_does_not_know_what_came_is_unknown_and_not_tried_again() {
+    for code in ["40003", "08007"] {
+        let database = Database::new();
+        let store = open(&database).await;
+        let driven = waiting(&store, "s", 1, None, "t", asks(None, 60)).await;
+        fails(&database, 1, code, true);
+        let append = driven.append_of(driven.decides(2, 1, Decision::approve(), Some("r")).expect("decide"));
+        let stored = store.append(append).await;
+        assert!(matches!(stored, Err(StoreError::Unknown)), "{code}: {stored:?}");
+        assert_eq!(database.query("SELECT last_value::text FROM tries")[0][0].as_deref(), Some("1"));
+    }
+}
+
 async fn begun_without_entries_fails(store: &PostgresStore) {
     let new = Driven::new("new");
     assert!(store.append(new.append_of(new.created(1, None))).await.is_err());
     assert!(store.head("new").await.expect("head").is_none(), "its id is free");
+}
+
+/// The end of a rule is stored while an append that it decides waits for it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s7_a_rule_that_is_being_ended_holds_up_what_it_has_decided() {
+    let database = Database::new();
+    let store = Arc::new(open(&database).await);
+    let mut made = waiting(&*store, "made", 1, Some("ann"), "pay", asks(None, 60)).await;
+    let always = Decision::approve().always(Always::Arguments { until: None });
+    let yes = made.decides(2, 1, always, None).expect("decide");
+    made.store(&*store, yes).await.expect("a rule");
+    let driven = begun(&*store, "s", 3, Some("ann")).await;
+    let rules = vec![("made".into(), RuleId { n: 1, action: 0 })];
+    let guards = Guards { rules, ..Guards::default() };
+    let append = Append { guards, ..driven.append_of(driven.calls(4, &[("pay", Verdict::Allow)])) };
+    let (mut client, connection) =
+        tokio_postgres::connect(database.url(), tokio_postgres::NoTls).await.expect("connect");
+    tokio::spawn(connection);
+    let ending = client.transaction().await.expect("begin");
+    ending.execute("DELETE FROM rules", &[]).await.expect("ended");
+    let waits = tokio::spawn(async move { store.append(append).await });
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    assert!(!waits.is_finished(), "whether it ends is not known yet");
+    ending.commit().await.expect("commit");
+    let stored = waits.await.expect("task");
+    assert!(matches!(stored, Err(StoreError::Outdated)), "{stored:?}");
 }
 
 /// However deletions and creations of one id meet, it is never used again.

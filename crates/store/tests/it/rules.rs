@@ -10,15 +10,18 @@ use countersign_core::{
     decide::note::{self, NewNote, NoteInput},
     journal::record::Millis,
 };
-use countersign_store::{InterruptionFilter, RuleFilter, RuleOwner, RuleRow, SessionFilter, StoreError, Visible};
+use countersign_store::{
+    Append, Guards, InterruptionFilter, RuleFilter, RuleName, RuleOwner, RuleRow, SessionFilter, StoreError, Visible,
+};
 
-use crate::store_support::{Driven, Tested, conformance, ids, keys, page, waiting};
+use crate::store_support::{Driven, Tested, begun, conformance, ids, keys, load, page, waiting};
 
 conformance! {
     s7_rules_apply_to_their_user_until_they_are_revoked_or_replaced,
     s7_rules_are_listed_newest_first_for_those_who_may_see_them,
     s7_of_rules_made_at_once_for_the_same_calls_one_stands,
     s7_rules_go_with_their_session,
+    s7_what_rules_have_decided_is_stored_only_while_they_are_in_force,
     s7_a_rule_is_listed_as_standing_until_it_expires,
     p1_reminders_are_due_beside_deadlines_and_once,
     p1_a_reassigned_interruption_is_in_the_inbox_of_the_other_role,
@@ -156,6 +159,48 @@ async fn s7_rules_go_with_their_session(store: Tested) {
     assert!(store.delete("s1").await.expect("delete"));
     assert_eq!(standing(&store, Some("ann"), "pay").await, Vec::<String>::new());
     assert_eq!(listed(&store, RuleFilter::default()).await, Vec::<String>::new());
+}
+
+async fn s7_what_rules_have_decided_is_stored_only_while_they_are_in_force(store: Tested) {
+    let everywhere = || Decision::approve().always(Always::Arguments { until: None });
+    let mut made = decided(&store, "s1", 100, "pay", everywhere()).await;
+    decided(&store, "s2", 100, "wire", everywhere()).await;
+    decided(&store, "s3", 100, "bet", everywhere()).await;
+    decided(&store, "s4", 100, "sell", Decision::approve().always(Always::Tool { until: 1_000 })).await;
+    let name = |session: &str| -> RuleName { (session.into(), RuleId { n: 1, action: 0 }) };
+    let mut driven = begun(&*store, "s", 200, Some("ann")).await;
+    let by = |driven: &Driven, rules: &[&str]| {
+        let guards = Guards { rules: rules.iter().map(|id| name(id)).collect(), ..Guards::default() };
+        Append { guards, ..driven.append_of(driven.calls(200, &[("pay", Verdict::Allow)])) }
+    };
+    let outdated = async |driven: &Driven, rules: &[&str]| {
+        let stored = store.append(by(driven, rules)).await;
+        assert!(matches!(stored, Err(StoreError::Outdated)), "{rules:?}: {stored:?}");
+    };
+    outdated(&driven, &["s4"]).await;
+    outdated(&driven, &["s1", "none"]).await;
+    let mut other = name("s1");
+    other.1.action = 1;
+    let guards = Guards { rules: vec![other], ..Guards::default() };
+    let stored = store.append(Append { guards, ..by(&driven, &[]) }).await;
+    assert!(matches!(stored, Err(StoreError::Outdated)), "another of its rules: {stored:?}");
+    let append = by(&driven, &["s1", "s2"]);
+    store.append(append.clone()).await.expect("both are in force");
+    driven.take(append);
+    // Each rule ends in another way.
+    let revoke = made.draft(300).revoke(RuleId { n: 1, action: 0 }, None);
+    made.store(&*store, revoke).await.expect("revoked");
+    assert!(store.delete("s2").await.expect("deleted"));
+    decided(&store, "s5", 300, "bet", Decision::reject(None).always(Always::Arguments { until: None })).await;
+    let mut driven = begun(&*store, "t", 400, Some("ann")).await;
+    for ended in ["s1", "s2", "s3"] {
+        outdated(&driven, &["s5", ended]).await;
+    }
+    assert_eq!(load(&*store, "t").await.as_ref(), Some(&driven.state), "nothing of it is stored");
+    let append = by(&driven, &["s5"]);
+    store.append(append.clone()).await.expect("it has replaced the third");
+    driven.take(append);
+    assert_eq!(load(&*store, "t").await, Some(driven.state));
 }
 
 async fn s7_a_rule_is_listed_as_standing_until_it_expires(store: Tested) {

@@ -17,7 +17,7 @@ use countersign_core::{
 #[cfg(feature = "postgres")]
 use countersign_store::postgres::{PostgresOptions, PostgresStore, PostgresUrl};
 use countersign_store::{
-    Append, Durability, InterruptionFilter, Page, SessionFilter, Store, StoreError,
+    Append, Durability, Guards, InterruptionFilter, Page, SessionFilter, Store, StoreError,
     seal::{Key, Keys},
     sqlite::{SqliteOptions, SqliteStore},
 };
@@ -67,7 +67,7 @@ impl Driven {
             after: placed.after().clone(),
             snapshot: self.snapshot,
             durability: self.durability,
-            lease: None,
+            guards: Guards::default(),
         }
     }
 

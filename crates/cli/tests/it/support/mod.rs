@@ -332,6 +332,16 @@ pub(crate) struct Server {
     log: Option<&'static str>,
 }
 
+/// A library for `LD_PRELOAD`, made of this C source in a folder. Building SQLite needs a C compiler too.
+pub(crate) fn shim(dir: &Path, name: &str, source: &str) -> String {
+    let (file, made) = (dir.join(format!("{name}.c")), dir.join(format!("{name}.so")));
+    fs::write(&file, source).unwrap();
+    let built =
+        std::process::Command::new("cc").args(["-shared", "-fPIC", "-O1", "-o"]).args([&made, &file]).status().unwrap();
+    assert!(built.success(), "{name}.c does not compile");
+    made.to_str().unwrap().to_owned()
+}
+
 async fn spawn(dir: &Path, env: &[(String, String)], log: Option<&str>) -> (Child, SocketAddr) {
     let mut command = Command::new(BINARY);
     command
@@ -373,9 +383,16 @@ async fn spawn(dir: &Path, env: &[(String, String)], log: Option<&str>) -> (Chil
 impl Server {
     /// Another server with the same configuration, in the same folder.
     pub(crate) async fn another(&self) -> Server {
-        let (child, address) = spawn(self.dir.path(), &self.env, self.log).await;
+        self.another_with(&[]).await
+    }
+
+    /// The same with other values of variables of its environment.
+    pub(crate) async fn another_with(&self, changed: &[(&str, &str)]) -> Server {
+        let mut env = self.env.clone();
+        env.extend(changed.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
+        let (child, address) = spawn(self.dir.path(), &env, self.log).await;
         let (dir, _database) = (self.dir.clone(), self._database.clone());
-        Server { child, address, dir, _database, env: self.env.clone(), log: self.log }
+        Server { child, address, dir, _database, env, log: self.log }
     }
 
     /// The database of its store, if it has one.
