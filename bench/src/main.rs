@@ -1,6 +1,6 @@
 //! Benchmarks, each a ratio against something measured in the same run.
 //!
-//! `cargo run --release -p countersign-bench [--] [cycle|sealed|memory|many|growth|reading|history|lists|past|compressed|graphs|paused|policy|server|clients|library|counted|postgres|million|million-postgres]…`
+//! `cargo run --release -p countersign-bench [--] [cycle|sealed|memory|many|growth|reading|history|lists|past|compressed|graphs|paused|policy|server|crowd|clients|library|counted|postgres|million|million-postgres]…`
 //! runs the named ones, or all. What each number means is in `bench/README.md`.
 
 mod bare;
@@ -13,6 +13,7 @@ mod growth;
 mod history;
 mod library;
 mod lists;
+mod log;
 mod million;
 mod past;
 mod paused;
@@ -22,12 +23,6 @@ mod reading;
 mod server;
 
 use std::process::ExitCode;
-
-use mimalloc::MiMalloc;
-
-/// The same as the `countersign` program's.
-#[global_allocator]
-static ALLOCATOR: MiMalloc = MiMalloc;
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
@@ -46,8 +41,11 @@ impl Verdict {
     }
 }
 
-fn main() -> ExitCode {
-    match run() {
+/// Measures what the arguments name. `nodes` is the bound for a thousand nodes in a row, in milliseconds: what can be
+/// kept depends on the allocator.
+#[must_use]
+pub fn main(nodes: f64) -> ExitCode {
+    match run(nodes) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
@@ -57,9 +55,10 @@ fn main() -> ExitCode {
     }
 }
 
-fn run() -> Result<bool> {
+fn run(nodes: f64) -> Result<bool> {
     let wanted: Vec<String> = std::env::args().skip(1).collect();
     match wanted.as_slice() {
+        [command] if command == paused::IN_MEMORY => return paused::in_memory().map(|()| true),
         [command, path] if command == paused::SERVE => return paused::serve(path).map(|()| true),
         [command, path] if command == past::SERVE => return past::serve(path).map(|()| true),
         [command, what, rounds] if command == counted::ROUNDS => return counted::rounds(what, rounds).map(|()| true),
@@ -72,6 +71,7 @@ fn run() -> Result<bool> {
     let mut verdicts = Vec::new();
     if want("cycle") {
         verdicts.push(cycle::single_stream()?);
+        verdicts.push(log::transactions()?);
     }
     if want("sealed") {
         verdicts.push(cycle::sealed()?);
@@ -101,7 +101,7 @@ fn run() -> Result<bool> {
         verdicts.extend(compressed::transcripts()?);
     }
     if want("graphs") {
-        verdicts.extend(graphs::all()?);
+        verdicts.extend(graphs::all(nodes)?);
     }
     if want("paused") {
         verdicts.extend(paused::hundred_thousand()?);
@@ -114,6 +114,9 @@ fn run() -> Result<bool> {
     }
     if want("server") {
         verdicts.push(server::permission()?);
+    }
+    if want("crowd") {
+        verdicts.extend(server::crowd()?);
     }
     if want("clients") {
         verdicts.push(clients::thousand()?);

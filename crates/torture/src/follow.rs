@@ -162,7 +162,12 @@ impl Follow {
                 Ok(())
             }
             "content_replaced" if self.open.is_none() => {
-                let shown = self.message(&place.0)?.blocks.len() as u64;
+                // The open message, or the one in which the turn has failed.
+                let newest = self.fold.messages.last().filter(|message| message.id == place.0);
+                let shown = match newest {
+                    Some(message) => message.blocks.len() as u64,
+                    None => self.message(&place.0)?.blocks.len() as u64,
+                };
                 let indexes = event["indexes"].as_array().map(Vec::as_slice).unwrap_or_default();
                 match indexes.iter().all(|index| index.as_u64().is_some_and(|index| index < shown)) {
                     true if !indexes.is_empty() => Ok(()),

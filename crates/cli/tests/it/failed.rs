@@ -46,6 +46,8 @@ on_both_stores! {
         let failed = frames.last().unwrap();
         assert_eq!((&failed["pending"], &failed["error"]["code"]), (&json!(["s_2"]), &json!("tool_output_guardrail")));
         assert_eq!(statuses_of_all(&server).await, (json!("failed"), json!("s_2")));
+        let current = async || server.get("/v1/sessions/s/graph").await.ok()["drawing"]["current"].clone();
+        assert_eq!(current().await, json!([{ "node": "approval", "running": 0, "waiting": 1 }]));
 
         ws.decide("s_2", json!([{ "type": "approve" }])).await;
         let resolved = ws.until_type("approval_resolved").await;
@@ -54,6 +56,7 @@ on_both_stores! {
             .problem(409, "approval_already_resolved");
         ws.nothing_more().await;
         assert_eq!(server.calls().len(), 1, "the trade does not begin before the turn is retried");
+        assert_eq!(current().await, json!([{ "node": "tools", "running": 0, "waiting": 0 }]));
         // What was decided is in the history at once.
         assert_eq!(server.history("s").await.to_string().matches("\"submittedDecisions\"").count(), 2);
 

@@ -37,6 +37,28 @@ async fn g7_a_sessions_graph_is_served_in_three_formats_with_its_position() {
     assert_eq!(graph["drawing"]["current"], json!([{ "node": "END", "running": 0, "waiting": 0 }]));
 }
 
+/// A failure is a pause: the picture shows where the turn will continue, and what is still pending there.
+#[tokio::test]
+async fn g7_a_failed_turn_stands_where_its_retry_continues() {
+    let note = json!({ "tool_calls": [{ "name": "note", "args": {} }] });
+    let script = json!({ "turns": [note, { "text": "done" }] });
+    let server = Setup::new(Store::Memory, &script).max_turns(1).start().await;
+    let stands = async || {
+        let graph = server.get("/v1/sessions/s/graph").await.ok();
+        (graph["status"].clone(), graph["drawing"]["current"].clone())
+    };
+    server.post("/v1/sessions/s/messages", &json!({ "content": "go" })).await.ok();
+    // It has no model call left, so the agent's is what comes next.
+    let at = |node: &str| json!([{ "node": node, "running": 0, "waiting": 0 }]);
+    assert_eq!(stands().await, (json!("failed"), at("agent")));
+    server.post("/v1/sessions/s/retry", &json!({ "more_calls": 1 })).await.ok();
+    let mut ws = server.ws().await;
+    ws.subscribe("s", 0).await;
+    ws.until_status("failed").await;
+    ws.until_status("completed").await;
+    assert_eq!(stands().await, (json!("completed"), at("END")));
+}
+
 #[tokio::test]
 async fn g7_the_command_line_draws_a_session_of_a_running_server() {
     let server = Setup::one_trade(Store::Memory).person("alice", &["user"]).start().await;

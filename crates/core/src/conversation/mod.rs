@@ -423,7 +423,12 @@ impl Conversation {
                 self.shown.clear();
                 self.broken_off = failed.partial.as_ref().and_then(said).or_else(|| self.broken_off.take());
             }
-            Record::Retried(_) if self.run == 0 => self.active = true,
+            Record::Retried(retried) if self.run == 0 => {
+                self.active = true;
+                if retried.replaced > 0 {
+                    self.broken_off = None;
+                }
+            }
             Record::Compressed(compressed) => self.compress(compressed),
             Record::ApprovalSent { calls } => self.sent.extend(calls),
             Record::MessageQueued(_)

@@ -59,7 +59,7 @@ impl Kind {
 }
 
 /// See [`Record::Interrupted`].
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Interrupted {
     /// The interruption's number in its session, from 1; the key is `{session_id}_{n}`.
     pub n: u32,

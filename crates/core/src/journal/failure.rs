@@ -7,6 +7,10 @@
 //! A failure ends the message of the stream, and a block needs an open one. So events that have a block are kept
 //! ([`Unshown`]) and shown in the message that the retry begins.
 //!
+//! The answer that the model was giving stays readable as far as people have seen it. A retry asks for a new one, so it
+//! marks those blocks as no part of the conversation ([`Retried::replaced`]); giving the turn up leaves them, since no
+//! answer follows in their place.
+//!
 //! Only a new message, a new run of a graph or a cancel gives up a failed turn. It is retried and cancelled in one
 //! append, so that its pending requests end as `cancelled` and every call has its result.
 
@@ -87,6 +91,9 @@ pub struct Retried {
     /// How many more model calls the turn may make from here on.
     #[serde(default, skip_serializing_if = "super::record::is_zero")]
     pub more_calls: u32,
+    /// How many of the last blocks of the failed message belong to an answer that broke off: the model is asked again.
+    #[serde(default, skip_serializing_if = "super::record::is_zero")]
+    pub replaced: u32,
     /// Events since the turn failed that have a block.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub shown: Vec<Arc<Unshown>>,
@@ -196,6 +203,9 @@ impl State {
         self.failure = Some(failed.failure.clone());
         self.failures += 1;
         self.held = false;
+        let seen: Vec<_> = self.shown.iter().chain(&failed.partial).filter_map(Block::shown_as).collect();
+        let says = seen.iter().any(|block| !block.empty);
+        self.broken_off = if says { u32::try_from(seen.len()).unwrap_or(u32::MAX) } else { 0 };
         // The unfinished output is not part of any answer.
         (self.shown, self.begun) = (Vec::new(), None);
     }
@@ -206,6 +216,7 @@ impl State {
         }
         self.held = false;
         self.failure = None;
+        self.broken_off = 0;
         if retried.more_calls > 0 {
             self.allowed_calls = self.turn_calls.saturating_add(retried.more_calls);
         }
@@ -258,12 +269,13 @@ impl Draft {
     ///
     /// # Errors
     /// `nothing_to_retry`; `budget_spent` where the turn would fail again, since it has no model calls left.
-    pub fn retry(mut self, retried: Retried, catalog: &dyn Catalog) -> Result<Transition, Refusal> {
+    pub fn retry(mut self, mut retried: Retried, catalog: &dyn Catalog) -> Result<Transition, Refusal> {
         if !self.state.is_to_be_retried() {
             return Err(Refusal::new(Code::NothingToRetry, "nothing in this session has failed"));
         }
         let (made, most) = (self.state.turn_calls, catalog.max_turns(&self.state.agent));
         let was_held = self.state.held;
+        retried.replaced = self.state.broken_off;
         self.push_retried(retried);
         if was_held {
             self.push(Record::Status { pending: Vec::new(), awaiting: false });

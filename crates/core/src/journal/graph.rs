@@ -82,10 +82,10 @@ impl Node {
     }
 }
 
-/// The current node.
+/// The current node: of a failed turn the one from which a retry continues.
 #[must_use]
 pub fn position(state: &State) -> Node {
-    if !state.status.is_active() {
+    if !state.status.is_open() {
         return Node::End;
     }
     if state.run.as_ref().is_some_and(|run| !run.agent_loop && !run.frames.is_empty()) {
@@ -113,7 +113,7 @@ pub fn position(state: &State) -> Node {
 /// The current nodes, for people: those where its tasks are.
 #[must_use]
 pub fn nodes(state: &State) -> String {
-    let run = state.run.as_ref().filter(|run| state.status.is_active() && !run.frames.is_empty());
+    let run = state.run.as_ref().filter(|run| state.status.is_open() && !run.frames.is_empty());
     let Some(run) = run else { return position(state).name().to_owned() };
     let open = |task: &&Arc<Task>| !matches!(task.phase, TaskPhase::Done | TaskPhase::Graph(_));
     let mut nodes: Vec<String> = run.tasks.values().filter(open).map(|task| run.path(task)).collect();
@@ -158,7 +158,7 @@ pub fn node_done(state: &State) -> bool {
 /// The effects that follow from a state.
 #[must_use]
 pub fn next(state: &State) -> Effects {
-    if state.held {
+    if state.held || !state.status.is_active() {
         return Effects::default();
     }
     let begins = |of: fn(&Call) -> bool| {
@@ -178,7 +178,7 @@ pub fn next(state: &State) -> Effects {
 }
 
 /// The loop as a drawing, marking a session's current node, if one is given (spec G7). While some calls run, others may
-/// wait for people: then both nodes are marked.
+/// be pending: then both nodes are marked. In a failed turn only what had begun runs, to its end.
 #[must_use]
 pub fn drawing(state: Option<&State>) -> Drawing {
     const START: &str = "START";
@@ -198,19 +198,23 @@ pub fn drawing(state: Option<&State>) -> Drawing {
         }
     }
     if let Some(state) = state {
-        let at = position(state);
-        let calls = |is: fn(&Phase) -> bool| {
+        let (at, active) = (position(state), state.status.is_active());
+        let calls = |is: &dyn Fn(&Phase) -> bool| {
             let calls = state.calls.iter().filter(|call| is(&call.phase)).count();
             u32::try_from(calls).unwrap_or(u32::MAX)
         };
-        let waiting = calls(|phase| matches!(phase, Phase::Waiting(_) | Phase::Asking));
+        let waiting = calls(&|phase| matches!(phase, Phase::Waiting(_) | Phase::Asking));
         match at {
             Node::End => drawing.stand(at.name(), 0, 0),
-            Node::Compression | Node::Agent => drawing.stand(at.name(), 1, 0),
-            // Calls not asked about yet do not wait for anybody.
-            Node::Approval => drawing.stand(at.name(), u32::from(waiting == 0), waiting),
+            Node::Compression | Node::Agent => drawing.stand(at.name(), u32::from(active), 0),
+            // Calls not asked about yet are not pending.
+            Node::Approval => drawing.stand(at.name(), u32::from(active && waiting == 0), waiting),
             Node::Tools => {
-                let running = calls(|phase| matches!(phase, Phase::Permitted | Phase::Started(_) | Phase::Delegated));
+                let running = calls(&|phase| match phase {
+                    Phase::Started(_) => true,
+                    Phase::Permitted | Phase::Delegated => active,
+                    _ => false,
+                });
                 drawing.stand(at.name(), running, 0);
                 if waiting > 0 { drawing.stand(Node::Approval.name(), 0, waiting) } else { &mut drawing }
             }

@@ -166,7 +166,12 @@ fn follows(state: &State, before: u64, record: &Record) -> Result<(), Illegal> {
         Record::TurnFailed(failed) => {
             state.status.is_active() && state.open.iter().map(|open| &open.asked.n).eq(&failed.pending)
         }
-        Record::Retried(retried) => state.is_to_be_retried() && retried.shown == state.unshown,
+        // A turn that is given up replaces nothing.
+        Record::Retried(retried) => {
+            state.is_to_be_retried()
+                && retried.shown == state.unshown
+                && (retried.replaced == 0 || retried.replaced == state.broken_off)
+        }
         Record::TurnEnded(_) => {
             state.status.is_active() && state.calls.iter().all(|call| call.phase == Phase::Finished)
         }

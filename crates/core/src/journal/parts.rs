@@ -267,15 +267,3 @@ impl Interrupted {
         self.expires_at.is_none_or(|end| at < end).then_some(at)
     }
 }
-
-impl PartialEq for Interrupted {
-    fn eq(&self, other: &Self) -> bool {
-        self.n == other.n
-            && self.kind == other.kind
-            && self.actions == other.actions
-            && self.expires_at == other.expires_at
-            && self.content == other.content
-            && self.at == other.at
-            && self.clock == other.clock
-    }
-}

@@ -123,6 +123,9 @@ pub struct State {
     /// Blocks of the coming answer that were already shown.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub shown: Vec<Block>,
+    /// How many blocks at the end of the failed message belong to an answer that broke off.
+    #[serde(default, skip_serializing_if = "super::record::is_zero")]
+    pub broken_off: u32,
     /// Events since the turn failed that followers have not been shown yet.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unshown: Vec<Arc<Unshown>>,
@@ -196,6 +199,7 @@ impl State {
             queued: VecDeque::new(),
             queued_count: 0,
             shown: Vec::new(),
+            broken_off: 0,
             unshown: Vec::new(),
             begun: None,
             todos: Vec::new(),
@@ -403,6 +407,7 @@ impl State {
     /// Drops the turn's data and its capacity: an idle session reserves nothing for future calls.
     pub(super) fn turn_is_over(&mut self) {
         self.failure = None;
+        self.broken_off = 0;
         self.unshown = Vec::new();
         self.calls = Vec::new();
         self.nested = Vec::new();

@@ -85,7 +85,8 @@ pub enum Event {
         #[serde(skip_serializing_if = "Option::is_none")]
         tool_content_message: Option<Arc<str>>,
     },
-    /// These blocks belong to an interrupted answer: the model's new answer replaces them in the blocks that follow.
+    /// These blocks belong to an answer that broke off: the model's new answer replaces them in the blocks that follow.
+    /// After a failed turn's retry these are in the next message, and this event comes before it.
     #[schemars(title = "ContentReplacedEvent")]
     ContentReplaced {
         /// The message.

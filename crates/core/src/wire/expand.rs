@@ -330,6 +330,13 @@ impl Out<'_> {
         self.cursor.open = 0;
     }
 
+    /// The last `blocks` of this message belong to an answer that broke off. `index` is still that of its last block.
+    fn replaced(&mut self, message: u32, blocks: u32) {
+        let index = self.cursor.index;
+        let indexes = (index.saturating_sub(blocks)..index).collect();
+        self.event(|_| Event::ContentReplaced { message_id: message_id(message), indexes });
+    }
+
     fn record(&mut self, record: &Record) {
         match record {
             Record::UserMessage(message) => self.user_message(&message.content, message.by.as_ref()),
@@ -338,11 +345,7 @@ impl Out<'_> {
             Record::ModelResponded(answer) if answer.run != 0 => {}
             Record::ModelResponded(answer) => answer.blocks.iter().for_each(|block| self.model_block(block)),
             Record::BlockBegan(block) => self.model_begins(block),
-            Record::Replaced { blocks } => {
-                let Cursor { open, index, .. } = *self.cursor;
-                let indexes = (index.saturating_sub(*blocks)..index).collect();
-                self.event(|_| Event::ContentReplaced { message_id: message_id(open), indexes });
-            }
+            Record::Replaced { blocks } => self.replaced(self.cursor.open, *blocks),
             Record::Interrupted(asked) => {
                 self.stand(asked.content);
                 let questions = (asked.kind == Kind::Question).then(|| question_delta(asked));
@@ -374,6 +377,10 @@ impl Out<'_> {
                 self.user_message(&beginning(started.state.get()).into(), started.by.as_ref())
             }
             Record::Retried(retried) => {
+                if retried.replaced > 0 {
+                    // The failed message is the newest one: what people say meanwhile is shown after the retry.
+                    self.replaced(self.cursor.messages, retried.replaced);
+                }
                 self.turn_begins();
                 retried.shown.iter().for_each(|unshown| self.unshown(unshown));
             }

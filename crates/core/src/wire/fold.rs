@@ -75,7 +75,8 @@ pub struct Fold {
     waiting: HashMap<String, usize>,
     /// The last text of the turn that is open.
     last_text: Option<usize>,
-    /// The blocks of the unfinished answer, by their indexes, with their rows: it may still be interrupted.
+    /// The blocks of the unfinished answer, by their indexes, with their rows: they may still be replaced, also once
+    /// the turn has failed.
     answering: Vec<(u32, usize)>,
     /// The last text before those.
     text_before: Option<usize>,
@@ -218,7 +219,7 @@ impl Fold {
                 }
                 // The answer is complete, or will never be.
                 Record::ModelResponded(answer) if answer.run == 0 => self.answering.clear(),
-                Record::TurnEnded(_) | Record::TurnFailed(_) => self.answering.clear(),
+                Record::TurnEnded(_) => self.answering.clear(),
                 _ => {}
             }
         }
@@ -319,6 +320,8 @@ impl Fold {
             Event::MessageStart { role: Role::Assistant, .. } => {
                 self.writing = Writing::Nothing;
                 self.last_text = None;
+                // A failed turn is retried by now, which names what it replaces, or given up.
+                self.answering.clear();
                 self.calls_open = false;
             }
             Event::ContentBlockStart { index, content_block, .. } => {

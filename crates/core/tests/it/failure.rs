@@ -8,16 +8,17 @@ use countersign_core::{
     journal::{
         draft::{Catalog, Draft, OnPending, ToolFacts},
         graph,
-        record::{CallStatus, Entry, Record, Retried, UserMessage, records},
+        record::{Block, CallStatus, Entry, Record, Retried, UserMessage, records},
         state::{Phase, State, Status},
     },
     refusal::Code,
-    wire::{event::Event, expand::expand},
+    wire::{event::Event, expand::expand, fold::history, history::HistoryBlock},
 };
 use proptest::prelude::*;
 
 use crate::{
     decisions::{plain, waiting},
+    laws,
     world::{Op, World, ops},
 };
 
@@ -85,6 +86,11 @@ proptest! {
             let failed = failed.state().clone();
             prop_assert_eq!((&failed.calls, &failed.open, &failed.nested), (&before.calls, &before.open, &before.nested));
             prop_assert_eq!(graph::next(&failed), graph::Effects::default());
+            // Room is asked for anew with the retry.
+            if before.window.due.is_none() {
+                prop_assert_eq!(graph::position(&failed), graph::position(&before), "G7: it is drawn there");
+                prop_assert_eq!(graph::nodes(&failed), graph::nodes(&before));
+            }
             let more = Retried { more_calls: 1, ..Retried::default() };
             let again = Draft::new(&failed, world.now + 7).retry(more, &world.tools).expect("it has failed");
             let first: Vec<&Record> = again.records().take(1).collect();
@@ -124,6 +130,86 @@ fn w2_a_failed_turn_names_what_stays_pending_and_a_decision_counts_when_it_is_re
     retried(&mut world);
     assert_eq!(told(&world, from), ["running ", "message_start", "approval_result"]);
     assert_eq!(graph::next(&world.state).start, [1]);
+}
+
+/// A turn whose model was called, and whose answer broke off in its second block.
+fn broken_off() -> World {
+    let mut world = World::new();
+    world.apply(&Op::Message(None)).expect("a turn");
+    let (whole, half) = (Block::Text("Hello.".into()), Block::Text("How a".into()));
+    let shown = Draft::new(&world.state, world.now).block_shown(whole).block_began(&half).finish();
+    world.commit(shown);
+    let failed = Draft::new(&world.state, world.now).fail("model_error", "gone".into(), Some(half), &Calls(6));
+    world.commit(failed);
+    world
+}
+
+/// The texts of the history; those in brackets are marked as replaced.
+fn texts(world: &World) -> Vec<String> {
+    let messages = history("s", world.journal.iter().map(|entry| &**entry));
+    let said = messages.iter().filter_map(|message| match message.content.first() {
+        Some(HistoryBlock::Text { text, .. }) if message.replaced => Some(format!("({text})")),
+        Some(HistoryBlock::Text { text, .. }) => Some(text.clone()),
+        _ => None,
+    });
+    said.skip(1).collect()
+}
+
+#[test]
+fn w2_h_a_retry_marks_what_was_shown_of_the_answer_that_broke_off() {
+    let mut world = broken_off();
+    assert_eq!(texts(&world), ["Hello.", "How a"], "what people have read stays");
+    for _ in 0..2 {
+        let from = world.journal.len();
+        retried(&mut world);
+        let replaced = world.journal[from..].iter().flat_map(|entry| expand(&"s".into(), entry)).next();
+        let Some(Event::ContentReplaced { message_id, indexes }) = replaced.map(|event| event.event) else {
+            panic!("before anything else the old answer is folded away")
+        };
+        let stops = |event: &Event| matches!(event, Event::MessageStop { message_id: id, .. } if *id == message_id);
+        let mut before = world.journal[..from].iter().flat_map(|entry| expand(&"s".into(), entry));
+        assert!(before.any(|event| stops(&event.event)) && indexes == [0, 1], "the blocks of the failed message");
+        assert!(texts(&world).iter().all(|text| text.starts_with('(')));
+        // Its second try fails as the first one did.
+        let again = Draft::new(&world.state, world.now).block_shown(Block::Text("Hello.".into()));
+        let again = again.block_shown(Block::Text("How".into())).finish();
+        world.commit(again);
+        fails(&mut world);
+    }
+    retried(&mut world);
+    world.apply(&Op::Answer(Vec::new())).expect("an answer");
+    let said = texts(&world);
+    assert_eq!(&said[..6], ["(Hello.)", "(How a)", "(Hello.)", "(How)", "(Hello.)", "(How)"]);
+    assert!(said.len() > 6 && said[6..].iter().all(|text| !text.starts_with('(')), "{said:?}");
+    laws::check(&world);
+    // What the model reads has none of it.
+    let read = format!("{:?}", world.conversation().into_messages());
+    assert!(!read.contains("Hello.") && !read.contains("How a"), "{read}");
+}
+
+#[test]
+fn w2_h_a_turn_that_is_given_up_keeps_what_it_has_shown() {
+    for gives_up in [Op::Cancel, Op::Message(None)] {
+        let mut world = broken_off();
+        world.apply(&gives_up).expect("given up");
+        assert_eq!(texts(&world)[..2], ["Hello.", "How a"]);
+        let read = format!("{:?}", world.conversation().into_messages());
+        assert!(read.contains("How a"), "people have read it, and may speak of it: {read}");
+        laws::check(&world);
+    }
+}
+
+#[test]
+fn s21_a_retry_that_replaces_other_blocks_does_not_follow() {
+    let mut world = broken_off();
+    let before = world.session();
+    retried(&mut world);
+    let retry = Entry::clone(world.journal.last().expect("its append"));
+    let Some(Record::Retried(record)) = retry.records.first() else { panic!("{retry:?}") };
+    assert_eq!(record.replaced, 2);
+    let more = Record::Retried(Arc::new(Retried { replaced: 3, ..Retried::clone(record) }));
+    let records = std::iter::once(more).chain(retry.records.iter().skip(1).cloned()).collect();
+    assert!(before.clone().append(&retry).is_ok() && before.clone().append(&Entry { records, ..retry }).is_err());
 }
 
 #[test]

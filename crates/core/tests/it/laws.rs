@@ -16,10 +16,10 @@ use countersign_core::{
     },
     session::Session,
     wire::{
-        event::{Event, Role, SessionEvent},
-        expand::{expand, expand_after},
+        event::{Delta, Event, Role, SessionEvent, TypedDelta},
+        expand::{by_record, expand, expand_after},
         fold::{Fold, Place, begins_anew, history},
-        history::{DisplayType, HistoryMessage},
+        history::{DisplayType, HistoryBlock, HistoryMessage},
     },
 };
 use proptest::prelude::*;
@@ -85,8 +85,13 @@ fn the_events_are_well_formed(world: &World) {
                     assert_eq!(open.take(), Some((message_id, index)));
                 }
                 Event::ContentReplaced { message_id, indexes } => {
-                    assert_eq!((open.clone(), messages.get(&message_id)), (None, Some(&true)));
-                    assert!(!indexes.is_empty(), "something is replaced");
+                    assert_eq!(open, None);
+                    // The open message, or the failed one of a turn that is retried.
+                    let newest = messages.keys().all(|id| number(id) <= number(&message_id));
+                    assert!(messages[&message_id] || newest, "{message_id} is over");
+                    let next = next_index[&message_id];
+                    let last = next - u32::try_from(indexes.len()).expect("few")..next;
+                    assert!(!indexes.is_empty() && last.eq(indexes), "the last blocks, and at least one");
                 }
                 Event::GroupStart { message_id, group_id } => {
                     assert_eq!((open.clone(), group.replace(group_id)), (None, None), "a group in a block or a group");
@@ -116,6 +121,67 @@ fn the_events_are_well_formed(world: &World) {
             assert_eq!(pending, world.state.pending_keys());
         }
     }
+}
+
+fn number(message_id: &str) -> u32 {
+    message_id.strip_prefix("msg-").and_then(|n| n.parse().ok()).expect("msg-N")
+}
+
+/// Spec W2, H: once a model has answered, all that people have seen of its turn and that is no part of an answer is
+/// marked as replaced, in the events and in the history; and no part of an answer is.
+fn of_two_answers_one_is_marked_as_replaced(world: &World) {
+    type Place = (String, u32);
+    let mut texts: HashMap<Place, String> = HashMap::new();
+    let (mut marked, mut answered): (HashSet<Place>, HashSet<Place>) = Default::default();
+    // What was shown of the coming answer, and of those of earlier tries of the turn.
+    let (mut shown, mut failed): (Vec<Option<Place>>, Vec<Place>) = Default::default();
+    let mut active = false;
+    let session = Arc::from("s");
+    for (record, events) in world.journal.iter().flat_map(|entry| by_record(&session, entry)) {
+        let mut blocks = Vec::new();
+        for event in events {
+            match event.event {
+                Event::ContentBlockDelta { message_id, index, delta: Delta::Typed(TypedDelta::TextDelta { text }) } => {
+                    texts.insert((message_id, index), text);
+                }
+                Event::ContentBlockStop { message_id, index, .. } => blocks.push((message_id, index)),
+                Event::ContentReplaced { message_id, indexes } => {
+                    marked.extend(indexes.into_iter().map(|index| (message_id.clone(), index)));
+                }
+                _ => {}
+            }
+        }
+        match record {
+            Record::BlockShown(_) => shown.push(blocks.pop()),
+            Record::Replaced { .. } => shown.clear(),
+            Record::ModelResponded(answer) if answer.run == 0 => {
+                answered.extend(shown.drain(shown.len() - answer.shown as usize..).flatten().chain(blocks));
+                for place in shown.drain(..).flatten().chain(failed.drain(..)) {
+                    let is_text = texts.get(&place).is_some_and(|text| !text.is_empty());
+                    assert!(!is_text || marked.contains(&place), "{place:?} is left beside an answer");
+                }
+            }
+            Record::TurnFailed(_) => {
+                active = false;
+                failed.extend(shown.drain(..).flatten().chain(blocks));
+            }
+            Record::TurnEnded(_) => (active, shown, failed) = Default::default(),
+            Record::UserMessage(_) if !std::mem::replace(&mut active, true) => failed.clear(),
+            Record::Retried(_) => active = true,
+            _ => {}
+        }
+    }
+    assert!(marked.is_disjoint(&answered));
+    let mut expected: Vec<&String> = marked.iter().filter_map(|place| texts.get(place)).collect();
+    expected.retain(|text| !text.is_empty());
+    let messages = history("s", world.journal.iter().map(|e| &**e));
+    let text = |message: &HistoryMessage| match message.content.first() {
+        Some(HistoryBlock::Text { text, .. }) if message.replaced => Some(text.clone()),
+        _ => None,
+    };
+    let mut said: Vec<String> = messages.iter().filter_map(text).collect();
+    (expected.sort(), said.sort());
+    assert_eq!(said.iter().collect::<Vec<_>>(), expected);
 }
 
 /// Spec W2: a client that reconnects after any `seq` gets what followed; within a block, its start again with its old
@@ -445,6 +511,7 @@ fn is_valid_for_a_provider(messages: Vec<Message>) {
 pub fn check(world: &World) {
     the_state_is_the_fold_of_the_stored_journal(world);
     the_events_are_well_formed(world);
+    of_two_answers_one_is_marked_as_replaced(world);
     the_history_is_well_formed(world);
     nothing_runs_unless_allowed_and_nothing_twice(world);
     what_ran_was_approved_by_everybody_it_needed(world);

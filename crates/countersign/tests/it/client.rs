@@ -216,7 +216,12 @@ impl Client {
                 self.items.push(Item::Stop { id: message, reason: text_of(&event["stop_reason"]) });
             }
             "content_replaced" => {
-                assert_eq!(message, last, "blocks of a message that is not open: {event}");
+                let failed = self.items.iter().rev().find_map(|item| match item {
+                    Item::Stop { id, reason } => Some((id.as_str(), reason.as_str())),
+                    _ => None,
+                });
+                let is_failed = last.is_empty() && failed.is_some_and(|(id, why)| id == message && why != "end_turn");
+                assert!(message == last || is_failed, "blocks of a message that is over: {event}");
                 let indexes = event["indexes"].as_array().expect("indexes").iter();
                 let indexes: Vec<u64> = indexes.map(|index| index.as_u64().expect("an index")).collect();
                 // They are the newest blocks, and nothing else.

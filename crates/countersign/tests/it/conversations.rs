@@ -17,7 +17,7 @@ use countersign_core::{
     session::Session,
     wire::history::HistoryMessage,
 };
-use countersign_runtime::run::{Direction, HistoryQuery, subscription::Subscription};
+use countersign_runtime::run::{Direction, HistoryQuery, NewRetry, subscription::Subscription};
 use countersign_store::{Append, Durability, Guards};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -38,6 +38,8 @@ enum Op {
     Message(Option<OnPending>),
     Decide(u8, u8),
     Cancel,
+    /// Continues a turn that has failed.
+    Retry,
     /// A request whose caller is gone before it is answered.
     Abandon(u8, u8),
     Join(u8),
@@ -60,6 +62,7 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
         3 => on_pending.prop_map(Op::Message),
         8 => (any::<u8>(), any::<u8>()).prop_map(|(which, how)| Op::Decide(which, how)),
         1 => Just(Op::Cancel),
+        4 => Just(Op::Retry),
         2 => (any::<u8>(), 0..8_u8).prop_map(|(what, yields)| Op::Abandon(what, yields)),
         5 => reader.clone().prop_map(Op::Join),
         4 => reader.clone().prop_map(Op::Leave),
@@ -149,6 +152,10 @@ impl World {
             }),
             Op::Cancel => self.within(async |runtime, model, _, _| {
                 let _ = runtime.cancel(&me(), SESSION, None).await;
+                model.settle(runtime, SESSION).await;
+            }),
+            Op::Retry => self.within(async |runtime, model, _, _| {
+                let _ = runtime.retry(&me(), SESSION, NewRetry::default()).await;
                 model.settle(runtime, SESSION).await;
             }),
             Op::Abandon(what, yields) => self.within(async |runtime, model, _, _| {

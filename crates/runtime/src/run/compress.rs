@@ -21,7 +21,7 @@ use futures::{FutureExt as _, StreamExt as _, future::BoxFuture};
 
 use tracing::Instrument as _;
 
-use super::{Inner, outcomes::Patience, spans, stream::fraction, transcript::JournalTranscript};
+use super::{Inner, patience::until_stored, spans, stream::fraction, transcript::JournalTranscript};
 use crate::{
     compression::Strategy,
     model::{Model, ModelError, ModelEvent, ModelRequest, Transcript},
@@ -72,19 +72,12 @@ impl Inner {
         Some(compressed)
     }
 
-    /// The conversation, retried until the store can read it. `None` if the session is gone.
+    /// The conversation, retried until the store can read it. `None` if the runtime closes.
     async fn conversation(self: &Arc<Self>, state: &State) -> Option<Conversation> {
-        let mut patience = Patience::default();
-        loop {
-            let error = match JournalTranscript::of(self, state, 0).without_image_bytes().await {
-                Ok(conversation) => return Some(conversation),
-                Err(error) => Refusal::new(Code::StoreUnavailable, error.message),
-            };
-            if *self.closing.borrow() {
-                return None;
-            }
-            patience.wait(&error).await;
-        }
+        until_stored!(self, async {
+            let conversation = JournalTranscript::of(self, state, 0).without_image_bytes().await;
+            conversation.map_err(|error| Refusal::new(Code::StoreUnavailable, error.message))
+        })
     }
 
     /// Asks for a summary, with retries as for any model call (spec S23).

@@ -59,12 +59,13 @@ impl Runtime {
             agent: state.agent.clone(),
             status: state.status,
             seq: state.cursor.seq,
-            drawing: self.where_it_stands(&state),
+            drawing: self.drawing_of(&state),
         })
     }
 
-    /// The drawing of the graph that a session runs, with its positions marked.
-    fn where_it_stands(&self, state: &State) -> Drawing {
+    /// The drawing of the graph that a session runs, with its positions marked: in a failed turn those from which a
+    /// retry continues.
+    fn drawing_of(&self, state: &State) -> Drawing {
         let Some(run) = &state.run else { return graph::drawing(Some(state)) };
         let found = if run.agent_loop {
             self.inner.agents.agent_loop_of(&state.agent).map(|graph| graph.drawing())
@@ -72,7 +73,7 @@ impl Runtime {
             self.drawing(&run.graph)
         };
         let Some(mut drawing) = found else { return graph::drawing(Some(state)) };
-        if run.frames.is_empty() || !state.status.is_active() {
+        if run.frames.is_empty() || !state.status.is_open() {
             drawing.stand("END", 0, 0);
         }
         // A node that the runner executes itself has calls that run or are pending.
@@ -85,7 +86,7 @@ impl Runtime {
         }
         for task in run.tasks.values() {
             let (running, waiting) = match task.phase {
-                TaskPhase::Ready => (1, 0),
+                TaskPhase::Ready => (u32::from(state.status.is_active()), 0),
                 TaskPhase::Waiting => (0, 1),
                 TaskPhase::Failed(..) => (0, 0),
                 TaskPhase::Graph(_) | TaskPhase::Done => continue,

@@ -30,7 +30,8 @@ use super::{
     hold::Hold,
     live::{Live, LiveRef, LiveState},
     nodes::ELSEWHERE,
-    outcomes::{Done, Patience},
+    outcomes::Done,
+    patience::until_stored,
     sources::{Held, outdated_of},
     spans, store_refusal,
     work::{Running, Work},
@@ -174,62 +175,60 @@ impl Inner {
             hold = self.alone_at(live) => Some(hold),
             _ = closing.wait_for(|closing| *closing) => return,
         };
-        let mut patience = Patience::default();
-        loop {
+        let leads = until_stored!(self, async {
             let mut guard = live.lock().await;
-            match self.take_lease(live, &mut guard).await {
-                Ok(true) => break,
-                // Under the session's lock: see below.
-                Ok(false) => return claim.give_back(),
-                Err(error) if error.is_gone() || *closing.borrow() => {
-                    self.gives_up(live, &mut guard, &error).await;
-                    return claim.give_back();
-                }
+            let leads = match self.take_lease(live, &mut guard).await {
+                Ok(leads) => leads,
                 Err(error) => {
-                    drop(guard);
-                    patience.wait(&error).await;
+                    self.gives_up(live, &mut guard, &error).await;
+                    return Err(error);
                 }
+            };
+            if !leads {
+                // Under the session's lock: a later change of the state finds no driver and starts one.
+                claim.give_back();
             }
+            Ok(leads)
+        });
+        if leads != Some(true) {
+            return claim.give_back();
         }
         let mut driver = Driver::new(&self, live);
-        while let Err(error) = self.reach_tools(live).await {
-            if error.is_gone() || *closing.borrow() {
-                break;
-            }
-            patience.wait(&error).await;
-        }
-        loop {
-            let mut guard = live.lock().await;
-            if *closing.borrow() {
-                self.ends_in_order(live, &mut guard).await;
-                drop(guard);
-                driver.running.stop().await;
-                return claim.give_back();
-            }
-            let stepped = driver.step(&mut guard).await;
-            if matches!(stepped, Ok(Step::Rests)) {
-                driver.keep_warm(&guard);
-                if !self.lets_go(live, &mut guard).await {
-                    continue;
+        until_stored!(self, self.reach_tools(live));
+        while !*closing.borrow() {
+            let stepped = until_stored!(self, async {
+                let mut guard = live.lock().await;
+                let step = match driver.step(&mut guard).await {
+                    // What runs is stopped before other nodes may have the session.
+                    Err(error) if error.is_unreadable() => return Ok(Err(error)),
+                    step => step?,
+                };
+                if matches!(step, Step::Rests) {
+                    driver.keep_warm(&guard);
+                    if self.lets_go(live, &mut guard).await {
+                        // Under the session's lock, as above.
+                        claim.give_back();
+                        return Ok(Ok(None));
+                    }
                 }
-                // Under the session's lock: a later change of the state finds no driver and starts one.
-                return claim.give_back();
-            }
-            drop(guard);
+                Ok(Ok(Some(step)))
+            });
             match stepped {
-                Ok(step) => {
-                    patience = Patience::default();
-                    driver.carry_out(step, &mut closing).await;
-                }
-                Err(error) if error.is_gone() => {
+                Some(Ok(Some(step))) => driver.carry_out(step, &mut closing).await,
+                Some(Ok(None)) => return,
+                Some(Err(error)) => {
                     driver.running.stop().await;
-                    let mut guard = live.lock().await;
-                    self.gives_up(live, &mut guard, &error).await;
+                    self.gives_up(live, &mut *live.lock().await, &error).await;
                     return claim.give_back();
                 }
-                Err(error) => patience.wait(&error).await,
+                None => break,
             }
         }
+        if *closing.borrow() {
+            self.ends_in_order(live, &mut *live.lock().await).await;
+        }
+        driver.running.stop().await;
+        claim.give_back();
     }
 }
 

@@ -33,7 +33,7 @@ use super::{
     Inner,
     authority::Authorities,
     live::LiveRef,
-    outcomes::Patience,
+    patience::until_it_works,
     stops::{Stop, Why},
     store_refusal,
     view::{READ_BYTES, READ_PAGE},
@@ -142,13 +142,8 @@ impl Inner {
 
     /// The context for instructions, guardrails and hooks, retried until the store can read it.
     async fn run_context(&self, state: &State, run: u32) -> RunContext {
-        let mut patience = Patience::default();
-        loop {
-            match self.app_context(state).await {
-                Ok(context) => return RunContext::of(state, run, context),
-                Err(error) => patience.wait(&store_refusal(error)).await,
-            }
-        }
+        let context = until_it_works!(async { self.app_context(state).await.map_err(store_refusal) });
+        RunContext::of(state, run, context)
     }
 
     /// The model's instructions, unless something forbids asking it at all.
@@ -281,15 +276,11 @@ impl Inner {
             return call.args.as_ref().map(agents::input);
         }
         let (mut said, mut after) = (Vec::new(), state.answer_pos.saturating_sub(1));
-        let mut patience = Patience::default();
         while after < state.pos {
-            let page = match self.store.read_within(&state.session_id, after, READ_PAGE, READ_BYTES).await {
-                Ok(page) => page,
-                Err(error) => {
-                    patience.wait(&store_refusal(error)).await;
-                    continue;
-                }
-            };
+            let page = until_it_works!(async {
+                let page = self.store.read_within(&state.session_id, after, READ_PAGE, READ_BYTES).await;
+                page.map_err(store_refusal)
+            });
             let Some(last) = page.last() else { break };
             after = last.pos;
             for record in page.iter().filter(|entry| entry.pos <= state.pos).flat_map(|entry| &entry.records) {

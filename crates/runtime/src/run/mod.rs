@@ -30,6 +30,7 @@ mod nodes;
 mod note;
 mod outcomes;
 mod past;
+mod patience;
 mod recover;
 mod retention;
 mod retry;

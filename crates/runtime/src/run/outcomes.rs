@@ -1,7 +1,5 @@
 //! Recording the outcomes of effects.
 
-use std::time::Duration;
-
 use countersign_core::{
     approval::rule::RuleId,
     call::gate::Gate,
@@ -11,7 +9,7 @@ use countersign_core::{
         record::{Block, Compressed, ModelResponded, ToolUse},
         state::State,
     },
-    refusal::{Code, Refusal},
+    refusal::Refusal,
 };
 
 use super::{
@@ -19,6 +17,7 @@ use super::{
     gate::Weighed,
     graph::Ended,
     live::{LiveRef, LiveState},
+    patience::until_stored,
     stops::Stop,
     stream::Asked,
 };
@@ -62,29 +61,6 @@ fn rules_of(state: &State, gates: &[Gate]) -> Vec<RuleName> {
     rules.sort_unstable();
     rules.dedup();
     rules
-}
-
-/// Backoff for what must be stored: an outcome is never thrown away because a disk is full for a while.
-#[derive(Default)]
-pub(super) struct Patience {
-    tries: u32,
-}
-
-impl Patience {
-    /// Waits a little longer each time, at most two seconds.
-    pub(super) async fn wait(&mut self, error: &Refusal) {
-        if error.is_overtaken() && self.tries == 0 {
-            // Another node has stored an input, so the session has moved on. If it happens again, it is waited for.
-            self.tries = 1;
-            return tokio::task::yield_now().await;
-        }
-        if self.tries == 0 && error.code != Code::StoreClosed {
-            tracing::error!(error = %error, "a record could not be stored; trying until it can");
-        }
-        let delay = Duration::from_millis(20) * 2_u32.saturating_pow(self.tries.min(7));
-        self.tries += 1;
-        tokio::time::sleep(delay.min(Duration::from_secs(2))).await;
-    }
 }
 
 impl Inner {
@@ -151,7 +127,7 @@ impl Inner {
     async fn answered(&self, live: &LiveRef, turn: Turn, answer: ModelResponded) {
         let Some(state) = self.loaded(live).await else { return };
         if answer.run != 0 && state.nested(answer.run).is_none() {
-            return; // Whoever it works for was stopped.
+            return; // The call that it works for was stopped.
         }
         let shown = if answer.run == 0 { answer.shown as usize } else { 0 };
         let kept = state.shown.len().saturating_sub(shown);
@@ -195,30 +171,16 @@ impl Inner {
         calls: &[&ToolUse],
         before: &[Weighed],
     ) {
-        let mut patience = Patience::default();
-        loop {
+        until_stored!(self, async {
             let mut guard = live.lock().await;
-            let tried = async {
-                let state = self.known(live, &mut guard).await?;
-                let gates = gates_of(&self.gates(&state, state.agent_of(answer.run), calls, answer.cut, before).await);
-                let make = |state: &State, _| {
-                    Some(Draft::new(state, self.now()).model_responded(answer.clone(), gates.clone(), &self.agents))
-                };
-                let rules = rules_of(&state, &gates);
-                self.try_store(rules, live, &mut guard, |state| state.is_in(turn), make).await
+            let state = self.known(live, &mut guard).await?;
+            let gates = gates_of(&self.gates(&state, state.agent_of(answer.run), calls, answer.cut, before).await);
+            let make = |state: &State, _| {
+                Some(Draft::new(state, self.now()).model_responded(answer.clone(), gates.clone(), &self.agents))
             };
-            match tried.await {
-                Ok(_) => return,
-                Err(error) if error.is_gone() => return,
-                Err(error) => {
-                    drop(guard);
-                    if *self.closing.borrow() {
-                        return;
-                    }
-                    patience.wait(&error).await;
-                }
-            }
-        }
+            let rules = rules_of(&state, &gates);
+            self.try_store(rules, live, &mut guard, |state| state.is_in(turn), make).await
+        });
     }
 
     /// Stores what `make` makes, retrying until it is stored. `false`: the turn has ended or failed, or the runtime
@@ -249,21 +211,11 @@ impl Inner {
         wants: impl Fn(&State) -> bool,
         make: impl Fn(&State, Option<Block>) -> Option<Transition>,
     ) -> bool {
-        let mut patience = Patience::default();
-        loop {
+        let stored = until_stored!(self, async {
             let mut guard = live.lock().await;
-            match self.try_store(Vec::new(), live, &mut guard, &wants, &make).await {
-                Ok(stored) => return stored,
-                Err(error) if error.is_gone() => return false,
-                Err(error) => {
-                    drop(guard);
-                    if *self.closing.borrow() {
-                        return false;
-                    }
-                    patience.wait(&error).await;
-                }
-            }
-        }
+            self.try_store(Vec::new(), live, &mut guard, &wants, &make).await
+        });
+        stored.unwrap_or(false)
     }
 
     async fn try_store(

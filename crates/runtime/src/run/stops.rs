@@ -11,7 +11,7 @@ use countersign_core::{
     refusal::Code,
 };
 
-use super::{Inner, gate::Weighed, live::LiveRef, outcomes::Patience};
+use super::{Inner, gate::Weighed, live::LiveRef, patience::until_stored};
 use crate::agent::guardrail::{GuardrailKind, GuardrailResult, bounded};
 
 /// Why a run is stopped from within.
@@ -118,20 +118,17 @@ impl Inner {
         seen.stopped.as_ref().map(|stop| (stop.code, stop.message.clone()))
     }
 
-    /// The current session, retried until the store can read it. `None` if it is gone.
+    /// The current session, retried until the store can read it. `None` if it is gone, or nobody wants it any more.
     pub(super) async fn loaded(&self, live: &LiveRef) -> Option<Arc<State>> {
-        let mut patience = Patience::default();
-        loop {
+        let read = until_stored!(self, async {
             let mut guard = live.lock().await;
             match self.known(live, &mut guard).await {
-                Ok(session) => return Some(session.state),
-                Err(error) if error.is_gone() || error.code == Code::StoreClosed => return None,
-                Err(error) => {
-                    drop(guard);
-                    patience.wait(&error).await;
-                }
+                Ok(session) => Ok(Some(session.state)),
+                Err(error) if error.code == Code::StoreClosed => Ok(None),
+                Err(error) => Err(error),
             }
-        }
+        });
+        read.flatten()
     }
 
     /// A call's guardrail stops the turn, or the call's agent, if that works for another agent's call.

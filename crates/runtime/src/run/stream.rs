@@ -32,7 +32,7 @@ use serde_json::value::RawValue;
 use super::{
     Inner, failpoint,
     live::{LiveRef, LiveState},
-    outcomes::Patience,
+    patience::until_stored,
     stops::Stop,
     subscription::{Told, Written},
     transcript::{JournalTranscript, ReadBy, Shown},
@@ -111,16 +111,12 @@ impl Inner {
     /// The calls that the model's provider will be told it may make. That is recorded first, so that neither a crash,
     /// nor a fork, nor the next turn sends the approval again (spec R4).
     async fn approval_sent(self: &Arc<Self>, live: &LiveRef, state: &State, run: u32) -> Result<Vec<u32>, Stale> {
-        let mut patience = Patience::default();
         let finished = self.hosted_calls(state);
-        while !finished.is_empty() {
-            match self.try_approval_sent(live, state, run, &finished).await {
-                Ok(approved) => return approved,
-                Err(error) if error.is_gone() => return Err(Stale),
-                Err(error) => patience.wait(&error).await,
-            }
+        if finished.is_empty() {
+            return Ok(finished);
         }
-        Ok(finished)
+        let recorded = until_stored!(self, self.try_approval_sent(live, state, run, &finished));
+        recorded.unwrap_or(Err(Stale))
     }
 
     async fn try_approval_sent(
@@ -574,19 +570,9 @@ impl<'a> Writer<'a> {
     /// Records what people are to see of this answer, replacing what they have seen of a broken one, and retries until
     /// the store accepts it. The `last` time, the rest is recorded with the answer itself.
     async fn put_on_record(&mut self, last: bool) -> Result<(), Stale> {
-        let mut patience = Patience::default();
-        loop {
-            let live = self.live;
-            let mut guard = live.lock().await;
-            match self.try_record(&mut guard, last).await {
-                Ok(done) => return done,
-                Err(error) if error.is_gone() => return Err(Stale),
-                Err(error) => {
-                    drop(guard);
-                    patience.wait(&error).await;
-                }
-            }
-        }
+        let (inner, live) = (self.inner, self.live);
+        let recorded = until_stored!(inner, async { self.try_record(&mut *live.lock().await, last).await });
+        recorded.unwrap_or(Err(Stale))
     }
 
     async fn try_record(&mut self, guard: &mut LiveState, last: bool) -> Result<Result<(), Stale>, Refusal> {

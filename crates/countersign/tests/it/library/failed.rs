@@ -12,7 +12,7 @@ use countersign::{
 };
 use countersign_core::{
     journal::record::{Entry, Record, records},
-    wire::{event::Event, expand::expand},
+    wire::{event::Event, expand::expand, fold::history},
 };
 use futures::{StreamExt as _, stream::BoxStream};
 use tokio::sync::Notify;
@@ -110,6 +110,10 @@ async fn s23_a_run_whose_model_failed_goes_on_in_the_same_store() {
         // What the model was writing when it failed is none of its answer.
         assert_eq!((told(&over), ran(&done).len()), (strings(&["user: go", "a c1", "c1: a {}", "says: done"]), 1));
         assert_eq!(retried(&store).await, 3, "{name}");
+        let entries = entries(&store).await;
+        let messages = history("s", entries.iter().map(|entry| &**entry));
+        let marked = messages.iter().filter(|message| message.replaced).map(|message| message.content.len());
+        assert_eq!(marked.collect::<Vec<_>>(), [1, 1, 1], "{name}: each half answer, and no other message");
         assert_stored(&store, &over).await;
     }
 }

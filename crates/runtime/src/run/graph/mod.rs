@@ -32,6 +32,7 @@ use super::{
     Inner,
     live::{Live, LiveRef, LiveState},
     nodes::ELSEWHERE,
+    patience::until_stored,
 };
 use ending::Ending;
 pub(super) use warm::Warm;
@@ -188,51 +189,37 @@ impl Inner {
         let mut ended = Some(ended);
         let mut ops = Vec::new();
         let mut spoiled = false;
-        let mut patience = super::outcomes::Patience::default();
-        loop {
+        until_stored!(self, async {
             let mut guard = live.lock().await;
-            let stored = async {
-                let state = self.known(live, &mut guard).await?;
-                if !state.is_in(turn) {
-                    return Ok(());
-                }
-                if let (Some(ended), Some(hot), Some(run)) = (ended.take(), hot.as_mut(), &state.run) {
-                    let mut ending = Ending { inner: self, state: &state, run, hot, ops: Vec::new(), spoiled: false };
-                    ending.all(ended);
-                    (ops, spoiled) = (ending.ops, ending.spoiled);
-                }
-                let make = |state: &State| {
-                    let mut draft = Draft::new(state, self.now());
-                    for op in &ops {
-                        match op {
-                            Op::Done(done) => draft.tasks_done(done.clone()),
-                            Op::Failed(failed) => draft.task_failed(failed.clone()),
-                            Op::Asks(task, questions, lost, memory) => {
-                                // Read now: it may have been answered since it paused.
-                                let known = state.run.as_ref().and_then(|run| run.tasks.get(task));
-                                let goes_on = known.is_some_and(|known| memory.has_news(known));
-                                draft.steps_lost(*task, lost);
-                                draft.task_asks(*task, questions.clone(), goes_on);
-                            }
-                            Op::States(states) => draft.states(states.clone()),
-                        }
-                    }
-                    Ok(draft.settled(&self.agents))
-                };
-                self.record(live, &mut guard, make).await.map(drop)
-            };
-            match stored.await {
-                Ok(()) => break,
-                Err(error) if error.is_gone() => break,
-                Err(error) => {
-                    drop(guard);
-                    if *self.closing.borrow() {
-                        break;
-                    }
-                    patience.wait(&error).await;
-                }
+            let state = self.known(live, &mut guard).await?;
+            if !state.is_in(turn) {
+                return Ok(());
             }
-        }
+            if let (Some(ended), Some(hot), Some(run)) = (ended.take(), hot.as_mut(), &state.run) {
+                let mut ending = Ending { inner: self, state: &state, run, hot, ops: Vec::new(), spoiled: false };
+                ending.all(ended);
+                (ops, spoiled) = (ending.ops, ending.spoiled);
+            }
+            let make = |state: &State| {
+                let mut draft = Draft::new(state, self.now());
+                for op in &ops {
+                    match op {
+                        Op::Done(done) => draft.tasks_done(done.clone()),
+                        Op::Failed(failed) => draft.task_failed(failed.clone()),
+                        Op::Asks(task, questions, lost, memory) => {
+                            // Read now: it may have been answered since it paused.
+                            let known = state.run.as_ref().and_then(|run| run.tasks.get(task));
+                            let goes_on = known.is_some_and(|known| memory.has_news(known));
+                            draft.steps_lost(*task, lost);
+                            draft.task_asks(*task, questions.clone(), goes_on);
+                        }
+                        Op::States(states) => draft.states(states.clone()),
+                    }
+                }
+                Ok(draft.settled(&self.agents))
+            };
+            self.record(live, &mut guard, make).await.map(drop)
+        });
         if spoiled {
             *hot = None;
         }

@@ -1291,7 +1291,8 @@ export interface ContentBlockStopEvent {
   type: "content_block_stop";
 }
 /**
- * These blocks belong to an interrupted answer: the model's new answer replaces them in the blocks that follow.
+ * These blocks belong to an answer that broke off: the model's new answer replaces them in the blocks that follow.
+ * After a failed turn's retry these are in the next message, and this event comes before it.
  */
 export interface ContentReplacedEvent {
   /**

@@ -1,0 +1,76 @@
+//! Waiting for the store: what must be stored or read is tried until it can be. An outcome is never thrown away because a
+//! disk is full for a while.
+//!
+//! Inputs of people are not among it: they are refused, and only tried again where another node was faster
+//! ([`contested`](super::nodes::contested)).
+
+use std::time::Duration;
+
+use countersign_core::refusal::{Code, Refusal};
+
+use super::Inner;
+
+/// The longest time between two tries.
+const LONGEST: Duration = Duration::from_secs(2);
+
+/// The tries of one thing: see [`until_it_works`].
+#[derive(Default)]
+pub(super) struct Patience {
+    tries: u32,
+}
+
+impl Patience {
+    /// Waits a little longer each time.
+    pub(super) async fn wait(&mut self, error: &Refusal) {
+        if error.is_overtaken() && self.tries == 0 {
+            // Another node has stored an input, so the session has moved on. If it happens again, it is waited for.
+            self.tries = 1;
+            return tokio::task::yield_now().await;
+        }
+        if self.tries == 0 && error.code != Code::StoreClosed {
+            tracing::error!(%error, "a record could not be stored; trying until it can");
+        }
+        let delay = Duration::from_millis(20) * 2_u32.saturating_pow(self.tries.min(7));
+        self.tries += 1;
+        tokio::time::sleep(delay.min(LONGEST)).await;
+    }
+}
+
+/// Tries this future, made anew each time, until it works: for what must be known before anything else happens. It takes its
+/// own locks, so that nothing is locked between two tries.
+///
+/// Not a function: of a future that borrows, made by a closure, the compiler cannot tell that it may be sent.
+macro_rules! until_it_works {
+    ($future:expr) => {{
+        let mut patience = $crate::run::patience::Patience::default();
+        loop {
+            let tried: Result<_, countersign_core::refusal::Refusal> = $future.await;
+            match tried {
+                Ok(done) => break done,
+                Err(error) => patience.wait(&error).await,
+            }
+        }
+    }};
+}
+pub(super) use until_it_works;
+
+/// The same for an effect's outcome and for what leads to effects. `None` if nobody wants it any more.
+macro_rules! until_stored {
+    ($inner:expr, $future:expr) => {
+        $crate::run::patience::until_it_works!(async {
+            match $future.await {
+                Ok(done) => Ok(Some(done)),
+                Err(error) if $inner.is_unwanted(&error) => Ok(None),
+                Err(error) => Err(error),
+            }
+        })
+    };
+}
+pub(super) use until_stored;
+
+impl Inner {
+    /// Whether what failed like this is not tried again: the session is gone or another node's, or the runtime closes.
+    pub(super) fn is_unwanted(&self, error: &Refusal) -> bool {
+        error.is_gone() || *self.closing.borrow()
+    }
+}
