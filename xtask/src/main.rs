@@ -9,6 +9,7 @@ mod failures;
 mod fuzz;
 #[cfg(test)]
 mod layout;
+mod mutants;
 mod npm;
 mod package;
 mod postgres;
@@ -36,6 +37,7 @@ Usage: cargo xtask COMMAND
   web              builds the console, if its sources have changed
   torture [OPTION…]
                    builds everything, and kills servers for some time; `--minutes 30 --store postgres`, more with `--help`
+  mutants [NAME…]  puts the bugs of tests/mutants into a copy of the sources, one at a time, and runs the tests that must catch each
   package [--allow-dirty]
                    packs the crates and the npm packages of a release, with the console in the server's; publishes nothing
   bench [NAME…]    runs the benchmarks, in release mode
@@ -86,6 +88,7 @@ fn main() -> ExitCode {
         (Some("security"), []) => security::run(&places),
         (Some("web"), []) => web::build(&places).map(drop),
         (Some("torture"), options) => torture::run(&places, options),
+        (Some("mutants"), names) => mutants::run(&places, names),
         (Some("package"), []) => package::run_all(&places, false),
         (Some("package"), [option]) if option == "--allow-dirty" => package::run_all(&places, true),
         (Some("bench"), names) => bench::run(&places, names),

@@ -8,6 +8,7 @@
 
 use std::{
     env, fs,
+    io::Write as _,
     os::unix::{fs::chown, process::CommandExt as _},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
@@ -29,6 +30,17 @@ const START: Duration = Duration::from_secs(60);
 pub struct Database {
     name: String,
     url: String,
+    /// Its server, if no others share that.
+    own: Option<Server>,
+}
+
+/// How a server is restarted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Restart {
+    /// It ends what it does, and its connections.
+    Fast,
+    /// As after a crash: it recovers when it starts.
+    Crash,
 }
 
 impl Database {
@@ -38,17 +50,54 @@ impl Database {
     /// There is no server, and none can be started.
     #[must_use]
     pub fn new() -> Database {
+        Database::on(Server::of_process())
+    }
+
+    /// Makes an empty one on a server that no other test uses, so that it may be restarted.
+    ///
+    /// # Panics
+    /// PostgreSQL is not installed, or does not start.
+    #[must_use]
+    pub fn on_its_own_server() -> Database {
+        let server = Server::start();
+        let mut database = Database::on(&server);
+        database.own = Some(server);
+        database
+    }
+
+    fn on(server: &Server) -> Database {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let name = format!("countersign_test_{}_{number}", std::process::id());
-        let server = Server::of_process();
         on_server(
             &server.url,
             &format!("CREATE DATABASE {name} TEMPLATE template0 ENCODING 'UTF8' LC_COLLATE 'C' LC_CTYPE 'C'"),
         )
         .expect("a database");
         let url = with_database(&server.url, &name);
-        Database { name, url }
+        Database { name, url, own: None }
+    }
+
+    /// Restarts its server, and waits until that answers again.
+    ///
+    /// # Panics
+    /// The server is not its own, or does not start.
+    pub fn restart(&self, how: Restart) {
+        const BEGUN: &str = "SELECT pg_postmaster_start_time()";
+        let server = self.own.as_ref().and_then(|server| server.supervisor.as_ref()).expect("a server of its own");
+        let before = self.query(BEGUN);
+        let signal = match how {
+            Restart::Fast => "INT",
+            Restart::Crash => "QUIT",
+        };
+        let mut supervisor = server.lock().expect("nobody panics meanwhile");
+        let input = supervisor.stdin.as_mut().expect("its input");
+        writeln!(input, "{signal}").and_then(|()| input.flush()).expect("a supervisor");
+        let since = Instant::now();
+        while !self.try_query(BEGUN).is_ok_and(|now| now != before) {
+            assert!(since.elapsed() < START, "the server does not start again");
+            thread::sleep(Duration::from_millis(20));
+        }
     }
 
     /// Its URL.
@@ -71,17 +120,25 @@ impl Database {
     /// It fails.
     #[must_use]
     pub fn query(&self, sql: &str) -> Vec<Vec<Option<String>>> {
+        self.try_query(sql).expect("a query")
+    }
+
+    /// The same, where the connection may be ended or the server be away.
+    ///
+    /// # Errors
+    /// It fails.
+    pub fn try_query(&self, sql: &str) -> Result<Vec<Vec<Option<String>>>, tokio_postgres::Error> {
         let (url, sql) = (self.url.clone(), sql.to_owned());
         on_a_thread(async move {
-            let client = connect(&url).await;
-            let said = client.simple_query(&sql).await.expect("a query");
+            let client = connect(&url).await?;
+            let said = client.simple_query(&sql).await?;
             let mut rows = Vec::new();
             for message in said {
                 if let tokio_postgres::SimpleQueryMessage::Row(row) = message {
                     rows.push((0..row.len()).map(|i| row.get(i).map(str::to_owned)).collect());
                 }
             }
-            rows
+            Ok(rows)
         })
     }
 }
@@ -94,6 +151,10 @@ impl Default for Database {
 
 impl Drop for Database {
     fn drop(&mut self) {
+        if self.own.is_some() {
+            // It goes with its server.
+            return;
+        }
         // Only room is lost if it cannot be.
         let _ = on_server(&Server::of_process().url, &format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", self.name));
     }
@@ -103,8 +164,9 @@ impl Drop for Database {
 #[derive(Debug)]
 struct Server {
     url: String,
-    /// Its supervisor stops it when its input ends: at the latest when the process does.
-    _supervisor: Option<Mutex<Child>>,
+    /// Its supervisor restarts it by the signal that it is told, and stops it when its input ends: at the latest when the
+    /// process does.
+    supervisor: Option<Mutex<Child>>,
 }
 
 impl Server {
@@ -112,7 +174,7 @@ impl Server {
     fn of_process() -> &'static Server {
         static SERVER: OnceLock<Server> = OnceLock::new();
         SERVER.get_or_init(|| match env::var("DATABASE_URL") {
-            Ok(url) => Server { url, _supervisor: None },
+            Ok(url) => Server { url, supervisor: None },
             Err(_) => Server::start(),
         })
     }
@@ -135,9 +197,10 @@ impl Server {
         let made = initdb.output().expect("initdb");
         assert!(made.status.success(), "initdb: {}", String::from_utf8_lossy(&made.stderr));
         // It outlives neither a test process that ends nor one that is killed: then its input ends.
-        let script = r#""$1" -D data -k "$PWD" -c listen_addresses= -c max_connections=400 -c shared_buffers=64MB \
-            -c fsync=off -c full_page_writes=off -c wal_level=minimal -c max_wal_senders=0 2> log &
-            server=$!; read -r _; kill -INT $server; wait $server; cd /; rm -rf "$2""#;
+        let script = r#"start() { "$1" -D data -k "$PWD" -c listen_addresses= -c max_connections=400 -c shared_buffers=64MB \
+            -c fsync=off -c full_page_writes=off -c wal_level=minimal -c max_wal_senders=0 2>> log & server=$!; }
+            start "$1"; while read -r signal; do kill -$signal $server; wait $server; start "$1"; done
+            kill -INT $server; wait $server; cd /; rm -rf "$2""#;
         let mut supervisor = Command::new("sh");
         as_user(supervisor.args(["-c", script, "sh"]).arg(programs.join("postgres")).arg(&folder));
         let supervisor = supervisor.stdin(Stdio::piped()).process_group(0).spawn().expect("sh");
@@ -149,7 +212,7 @@ impl Server {
             assert!(since.elapsed() < START, "the server does not start: {e}\n{}", log());
             thread::sleep(Duration::from_millis(20));
         }
-        Server { url, _supervisor: Some(Mutex::new(supervisor)) }
+        Server { url, supervisor: Some(Mutex::new(supervisor)) }
     }
 }
 
@@ -188,19 +251,15 @@ fn with_database(url: &str, name: &str) -> String {
     format!("{}/{name}{options}", &before[..end])
 }
 
-async fn connect(url: &str) -> Client {
-    let (client, connection) = url.parse::<Config>().expect("a URL").connect(NoTls).await.expect("a connection");
+async fn connect(url: &str) -> Result<Client, tokio_postgres::Error> {
+    let (client, connection) = url.parse::<Config>()?.connect(NoTls).await?;
     tokio::spawn(connection);
-    client
+    Ok(client)
 }
 
 fn on_server(url: &str, sql: &str) -> Result<(), tokio_postgres::Error> {
     let (url, sql) = (url.to_owned(), sql.to_owned());
-    on_a_thread(async move {
-        let (client, connection) = url.parse::<Config>()?.connect(NoTls).await?;
-        tokio::spawn(connection);
-        client.batch_execute(&sql).await
-    })
+    on_a_thread(async move { connect(&url).await?.batch_execute(&sql).await })
 }
 
 /// Tests may be in a runtime, in which nothing may be waited for.
@@ -215,6 +274,17 @@ fn on_a_thread<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_server_of_its_own_keeps_what_it_has_over_restarts() {
+        let database = Database::on_its_own_server();
+        database.run("CREATE TABLE kept (n int)");
+        for (n, how) in [(1, Restart::Fast), (2, Restart::Crash)] {
+            database.run(&format!("INSERT INTO kept VALUES ({n})"));
+            database.restart(how);
+            assert_eq!(database.query("SELECT max(n) FROM kept"), [[Some(n.to_string())]]);
+        }
+    }
 
     #[test]
     fn a_url_gets_another_database() {

@@ -7,7 +7,9 @@
 //!   remember every answer;
 //! * [`follow`] checks the event stream as it arrives;
 //! * [`checker`] compares journal, ledger and the people's memories at the end;
-//! * [`torture`] combines them for one server after another, [`nodes`] for several at once.
+//! * [`torture`] combines them for one server after another, [`nodes`] for several at once;
+//! * in [`races`] many [`people`] do something at the same moment;
+//! * [`report`] has the numbers, of which [`reliability`] makes a page.
 //!
 //! Never published, and the only place that builds the runtime with its failpoints.
 
@@ -17,7 +19,9 @@ pub mod follow;
 pub mod harness;
 pub mod ledger;
 pub mod nodes;
+pub mod people;
 pub mod player;
+pub mod races;
 pub mod reliability;
 pub mod report;
 pub mod rng;

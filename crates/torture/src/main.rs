@@ -8,11 +8,16 @@ use std::{
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use countersign_runtime::run::failpoint::POINTS;
+use countersign_test_postgres::Database;
 use countersign_torture::{
-    ledger, nodes,
+    ledger,
+    nodes::{self, FAULTS},
+    people::Ground,
+    races,
     reliability::{self, Setting},
-    report::Report,
+    report::{OUTSIDE, Report},
     torture,
+    world::LEASE_SECONDS,
 };
 
 /// How many servers share a database.
@@ -39,11 +44,11 @@ struct Run {
     /// The store that the servers use
     #[arg(long, value_enum, default_value = "sqlite")]
     store: Store,
-    /// Where to write what it proves, as a page of Markdown
+    /// The page of Markdown in which to write what it proves, as a section of its own
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
     /// Sessions at a time
-    #[arg(long, default_value_t = 16)]
+    #[arg(long, default_value_t = 20)]
     sessions: u64,
 }
 
@@ -97,21 +102,54 @@ fn run(run: &Run) -> Result<(), String> {
             break;
         }
     }
-    let untried = report.untried(matches!(run.store, Store::Sqlite));
+    let outside: &[&str] = match run.store {
+        Store::Sqlite => &[OUTSIDE],
+        Store::Postgres => &FAULTS,
+    };
+    let faults = [outside, &POINTS].concat();
+    let mut untried = report.untried(&faults);
+    untried.extend(report.races.contains(&0).then(|| "there were not all kinds of races".to_owned()));
     if !untried.is_empty() {
         return Err(untried.join("\n"));
     }
     let Some(file) = &run.report else { return Ok(()) };
-    let servers = match run.store {
-        Store::Sqlite => "one server after another on a SQLite store",
-        Store::Postgres => "three servers at once on a PostgreSQL store",
-    };
-    let minutes = begun.elapsed().as_secs() / 60;
-    let page = reliability::page(&report, &Setting { servers, seeds: (run.seed, seed - 1), minutes });
-    std::fs::write(file, page).map_err(|error| format!("{} cannot be written: {error}", file.display()))
+    let setting = run.setting((run.seed, seed - 1), begun.elapsed().as_secs() / 60);
+    let wrong = |error: std::io::Error| format!("{}: {error}", file.display());
+    let before = if file.exists() { std::fs::read_to_string(file).map_err(wrong)? } else { String::new() };
+    std::fs::write(file, reliability::page(&before, &report, &setting)).map_err(wrong)
+}
+
+impl Run {
+    /// What the report says of the run.
+    fn setting(&self, seeds: (u64, u64), minutes: u64) -> Setting {
+        let (title, on, store) = match self.store {
+            Store::Sqlite => {
+                ("One server after another, on SQLite", "one server after another on SQLite".to_owned(), "sqlite")
+            }
+            Store::Postgres => {
+                let version =
+                    Database::new().query("SHOW server_version").into_iter().flatten().flatten().collect::<String>();
+                let on = format!("three servers at once on PostgreSQL {version}, leases of {LEASE_SECONDS} s");
+                ("Three servers at once, on PostgreSQL", on, "postgres")
+            }
+        };
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let on = format!("{on}, on {cores} processor cores");
+        let Run { minutes: asked, seed, .. } = self;
+        let command =
+            format!("cargo xtask torture --store {store} --minutes {asked} --seed {seed} --report docs/reliability.md");
+        Setting { title, on, command, seeds, minutes }
+    }
 }
 
 async fn round(tool: &std::path::Path, run: &Run, seed: u64, report: &mut Report) -> Result<(), String> {
+    let ground = match run.store {
+        Store::Sqlite => Ground::One,
+        Store::Postgres => Ground::Nodes(NODES),
+    };
+    report.add(&races::deciders(tool, ground, 24).await?);
+    report.add(&races::deadlines(tool, ground, seed, 48).await?);
+    report.add(&races::cancels(tool, ground, seed, 60).await?);
     if let Store::Postgres = run.store {
         report.add(&nodes::random(tool, seed, NODES, run.sessions, 100).await?);
         return Ok(());

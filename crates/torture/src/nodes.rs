@@ -1,7 +1,8 @@
-//! Several servers on one PostgreSQL database: they are killed, stopped for longer than their leases, and cut off from the
-//! database, while people talk to whichever is there (spec R5).
+//! Several servers on one PostgreSQL database: they are killed at any moment and at every failpoint, stopped for longer than their
+//! leases, and cut off from the database, which is restarted too, while people talk to whichever is there (spec R5).
 
 use std::{
+    collections::VecDeque,
     fs,
     net::SocketAddr,
     path::Path,
@@ -12,12 +13,14 @@ use std::{
     time::Duration,
 };
 
-use countersign_test_postgres::Database;
+use countersign_runtime::run::failpoint::POINTS;
+use countersign_test_postgres::{Database, Restart};
+use futures::{FutureExt as _, future::select_all};
 use rustix::process::Signal;
 use tokio::{
     sync::watch,
-    task::JoinSet,
-    time::{Instant, timeout},
+    task::{JoinSet, spawn_blocking},
+    time::{Instant, sleep, timeout},
 };
 
 use crate::{
@@ -34,110 +37,234 @@ use crate::{
 pub const STOPPED: &str = "SIGSTOP for longer than the lease";
 /// The label of nodes whose connections to the database were ended.
 pub const CUT_OFF: &str = "connections to the database ended";
+/// The label of restarts of the database.
+pub const RESTARTED: &str = "PostgreSQL restarted";
+/// The label of restarts in which it had to recover.
+pub const CRASHED: &str = "PostgreSQL killed and restarted";
+/// What happens from outside.
+pub const FAULTS: [&str; 5] = [OUTSIDE, STOPPED, CUT_OFF, RESTARTED, CRASHED];
 
 /// Ends all connections to a database but that of whoever says it.
 const CUT: &str = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
  WHERE datname = current_database() AND pid <> pg_backend_pid()";
+/// The node that joined last.
+const NEWEST: &str = "SELECT max(id) FROM nodes";
+/// How long the sessions of a dead node may wait for another one, whatever the machine does besides.
+const TAKEN: Duration = Duration::from_secs(15);
+
+/// A server, its number among the nodes of the store, and the failpoint at which it is to die.
+struct Node {
+    server: Server,
+    id: String,
+    point: Option<&'static str>,
+}
 
 /// The servers, and who talks to which.
 struct Nodes<'a> {
     world: &'a World,
-    servers: Vec<Server>,
+    database: Arc<Database>,
+    nodes: Vec<Node>,
     /// What each person is told when it connects anew.
     people: Vec<watch::Sender<Option<SocketAddr>>>,
+    /// The failpoints that no node has died at, nor is to.
+    due: VecDeque<&'static str>,
+    /// How long each takeover takes.
+    takeovers: JoinSet<Result<Option<u64>, String>>,
     rng: Rng,
 }
 
+/// People at work: those who are done are kept.
+#[derive(Default)]
+struct Crowd {
+    tasks: JoinSet<Result<Player, String>>,
+    done: Vec<Player>,
+}
+
+impl Crowd {
+    fn joined(&mut self, joined: Result<Result<Player, String>, tokio::task::JoinError>) -> Result<(), String> {
+        self.done.push(joined.map_err(|error| error.to_string())??);
+        Ok(())
+    }
+}
+
+/// Does something that blocks.
+async fn with<T: Send + 'static>(
+    database: &Arc<Database>,
+    work: impl FnOnce(&Database) -> T + Send + 'static,
+) -> Result<T, String> {
+    let database = database.clone();
+    spawn_blocking(move || work(&database)).await.map_err(|error| error.to_string())
+}
+
 impl Nodes<'_> {
-    async fn start(&self) -> Result<Server, String> {
-        match Server::start(self.world, None).await? {
-            Started::Listening(server) => Ok(*server),
-            Started::Died => Err("a server without failpoints died".to_owned()),
+    /// Starts a node; with a failpoint it is to die there, which it may do before it listens.
+    async fn start(&mut self, mut point: Option<&'static str>, report: &mut Report) -> Result<(), String> {
+        loop {
+            let failpoint = point.map(|point| format!("{point}:{}", 1 + self.rng.below(3)));
+            match Server::start(self.world, failpoint.as_deref()).await? {
+                Started::Listening(server) => {
+                    let newest = with(&self.database, |database| database.query(NEWEST)).await?;
+                    let id = newest.into_iter().flatten().flatten().next().ok_or("the store has no nodes")?;
+                    self.nodes.push(Node { server: *server, id, point });
+                    return Ok(());
+                }
+                Started::Died => report.struck(point.take().ok_or("a server without failpoints died")?),
+            }
         }
     }
 
+    /// Any node, but one that is to die by itself only if all are.
     fn pick(&mut self) -> usize {
-        usize::try_from(self.rng.below(self.servers.len() as u64)).unwrap_or_default()
+        let whole: Vec<usize> = (0..self.nodes.len()).filter(|i| self.nodes[*i].point.is_none()).collect();
+        let from = if whole.is_empty() { (0..self.nodes.len()).collect() } else { whole };
+        from[usize::try_from(self.rng.below(from.len() as u64)).unwrap_or_default()]
     }
 
     /// Sends everybody to any node but this one.
     fn send_people(&mut self, away_from: Option<usize>) {
+        let nodes = self.nodes.len();
         for i in 0..self.people.len() {
-            let node = match self.pick() {
-                node if Some(node) == away_from => (node + 1) % self.servers.len(),
+            let node = match usize::try_from(self.rng.below(nodes as u64)).unwrap_or_default() {
+                node if Some(node) == away_from => (node + 1) % nodes,
                 node => node,
             };
-            self.people[i].send_replace(Some(self.servers[node].address));
+            self.people[i].send_replace(Some(self.nodes[node].server.address));
         }
     }
 
-    /// One fault: three of five kill a node, one stops one, one cuts all off from the database.
-    async fn strike(&mut self, fault: usize, database: &Arc<Database>) -> Result<&'static str, String> {
-        match fault % 5 {
-            3 => {
+    /// Measures from now on until nobody waits for a node that has died; nothing, if nobody does.
+    fn bury(&mut self, id: String) {
+        let (database, since) = (self.database.clone(), Instant::now());
+        let mut waited = false;
+        self.takeovers.spawn(async move {
+            loop {
+                let sql = format!("SELECT count(*) FROM sessions WHERE node = {id}");
+                let left = with(&database, move |database| database.try_query(&sql)).await?;
+                let took = since.elapsed();
+                match left.ok().into_iter().flatten().flatten().flatten().next().as_deref() {
+                    Some("0") => return Ok(waited.then_some(took.as_millis().try_into().unwrap_or(u64::MAX))),
+                    // The database may be away.
+                    None => {}
+                    Some(left) if took > TAKEN => {
+                        return Err(format!("R5: after {took:?} {left} sessions of the dead node {id} have no other"));
+                    }
+                    Some(_) => waited = true,
+                }
+                sleep(Duration::from_millis(25)).await;
+            }
+        });
+    }
+
+    /// Waits for so long. Nodes that die at their failpoints meanwhile are replaced.
+    async fn wait(&mut self, crowd: &mut Crowd, time: Duration, report: &mut Report) -> Result<(), String> {
+        let moment = sleep(time);
+        tokio::pin!(moment);
+        loop {
+            let world = self.world;
+            let deaths = self.nodes.iter_mut().map(|node| node.server.dead(world).boxed());
+            let died = tokio::select! {
+                Some(joined) = crowd.tasks.join_next() => {
+                    crowd.joined(joined)?;
+                    continue;
+                }
+                Some(taken) = self.takeovers.join_next() => {
+                    report.takeovers.extend(taken.map_err(|error| error.to_string())??);
+                    continue;
+                }
+                (died, at, _) = select_all(deaths) => died.map(|()| at)?,
+                () = &mut moment => return Ok(()),
+            };
+            let node = self.nodes.swap_remove(died);
+            report.struck(node.point.ok_or("a server without failpoints died")?);
+            self.bury(node.id);
+            self.start(None, report).await?;
+            self.send_people(None);
+        }
+    }
+
+    /// Kills a node; the one in its place is to die at the next failpoint.
+    async fn kill(&mut self, report: &mut Report) -> Result<(), String> {
+        let at = self.pick();
+        let node = self.nodes.swap_remove(at);
+        self.due.extend(node.point);
+        node.server.kill(self.world).await?;
+        report.struck(OUTSIDE);
+        self.bury(node.id);
+        self.send_people(None);
+        let next = self.due.pop_front();
+        self.start(next, report).await
+    }
+
+    /// One fault: half of them kill a node, the others stop one, cut all off from the database, or restart that.
+    async fn strike(&mut self, fault: usize, crowd: &mut Crowd, report: &mut Report) -> Result<(), String> {
+        match fault % 6 {
+            2 => {
                 let node = self.pick();
-                self.servers[node].signal(Signal::STOP)?;
+                self.nodes[node].server.signal(Signal::STOP)?;
                 self.send_people(Some(node));
-                let more = Duration::from_millis(300 + self.rng.below(1200));
-                tokio::time::sleep(Duration::from_secs(LEASE_SECONDS.into()) + more).await;
-                self.servers[node].signal(Signal::CONT)?;
-                Ok(STOPPED)
+                let (id, more) = (self.nodes[node].id.clone(), Duration::from_millis(300 + self.rng.below(1200)));
+                self.wait(crowd, Duration::from_secs(LEASE_SECONDS.into()) + more, report).await?;
+                let node = self.nodes.iter().find(|node| node.id == id).ok_or("a stopped server died")?;
+                node.server.signal(Signal::CONT)?;
+                report.struck(STOPPED);
             }
             4 => {
-                let database = database.clone();
-                let cut = tokio::task::spawn_blocking(move || database.run(CUT));
-                cut.await.map_err(|error| error.to_string())?;
-                Ok(CUT_OFF)
+                with(&self.database, |database| database.run(CUT)).await?;
+                report.struck(CUT_OFF);
             }
-            _ => {
-                let node = self.pick();
-                self.servers.swap_remove(node).kill(self.world).await?;
-                self.send_people(None);
-                let started = self.start().await?;
-                self.servers.push(started);
-                Ok(OUTSIDE)
+            5 => {
+                let (how, what) = if fault % 12 == 5 { (Restart::Fast, RESTARTED) } else { (Restart::Crash, CRASHED) };
+                with(&self.database, move |database| database.restart(how)).await?;
+                report.struck(what);
             }
+            _ => self.kill(report).await?,
         }
+        Ok(())
     }
 
     async fn play(
         mut self,
         players: Vec<Player>,
         (faults, enough): (usize, &AtomicBool),
-        database: &Arc<Database>,
         report: &mut Report,
     ) -> Result<Vec<Player>, String> {
-        let mut tasks = JoinSet::new();
+        let mut crowd = Crowd::default();
         for mut player in players {
             let (tell, address) = watch::channel(None);
             self.people.push(tell);
-            tasks.spawn(async move {
+            crowd.tasks.spawn(async move {
                 let played = player.play(address).await;
                 played.map(|()| player)
             });
         }
-        let mut done = Vec::new();
         for fault in 0..faults {
             self.send_people(None);
-            let moment = tokio::time::sleep_until(Instant::now() + Duration::from_millis(50 + self.rng.below(450)));
-            tokio::pin!(moment);
-            loop {
-                tokio::select! {
-                    Some(joined) = tasks.join_next() => done.push(joined.map_err(|error| error.to_string())??),
-                    () = &mut moment => break,
-                }
+            let time = Duration::from_millis(50 + self.rng.below(450));
+            self.wait(&mut crowd, time, report).await?;
+            self.strike(fault, &mut crowd, report).await?;
+        }
+        // Every failpoint is reached.
+        let since = Instant::now();
+        while !self.due.is_empty() || self.nodes.iter().any(|node| node.point.is_some()) {
+            if since.elapsed() > PATIENCE {
+                let points = self.nodes.iter().filter_map(|node| node.point).chain(self.due.iter().copied());
+                return Err(format!("no node reaches {}", points.collect::<Vec<_>>().join(", ")));
             }
-            report.struck(self.strike(fault, database).await?);
+            if self.nodes.iter().all(|node| node.point.is_none()) {
+                self.kill(report).await?;
+            }
+            self.send_people(None);
+            self.wait(&mut crowd, Duration::from_millis(300), report).await?;
         }
         enough.store(true, Ordering::SeqCst);
         self.send_people(None);
-        while let Some(joined) = tasks.join_next().await {
-            done.push(joined.map_err(|error| error.to_string())??);
+        while !crowd.tasks.is_empty() || !self.takeovers.is_empty() {
+            self.wait(&mut crowd, Duration::from_millis(50), report).await?;
         }
-        for server in self.servers {
-            server.kill(self.world).await?;
+        for node in self.nodes {
+            node.server.kill(self.world).await?;
         }
-        Ok(done)
+        Ok(crowd.done)
     }
 }
 
@@ -146,33 +273,39 @@ impl Nodes<'_> {
 /// # Errors
 /// A broken promise, with the world's folder.
 pub async fn random(tool: &Path, seed: u64, nodes: usize, sessions: u64, faults: usize) -> Result<Report, String> {
-    let database = tokio::task::spawn_blocking(Database::new).await.map_err(|error| error.to_string())?;
+    let database = spawn_blocking(Database::on_its_own_server).await.map_err(|error| error.to_string())?;
     let database = Arc::new(database);
     let mut world = World::on(tool, database.url())?;
     let mut report = Report::default();
     let enough = Arc::new(AtomicBool::new(false));
     let players = (0..sessions).map(|i| {
         let at = usize::try_from(i).unwrap_or_default() % AGENTS.len();
-        // Whoever hangs up connects to any node next.
-        Player::new(&format!("s{i}"), AGENTS[at], seed, usize::MAX)
-            .cancels(if i % 4 == 3 { 8 } else { 0 })
-            .hangs_up(4)
-            .patient()
-            .until(enough.clone())
+        // Every fifth leaves what it is asked to its deadline. Whoever hangs up connects to any node next.
+        let player = match i % 5 {
+            4 => Player::new(&format!("s{i}"), "brief", seed, usize::MAX).silent(),
+            _ => Player::new(&format!("s{i}"), AGENTS[at], seed, usize::MAX).cancels(if i % 4 == 3 { 8 } else { 0 }),
+        };
+        player.hangs_up(4).patient().until(enough.clone())
     });
     let players: Vec<Player> = players.collect();
     let run = async {
-        let (servers, people) = Default::default();
-        let mut all = Nodes { world: &world, servers, people, rng: Rng::of(seed, "nodes") };
+        let mut all = Nodes {
+            world: &world,
+            database: database.clone(),
+            nodes: Vec::new(),
+            people: Vec::new(),
+            due: POINTS.into(),
+            takeovers: JoinSet::new(),
+            rng: Rng::of(seed, "nodes"),
+        };
         for _ in 0..nodes {
-            let started = all.start().await?;
-            all.servers.push(started);
+            all.start(None, &mut report).await?;
         }
-        let players = all.play(players, (faults, &enough), &database, &mut report).await?;
+        let players = all.play(players, (faults, &enough), &mut report).await?;
         finish(&world, players, &mut report).await
     };
     // A limit for the whole run, far beyond what it takes.
-    let bound = PATIENCE * 4 + Duration::from_secs(5) * u32::try_from(faults).unwrap_or(u32::MAX);
+    let bound = PATIENCE * 5 + Duration::from_secs(5) * u32::try_from(faults).unwrap_or(u32::MAX);
     let ended = timeout(bound, run).await.unwrap_or_else(|_| Err("the run does not come to an end".to_owned()));
     let Err(what) = ended else { return Ok(report) };
     let kept = keep_journals(&world, sessions).await.err().unwrap_or_default();
@@ -183,7 +316,7 @@ pub async fn random(tool: &Path, seed: u64, nodes: usize, sessions: u64, faults:
 async fn keep_journals(world: &World, sessions: u64) -> Result<(), String> {
     let names: Vec<String> = (0..sessions).map(|i| format!("s{i}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    for (name, entries) in names.iter().zip(stored(world, &names).await?) {
+    for (name, entries) in names.iter().zip(stored(world, &names).await?.journals) {
         let lines = entries.iter().map(|entry| serde_json::to_string(entry).map(|line| line + "\n"));
         let text: String = lines.collect::<Result<_, _>>().map_err(|error| error.to_string())?;
         fs::write(world.path(&format!("{name}.jsonl")), text).map_err(|error| error.to_string())?;

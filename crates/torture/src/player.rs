@@ -43,6 +43,8 @@ pub struct Player {
     hang_ups: u64,
     /// Whether it waits and asks again when a server cannot reach its store.
     patient: bool,
+    /// Whether it leaves everything to its deadline.
+    silent: bool,
     /// Frames so far.
     frames: u64,
     /// Connections it ended itself.
@@ -70,6 +72,7 @@ impl Player {
             cancels: 0,
             hang_ups: 0,
             patient: false,
+            silent: false,
             frames: 0,
             hung_up: 0,
             enough: Arc::default(),
@@ -97,6 +100,13 @@ impl Player {
     #[must_use]
     pub fn patient(mut self) -> Player {
         self.patient = true;
+        self
+    }
+
+    /// Decides nothing: every deadline fires.
+    #[must_use]
+    pub fn silent(mut self) -> Player {
+        self.silent = true;
         self
     }
 
@@ -286,6 +296,9 @@ impl Player {
                 let frame = json!({ "type": "cancel", "session_id": self.session_id });
                 return Next::Request(self.request(frame, Asked::Cancel));
             }
+        }
+        if self.silent {
+            return Next::Wait;
         }
         let waits =
             pending.iter().find(|key| !self.requests.iter().any(|r| r.is_acked() && r.frame["approval_key"] == **key));

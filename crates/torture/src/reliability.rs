@@ -1,28 +1,64 @@
-//! What a long run proves, as a page: trials of each promise, and what they say at most about the next one.
+//! What long runs prove, as a page: trials of each promise, and what they say at most about the next one. A run writes its own
+//! section of it, and leaves those of others.
 
 use std::fmt::Write as _;
 
-use crate::report::Report;
+use crate::report::{Report, spread};
+
+/// What the page begins with.
+pub const HEAD: &str = "\
+# Reliability
+
+What `cargo xtask torture` has shown: servers that are killed, stopped and cut off while people talk to them, and journal, audit log,
+an outside ledger of effects and the people's memories compared at the end. A run ends at its first violation, so a page has none;
+what it says is how often a promise was put to the test, and how rare a violation must be not to have shown. A run in which a failpoint
+never fired, a fault did not happen or there was nothing to check fails too. The tests run the same for a minute or two
+(`r1_r2_r3_r4_r7_kills_at_any_moment_under_load_break_nothing`, `r1_r2_r3_r4_r7_a_kill_at_every_hit_of_every_failpoint_breaks_nothing`,
+`r1_r2_r3_r4_r5_r7_nodes_that_are_killed_stopped_and_cut_off_break_nothing`,
+`r2_r5_of_two_to_64_deciders_at_three_nodes_one_wins_and_all_others_are_told_who`).
+
+This page is written by the tool, one section by each run: `cargo xtask torture --store postgres --minutes 30 --report docs/reliability.md`.
+
+Whether the tests would notice is tested as well: `cargo xtask mutants` puts the bugs of [tests/mutants](../tests/mutants) into a copy of
+the sources, one at a time, and fails unless the tests that each of them names fail.
+";
 
 /// Where and how a run was made.
 #[derive(Clone, Debug)]
 pub struct Setting {
-    /// The servers and their store.
-    pub servers: &'static str,
+    /// The section's heading: the servers and their store.
+    pub title: &'static str,
+    /// What it was run on, with versions.
+    pub on: String,
+    /// The command.
+    pub command: String,
     /// The seed of the first round, and that of the last.
     pub seeds: (u64, u64),
     /// How long it took, in minutes.
     pub minutes: u64,
 }
 
-/// The page of a run without violations: a run with one ends there.
+/// The page with this run's section, in place of an earlier one of the same title.
 #[must_use]
-pub fn page(report: &Report, setting: &Setting) -> String {
+pub fn page(before: &str, report: &Report, setting: &Setting) -> String {
+    let title = format!("\n## {}\n", setting.title);
+    let mut sections: Vec<String> = before.split("\n## ").skip(1).map(|section| format!("\n## {section}")).collect();
+    let mut new = format!("{title}\n{}", section(report, setting));
+    match sections.iter_mut().find(|section| section.starts_with(&title)) {
+        Some(old) => std::mem::swap(old, &mut new),
+        None => sections.push(new),
+    }
+    let sections = sections.iter().map(|section| section.trim_end().to_owned() + "\n");
+    HEAD.to_owned() + &sections.collect::<String>()
+}
+
+/// The section of a run without violations: a run with one ends there.
+fn section(report: &Report, setting: &Setting) -> String {
     let counts = &report.counts;
-    let Setting { servers, seeds: (first, last), minutes } = setting;
-    let mut page = format!(
-        "Version {}, {servers}; seeds {first} to {last}, {minutes} minutes, {} faults in {} worlds with {} \
-         sessions, {} connections.\n\n| promise | trials | violations | true rate, with 95 % confidence |\n|---|---|---|---|\n",
+    let Setting { on, command, seeds: (first, last), minutes, .. } = setting;
+    let mut text = format!(
+        "```sh\n{command}\n```\n\nVersion {}, {on}; seeds {first} to {last}, {minutes} minutes, {} faults in {} worlds with {} sessions, \
+         {} connections.\n\n| promise | trials | violations | true rate, with 95 % confidence |\n|---|---|---|---|\n",
         env!("CARGO_PKG_VERSION"),
         report.all_faults(),
         report.worlds,
@@ -37,25 +73,40 @@ pub fn page(report: &Report, setting: &Setting) -> String {
         ("R1 an edited call runs with the edited arguments", counts.edited_effects),
         ("R1 a rejected or answered call does not run", counts.rejected + counts.responded),
         ("R2 an interruption is resolved once", counts.resolved.iter().sum()),
+        ("R2 of deciders at once one wins, and each other is told who", report.told),
+        ("R2 of a decision and a deadline one wins", report.races[1]),
+        ("R2 of a decision and a cancel one wins", report.races[2]),
         ("R4 a call begins once, unless it is idempotent or a person lets it run again", counts.calls),
         ("R4 a call whose outcome is unknown is asked about", counts.in_doubt),
+        ("R5 the sessions of a dead node have another within 15 s", report.takeovers.len() as u64),
+        ("R6 no deadline fires early", counts.late.len() as u64),
         ("R7 what was seen over all connections is what a full replay shows", report.replays),
+        ("R8 what happens is in the audit log, whose chain has no gap", counts.audited),
     ] {
-        let _ = writeln!(page, "| {promise} | {trials} | 0 | {} |", bound(trials));
+        // What was not tried is not claimed.
+        if trials > 0 {
+            let _ = writeln!(text, "| {promise} | {trials} | 0 | {} |", bound(trials));
+        }
     }
-    page += "\n| fault | times |\n|---|---|\n";
+    text += "\n| fault | times |\n|---|---|\n";
     for (fault, times) in &report.faults {
-        let _ = writeln!(page, "| {fault} | {times} |");
+        let _ = writeln!(text, "| {fault} | {times} |");
     }
-    page
+    text += "\n| time | measured |\n|---|---|\n";
+    for (what, times) in [
+        ("from the death of a node until others have its sessions", &report.takeovers),
+        ("from a deadline until it is stored that nobody decided, with the time in which no server ran", &counts.late),
+    ] {
+        if !times.is_empty() {
+            let _ = writeln!(text, "| {what} | {} |", spread(times));
+        }
+    }
+    text
 }
 
 /// The upper bound of a rate of which no trial showed anything: with it so many trials would have passed in one of twenty
 /// runs.
 fn bound(trials: u64) -> String {
-    if trials == 0 {
-        return "not tried".to_owned();
-    }
     #[expect(clippy::cast_precision_loss, reason = "three digits are printed")]
     let rate = 1.0 - 0.05_f64.powf(1.0 / trials as f64);
     format!("at most 1 in {:.0}", (1.0 / rate).floor())
@@ -63,23 +114,50 @@ fn bound(trials: u64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
+
+    fn setting(title: &'static str) -> Setting {
+        Setting { title, on: "SQLite".to_owned(), command: "torture".to_owned(), seeds: (1, 2), minutes: 3 }
+    }
 
     #[test]
     fn a_rate_without_violations_is_bounded_by_three_in_as_many_trials() {
-        assert_eq!(bound(0), "not tried");
         assert_eq!(bound(1), "at most 1 in 1");
         assert_eq!(bound(3000), "at most 1 in 1001");
     }
 
     #[test]
-    fn a_page_has_each_promise_and_each_fault() {
-        let mut report = Report::default();
+    fn a_section_has_each_promise_each_fault_and_each_time() {
+        let mut report = Report { takeovers: vec![1500, 900], ..Report::default() };
         report.struck("start.before_commit:3");
         report.counts.calls = 300;
-        let page = page(&report, &Setting { servers: "one server", seeds: (1, 2), minutes: 3 });
+        let page = page("", &report, &setting("One server"));
+        assert!(page.starts_with(HEAD) && page.contains("\n## One server\n"), "{page}");
         assert!(page.contains("| start.before_commit | 1 |"), "{page}");
         assert!(page.contains("lets it run again | 300 | 0 | at most 1 in 100 |"), "{page}");
-        assert!(page.contains("is asked about | 0 | 0 | not tried |"), "{page}");
+        assert!(!page.contains("is asked about |") && !page.contains("from a deadline"), "not tried: {page}");
+        assert!(page.contains("others have its sessions | p50 900 ms, p99 1500 ms, at most 1500 ms |"), "{page}");
+    }
+
+    #[test]
+    fn a_run_writes_its_own_section_and_leaves_the_others() {
+        let mut report = Report { worlds: 7, ..Report::default() };
+        let one = page("# Something old\n\n## Two\n\nkept\n", &report, &setting("One"));
+        assert!(one.starts_with(HEAD) && one.contains("\n## Two\n\nkept\n\n## One\n"), "{one}");
+        report.worlds = 8;
+        let again = page(&one, &report, &setting("One"));
+        assert_eq!(again, one.replace("in 7 worlds", "in 8 worlds"));
+    }
+
+    #[test]
+    fn the_page_in_the_documents_is_the_tools() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reliability.md");
+        let text = std::fs::read_to_string(path).expect("a page");
+        let rest = text.strip_prefix(HEAD).expect("what the tool writes");
+        for title in ["One server after another, on SQLite", "Three servers at once, on PostgreSQL"] {
+            assert!(rest.contains(&format!("\n## {title}\n\n```sh\ncargo xtask torture ")), "{title}");
+        }
     }
 }

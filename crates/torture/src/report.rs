@@ -2,8 +2,6 @@
 
 use std::{collections::BTreeMap, fmt};
 
-use countersign_runtime::run::failpoint::POINTS;
-
 use crate::checker::Counts;
 
 /// The label of kills that were not at a failpoint.
@@ -28,6 +26,25 @@ pub struct Report {
     pub replays: u64,
     /// What the checker had to check.
     pub counts: Counts,
+    /// Races of deciders, of a decision with a deadline, and of one with a cancel.
+    pub races: [u64; 3],
+    /// Deciders who lost a race, and were told who had won.
+    pub told: u64,
+    /// How many milliseconds after the death of a node all sessions that it had worked on had another one.
+    pub takeovers: Vec<u64>,
+}
+
+/// A list of times in milliseconds, in a few words.
+#[must_use]
+pub fn spread(times: &[u64]) -> String {
+    let mut times = times.to_vec();
+    times.sort_unstable();
+    // Of so many per mille none is longer.
+    let at = |per_mille: usize| times.get((times.len() * per_mille).div_ceil(1000).saturating_sub(1));
+    match (at(500), at(990), at(1000)) {
+        (Some(half), Some(most), Some(longest)) => format!("p50 {half} ms, p99 {most} ms, at most {longest} ms"),
+        _ => "none".to_owned(),
+    }
 }
 
 impl Report {
@@ -41,6 +58,9 @@ impl Report {
         self.groups += other.groups;
         self.replays += other.replays;
         self.counts.add(&other.counts);
+        self.races.iter_mut().zip(other.races).for_each(|(mine, theirs)| *mine += theirs);
+        self.told += other.told;
+        self.takeovers.extend(&other.takeovers);
     }
 
     /// One more fault; `point` is `NAME` or `NAME:N`.
@@ -55,15 +75,13 @@ impl Report {
         self.faults.values().sum()
     }
 
-    /// What this run did not try: a run that did not exercise a promise does not count.
+    /// What this run did not try: a run that did not exercise a promise, or in which one of these faults did not happen, does
+    /// not count.
     #[must_use]
-    pub fn untried(&self, points: bool) -> Vec<String> {
+    pub fn untried(&self, faults: &[&str]) -> Vec<String> {
         let counts = &self.counts;
-        let mut untried: Vec<String> = POINTS
-            .iter()
-            .filter(|point| points && !self.faults.contains_key(**point))
-            .map(|point| format!("the failpoint {point} never fired"))
-            .collect();
+        let missing = faults.iter().filter(|fault| !self.faults.contains_key(**fault));
+        let mut untried: Vec<String> = missing.map(|fault| format!("this did not happen: {fault}")).collect();
         for (count, what) in [
             (counts.messages_acked, "acknowledged message"),
             (counts.decisions_acked, "acknowledged decision"),
@@ -98,6 +116,37 @@ impl fmt::Display for Report {
             writeln!(f, "  {kills:6}  {point}")?;
         }
         writeln!(f, "{} replays compared, {} blocks began again", self.replays, self.restarts)?;
-        writeln!(f, "{:#?}", self.counts)
+        writeln!(
+            f,
+            "races: {:?}, {} losers told; taken over after: {}",
+            self.races,
+            self.told,
+            spread(&self.takeovers)
+        )?;
+        writeln!(f, "{} deadlines, late by: {}", self.counts.late.len(), spread(&self.counts.late))?;
+        writeln!(f, "{:#?}", Counts { late: Vec::new(), ..self.counts.clone() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_told_by_half_of_them_nearly_all_and_the_longest() {
+        assert_eq!(spread(&[]), "none");
+        assert_eq!(spread(&[7]), "p50 7 ms, p99 7 ms, at most 7 ms");
+        let times: Vec<u64> = (1..=200).rev().collect();
+        assert_eq!(spread(&times), "p50 100 ms, p99 198 ms, at most 200 ms");
+    }
+
+    #[test]
+    fn a_run_without_one_of_its_faults_does_not_count() {
+        let mut report = Report::default();
+        report.struck("start.before_commit:3");
+        let untried = report.untried(&["start.before_commit", "a storm"]);
+        assert!(!untried.iter().any(|what| what.contains("start.")), "{untried:?}");
+        assert!(untried.contains(&"this did not happen: a storm".to_owned()), "{untried:?}");
+        assert!(untried.contains(&"there was no group to check".to_owned()), "{untried:?}");
     }
 }

@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use countersign_core::{journal::record::Entry, session::Session};
+use countersign_core::{audit::AuditRecord, journal::record::Entry, session::Session};
 use countersign_runtime::run::failpoint::POINTS;
 use countersign_store::{
     Store,
@@ -169,13 +169,14 @@ pub async fn finish(world: &World, mut players: Vec<Player>, report: &mut Report
     }
     server.kill(world).await?;
     let names: Vec<&str> = players.iter().map(|player| &*player.session_id).collect();
-    let journals = journals(world, &names).await?;
+    let left = journals(world, &names).await?;
     let evidence: Vec<Evidence<'_>> = players
         .iter()
-        .zip(&journals)
+        .zip(&left.journals)
         .map(|(player, entries)| Evidence { session_id: &player.session_id, entries, requests: Some(&player.requests) })
         .collect();
-    let findings = checker::check(&evidence, &ledger::settled(&world.path("ledger")).await?);
+    let mut findings = checker::check(&evidence, &ledger::settled(&world.path("ledger")).await?);
+    checker::audit(&evidence, &left.audit, &mut findings);
     if !findings.violations.is_empty() {
         return Err(findings.violations.join("\n"));
     }
@@ -196,13 +197,22 @@ async fn replay(server: &Server, player: &Player) -> Result<Follow, String> {
     Ok(follow)
 }
 
-/// The journals of these sessions, read from the store that the last server has left.
+/// What a store has at the end.
+#[derive(Debug)]
+pub struct Left {
+    /// The journals of some sessions.
+    pub journals: Vec<Vec<Entry>>,
+    /// The audit log.
+    pub audit: Vec<AuditRecord>,
+}
+
+/// What the last server has left of these sessions, and the audit log.
 ///
 /// # Errors
 /// The store cannot be read, or a journal breaks the rules.
-pub async fn journals(world: &World, sessions: &[&str]) -> Result<Vec<Vec<Entry>>, String> {
-    let journals = stored(world, sessions).await?;
-    for (session, entries) in sessions.iter().zip(&journals) {
+pub async fn journals(world: &World, sessions: &[&str]) -> Result<Left, String> {
+    let left = stored(world, sessions).await?;
+    for (session, entries) in sessions.iter().zip(&left.journals) {
         let mut state = Session::new(Arc::from(*session));
         for entry in entries {
             let legal = state.append(entry);
@@ -211,14 +221,14 @@ pub async fn journals(world: &World, sessions: &[&str]) -> Result<Vec<Vec<Entry>
             })?;
         }
     }
-    Ok(journals)
+    Ok(left)
 }
 
 /// The same, whatever they are.
 ///
 /// # Errors
 /// The store cannot be read.
-pub async fn stored(world: &World, sessions: &[&str]) -> Result<Vec<Vec<Entry>>, String> {
+pub async fn stored(world: &World, sessions: &[&str]) -> Result<Left, String> {
     let failed = |error: countersign_store::StoreError| format!("the store cannot be read: {error}");
     let store: Box<dyn Store> = match &world.database {
         Some(url) => {
@@ -243,7 +253,14 @@ pub async fn stored(world: &World, sessions: &[&str]) -> Result<Vec<Vec<Entry>>,
         }
         journals.push(entries);
     }
-    Ok(journals)
+    let mut audit: Vec<AuditRecord> = Vec::new();
+    loop {
+        let page = store.audit(audit.last().map_or(0, |record| record.n), 256).await.map_err(failed)?;
+        if page.is_empty() {
+            return Ok(Left { journals, audit });
+        }
+        audit.extend(page);
+    }
 }
 
 /// Every `step`-th hit of a failpoint, from the `from`-th on, until the scenario ends without reaching it. Each hit
@@ -301,7 +318,12 @@ pub async fn random(tool: &Path, seed: u64, sessions: u64, kills: usize, at_acks
     let (tell, acks) = mpsc::unbounded_channel();
     let players = (0..sessions).map(|i| {
         let at = usize::try_from(i).unwrap_or_default() % AGENTS.len();
-        Player::new(&format!("s{i}"), AGENTS[at], seed, usize::MAX)
+        // Every fifth leaves what it is asked to its deadline.
+        let player = match i % 5 {
+            4 => Player::new(&format!("s{i}"), "brief", seed, usize::MAX).silent(),
+            _ => Player::new(&format!("s{i}"), AGENTS[at], seed, usize::MAX),
+        };
+        player
             .cancels(if i % 4 == 3 { 8 } else { 0 })
             .hangs_up(if i % 4 == 1 { 8 } else { 0 })
             .until(enough.clone())

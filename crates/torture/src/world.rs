@@ -12,7 +12,7 @@ use tempfile::TempDir;
 pub const AGENTS: [&str; 3] = ["trader", "clerk", "slow"];
 
 /// Who may do what in a world with identities: the session's owner, and people with the role `admin`.
-pub const DECIDERS: usize = 8;
+pub const DECIDERS: usize = 64;
 
 /// A folder that is removed when this is dropped.
 #[derive(Debug)]
@@ -38,7 +38,7 @@ impl World {
     /// # Errors
     /// The server's program is missing, or the folder cannot be written.
     pub fn new(tool: &Path, named: bool) -> Result<World, String> {
-        World::with(tool, named, None)
+        World::with(tool, named, None, None)
     }
 
     /// The same without names, for several servers on a PostgreSQL database.
@@ -46,21 +46,23 @@ impl World {
     /// # Errors
     /// As [`World::new`].
     pub fn on(tool: &Path, database: &str) -> Result<World, String> {
-        World::of(tool, false, None, Some(database.to_owned()))
+        World::with(tool, false, None, Some(database))
     }
 
-    /// The same, with so many seconds to answer questions.
+    /// The same, with so many seconds to answer questions, on a PostgreSQL database.
     ///
     /// # Errors
     /// As [`World::new`].
-    pub fn with(tool: &Path, named: bool, question_timeout: Option<u32>) -> Result<World, String> {
-        World::of(tool, named, question_timeout, None)
-    }
-
-    fn of(tool: &Path, named: bool, question_timeout: Option<u32>, database: Option<String>) -> Result<World, String> {
+    pub fn with(
+        tool: &Path,
+        named: bool,
+        question_timeout: Option<u32>,
+        database: Option<&str>,
+    ) -> Result<World, String> {
         let program = server_program()?;
         let dir = tempfile::Builder::new().prefix("countersign-torture-").tempdir();
         let dir = dir.map_err(|error| format!("no folder could be made: {error}"))?;
+        let database = database.map(str::to_owned);
         let world = World { dir, program, named, question_timeout, database };
         world.write("countersign.toml", &world.config(tool))?;
         for agent in AGENTS {

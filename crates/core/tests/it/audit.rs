@@ -1,6 +1,7 @@
 //! Spec R8: what is recorded, and that any change of it shows.
 
 use countersign_core::{
+    approval::decision::Decision,
     audit::{self, Anchor, AuditRecord, Fault, Verifier},
     journal::{
         fork,
@@ -8,9 +9,13 @@ use countersign_core::{
     },
 };
 use proptest::{prelude::*, strategy::ValueTree, test_runner::TestRunner};
-use serde_json::{Value, value::RawValue};
+use serde_json::{Value, json, value::RawValue};
 
-use crate::world::{Op, World, ops};
+use crate::{
+    decisions::{args, decide, plain, waiting},
+    people::person,
+    world::{Op, World, ops},
+};
 
 fn log(world: &World) -> Vec<AuditRecord> {
     let mut last = Anchor::start();
@@ -47,6 +52,26 @@ fn busy() -> World {
         }
     }
     best
+}
+
+#[test]
+fn r8_a_decision_is_told_with_who_made_it_and_what_they_were_shown() {
+    let mut world = waiting(&[("pay", plain())]);
+    decide(&mut world, 1, vec![Decision::approve()], person("ann", &[])).expect("approved");
+    let log = log(&world);
+    let bodies = log.iter().map(|record| serde_json::from_str::<Value>(record.body.get()).expect("JSON"));
+    let decided = bodies.filter(|body| body["event"] == "decided").last().expect("a decision");
+    assert_eq!((&decided["by"], &decided["decisions"][0]["type"]), (&json!("ann"), &json!("approve")), "{decided}");
+    assert_eq!(decided["shown"], json!([args(r#"{"n":0}"#).digest().to_string()]), "{decided}");
+}
+
+#[test]
+fn r8_a_hash_is_of_the_hash_before_it_the_number_and_the_body() {
+    let of = |before: &str, n, body| audit::hash(&before.repeat(64), n, body).to_string();
+    let one = of("0", 1, "{}");
+    for other in [of("1", 1, "{}"), of("0", 2, "{}"), of("0", 1, "[]")] {
+        assert_ne!(one, other);
+    }
 }
 
 #[test]

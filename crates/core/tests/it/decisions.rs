@@ -34,16 +34,28 @@ use crate::{
 
 /// A session in which these calls are pending: tool and how people are asked.
 pub fn waiting(calls: &[(&str, Ask)]) -> World {
+    let mut world = asked();
+    answer(&mut world, calls);
+    world
+}
+
+/// A session whose model is to answer.
+pub fn asked() -> World {
     let mut world = World::new();
     let input = MessageInput { content: "go".into(), ..MessageInput::default() };
     let transition = Draft::new(&world.state, world.now).message(input, &Tools::FIRST).expect("message");
     world.commit(transition);
-    answer(&mut world, calls);
     world
 }
 
 /// The model answers with these calls.
 pub fn answer(world: &mut World, calls: &[(&str, Ask)]) {
+    let gates: Vec<_> = calls.iter().map(|(name, ask)| (*name, Gate::of(Verdict::Ask(ask.clone())))).collect();
+    answer_gated(world, &gates);
+}
+
+/// The same, each with its gate.
+pub fn answer_gated(world: &mut World, calls: &[(&str, Gate)]) {
     let blocks = (0..)
         .zip(calls)
         .map(|(i, (name, _))| Block::ToolUse(ToolUse::new(format!("t{i}"), *name, format!(r#"{{"n":{i}}}"#))));
@@ -58,7 +70,7 @@ pub fn answer(world: &mut World, calls: &[(&str, Ask)]) {
         cut: None,
         continued: 0,
     };
-    let gates = calls.iter().map(|(_, ask)| Gate::of(Verdict::Ask(ask.clone()))).collect();
+    let gates = calls.iter().map(|(_, gate)| gate.clone()).collect();
     let transition = Draft::new(&world.state, world.now).model_responded(answer, gates, &Tools::FIRST);
     world.commit(transition);
 }

@@ -89,6 +89,12 @@ fn p1_each_level_needs_somebody_else_and_not_self_somebody_who_did_not_ask() {
         decide(&mut world, 1, vec![Decision::approve()], person("bob", &["admin"])).expect("bob did not ask");
         assert_eq!(phases(&world), [Phase::Permitted]);
     }
+
+    // At a later level as at the first.
+    let mut world = waiting(&[("pay", Ask { not_self: true, ..levels(&["lead", "admin"]) })]);
+    decide(&mut world, 1, vec![Decision::approve()], person("lea", &["lead"])).expect("lea did not ask");
+    let own = decide(&mut world, 2, vec![Decision::approve()], ann()).expect_err("her own request");
+    assert!(own.message.contains("who asked for it may not approve it"), "{own}");
 }
 
 #[test]

@@ -68,6 +68,8 @@ pub(super) struct LiveState {
     entries_wanted: Weak<()>,
     /// The text so far of the block that the model has begun ([`State::begun`]). Lost in a crash.
     written: Option<Block>,
+    /// Followers have seen text of that block which is void: it starts over before anything more of it is given.
+    void: bool,
     /// The latest answer, if it came while this was in memory.
     answer: Option<Arc<Entry>>,
     /// The span of the current activity, if any.
@@ -480,9 +482,9 @@ impl LiveState {
         self.written.clone()
     }
 
-    /// Forgets the text of a block that was being written: its turn is another node's now.
+    /// Forgets the text of a block that was being written: its turn is another node's now, which writes all of it again.
     pub(super) fn unwrite(&mut self) {
-        self.written = None;
+        self.void |= self.written.take().is_some_and(|written| !written.content().is_empty());
     }
 
     /// Which images a model is shown in this turn.
@@ -572,14 +574,15 @@ impl LiveState {
                 told.push(Told::Entry(entry.clone()));
             }
             for (record, mut events) in expand::by_record(session_id, entry) {
-                if let Some(block) = record.first_block()
-                    && let Some(written) = self.written.take()
-                {
-                    // What closes a block begins with all of its text.
-                    if written.content() == block.content() {
-                        events.drain(..1.min(events.len()));
-                    } else {
-                        events.insert(0, expand::start_again(session_id, &entry.cursor, block));
+                // What closes a block begins with all of its text.
+                if let Some(block) = record.first_block() {
+                    let (written, void) = (self.written.take(), std::mem::take(&mut self.void));
+                    match written {
+                        Some(written) if !void && written.content() == block.content() => {
+                            events.drain(..1.min(events.len()));
+                        }
+                        None if !void => {}
+                        _ => events.insert(0, expand::start_again(session_id, &entry.cursor, block)),
                     }
                 }
                 if followed {
@@ -597,7 +600,7 @@ impl LiveState {
     pub(super) fn write(&mut self, block: &Block) {
         let before = self.written.replace(block.clone());
         if let Some(session) = self.session.as_ref().filter(|_| self.has_followers()) {
-            let over = before.is_some_and(|before| !before.content().is_empty());
+            let over = std::mem::take(&mut self.void) || before.is_some_and(|before| !before.content().is_empty());
             let start = over.then(|| Frame::of(expand::start_again(&session.session_id, &session.cursor, block)));
             self.send_frames(start.into_iter().chain(content(session, block)).collect());
         }

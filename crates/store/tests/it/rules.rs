@@ -1,5 +1,7 @@
 //! What every store promises about standing rules, reminders and reassignment. Each test runs on each store.
 
+use std::sync::Arc;
+
 use countersign_core::{
     approval::{
         decision::Decision,
@@ -8,13 +10,17 @@ use countersign_core::{
     },
     call::gate::{Ask, Verdict},
     decide::note::{self, NewNote, NoteInput},
-    journal::record::Millis,
+    journal::{record::Millis, state::Phase},
 };
 use countersign_store::{
     Append, Guards, InterruptionFilter, RuleFilter, RuleName, RuleOwner, RuleRow, SessionFilter, StoreError, Visible,
+    sqlite::{SqliteOptions, SqliteStore},
 };
+use countersign_test_postgres::Database;
 
-use crate::store_support::{Driven, Tested, begun, conformance, ids, keys, load, page, waiting};
+use crate::store_support::{
+    Anything, Driven, Tested, begun, conformance, ids, keys, load, open_postgres, page, waiting,
+};
 
 conformance! {
     s7_rules_apply_to_their_user_until_they_are_revoked_or_replaced,
@@ -252,4 +258,57 @@ async fn p1_a_reassigned_interruption_is_in_the_inbox_of_the_other_role(store: T
     let legal = Visible { subject: Some("leo".into()), roles: vec!["legal".into()], ..Visible::default() };
     let filter = SessionFilter { visible_to: Some(legal), ..SessionFilter::default() };
     assert_eq!(ids(&store, filter).await, ["s"], "the new reviewer may see the session");
+}
+
+/// What retention may delete: nothing that runs or is pending, and nothing whose rules are in force elsewhere.
+async fn rests(store: Tested) {
+    decided_and_done(&store, "over", Decision::approve()).await;
+    decided_and_done(&store, "ruled", Decision::approve().always(Always::Tool { until: 1_000 })).await;
+    waiting(&*store, "pending", 2, Some("ann"), "pay", ask(&[])).await;
+    decided(&store, "running", 2, "pay", Decision::approve()).await;
+    let mut again = decided_and_done(&store, "again", Decision::approve()).await;
+    let said = again.says(3, "more", None, None).expect("a message");
+    again.store(&*store, said).await.expect("stored");
+    let asked = again.calls(3, &[("pay", ask(&[]))]);
+    again.store(&*store, asked).await.expect("asked");
+    let rested = |before, now| {
+        let store = store.clone();
+        async move {
+            let rested = store.rested(before, now, 10).await.expect("a list");
+            rested.into_iter().map(|(id, _)| id.to_string()).collect::<Vec<_>>()
+        }
+    };
+    assert_eq!(rested(2, 999).await, Vec::<String>::new(), "it was used then");
+    assert_eq!(rested(1_000, 999).await, ["over"]);
+    assert_eq!(rested(1_000, 1_000).await, ["over", "ruled"], "its rule is over");
+    let (_, pos) = store.rested(1_000, 999, 1).await.expect("a list").remove(0);
+    assert!(!store.delete_at("over", pos - 1).await.expect("an answer"), "it was used meanwhile");
+    assert!(store.delete_at("over", pos).await.expect("an answer"));
+    assert_eq!(rested(1_000, 999).await, Vec::<String>::new());
+}
+
+/// A session whose turn is over, at 2.
+async fn decided_and_done(store: &Tested, id: &str, decision: Decision) -> Driven {
+    let mut driven = decided(store, id, 2, "pay", decision).await;
+    let start = driven.draft(2).start(&driven.in_phase(|phase| *phase == Phase::Permitted));
+    driven.store(&**store, start).await.expect("started");
+    let call = driven.in_phase(|phase| *phase == Phase::Started(1))[0];
+    let ran = driven.draft(2).call_finished(call, 1, Ok("paid".to_owned()), &Anything).expect("it runs");
+    driven.store(&**store, ran).await.expect("finished");
+    let done = driven.answers(2, "done");
+    driven.store(&**store, done).await.expect("answered");
+    driven
+}
+
+#[tokio::test]
+async fn c_what_rests_on_sqlite_is_neither_running_nor_pending_nor_relied_upon() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let store = SqliteStore::open(folder.path().join("s.db"), &SqliteOptions::default()).expect("a store");
+    rests(Arc::new(store)).await;
+}
+
+#[tokio::test]
+async fn c_what_rests_on_postgres_is_neither_running_nor_pending_nor_relied_upon() {
+    let database = Database::new();
+    rests(Arc::new(open_postgres(&database).await.expect("a store"))).await;
 }

@@ -14,7 +14,7 @@ use countersign_core::{
         args::Args,
         gate::{DecisionType, Verdict},
     },
-    journal::record::{Action, Answered, Block, CallFinished, CallStatus, Interrupted, Kind, Record, ToolUse},
+    journal::record::{Action, Answered, Block, CallFinished, CallStatus, Interrupted, Kind, Millis, Record, ToolUse},
 };
 
 use super::Findings;
@@ -80,7 +80,7 @@ impl<'a, 'f> Calls<'a, 'f> {
         self.findings.wrong(format!("{promise} {}: {what}", self.session));
     }
 
-    pub(super) fn record(&mut self, record: &Record) {
+    pub(super) fn record(&mut self, at: Millis, record: &Record) {
         match record {
             Record::UserMessage(_) => self.active = true,
             Record::BlockShown(block) => self.shown.push(block.clone()),
@@ -138,6 +138,7 @@ impl<'a, 'f> Calls<'a, 'f> {
             }
             Record::TimedOut { n, .. } => {
                 self.findings.counts.resolved[1] += 1;
+                self.due(*n, at);
                 let question = self.questions.get(n).is_some_and(|asked| asked.asked.kind == Kind::Question);
                 self.findings.counts.unanswered += u64::from(question);
                 self.refused(*n);
@@ -160,6 +161,16 @@ impl<'a, 'f> Calls<'a, 'f> {
                 }
             }
             _ => {}
+        }
+    }
+
+    /// A deadline never fires early (spec R6).
+    fn due(&mut self, n: u32, at: Millis) {
+        let due = self.questions.get(&n).and_then(|asked| asked.asked.expires_at);
+        match due.map(|due| u64::try_from(at - due)) {
+            Some(Ok(late)) => self.findings.counts.late.push(late),
+            Some(Err(_)) => self.wrong("R6", &format!("interruption {n} timed out before its deadline")),
+            None => self.wrong("R6", &format!("interruption {n} timed out and had no deadline")),
         }
     }
 

@@ -5,13 +5,18 @@ mod calls;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, HashMap};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
 
 use countersign_core::{
+    audit::{self, AuditRecord, Verifier},
     journal::{
         cursor::Cursor,
         record::{Entry, Record},
     },
+    session::Session,
     wire::expand,
 };
 use serde::Serialize;
@@ -76,12 +81,17 @@ pub struct Counts {
     pub again_idempotent: u64,
     /// Interruptions that were decided, timed out, and withdrawn.
     pub resolved: [u64; 3],
+    /// Records of the audit log.
+    pub audited: u64,
+    /// By how many milliseconds each deadline was recorded late.
+    #[serde(skip)]
+    pub late: Vec<u64>,
 }
 
 impl Counts {
     /// Adds other counts.
     pub fn add(&mut self, other: &Counts) {
-        let Counts { resolved, .. } = other;
+        let Counts { resolved, late, .. } = other;
         for (mine, theirs) in [
             (&mut self.sessions, other.sessions),
             (&mut self.entries, other.entries),
@@ -102,10 +112,12 @@ impl Counts {
             (&mut self.in_doubt, other.in_doubt),
             (&mut self.again_by_person, other.again_by_person),
             (&mut self.again_idempotent, other.again_idempotent),
+            (&mut self.audited, other.audited),
         ] {
             *mine += theirs;
         }
         self.resolved.iter_mut().zip(resolved).for_each(|(mine, theirs)| *mine += theirs);
+        self.late.extend(late);
     }
 }
 
@@ -154,13 +166,50 @@ pub fn check(sessions: &[Evidence<'_>], ledger: &[Line]) -> Findings {
             requests(evidence, asked, &mut findings);
         }
         let mut calls = Calls::new(evidence.session_id, &mut findings);
-        evidence.entries.iter().flat_map(|entry| &entry.records).for_each(|record| calls.record(record));
+        for entry in evidence.entries {
+            entry.records.iter().for_each(|record| calls.record(entry.at, record));
+        }
         calls.end(&mut effects);
     }
     for ((session, call), lines) in effects {
         findings.wrong(format!("R1 {session}/c{call}: {} effects of a call that no journal has", begins(&lines)));
     }
     findings
+}
+
+/// The audit log is one chain, and has what the journals say: no more, no less, and of each session in its order (spec R8).
+pub fn audit(sessions: &[Evidence<'_>], log: &[AuditRecord], findings: &mut Findings) {
+    findings.counts.audited += log.len() as u64;
+    let mut verifier = Verifier::new(None);
+    if let Err(fault) = log.iter().try_for_each(|record| verifier.take(record)) {
+        findings.wrong(format!("R8 the audit log is broken: {fault}"));
+    }
+    let mut told: HashMap<String, Vec<&str>> = HashMap::new();
+    for record in log {
+        let session = serde_json::from_str::<serde_json::Value>(record.body.get());
+        let session = session.ok().and_then(|body| body["session"].as_str().map(str::to_owned)).unwrap_or_default();
+        told.entry(session).or_default().push(record.body.get());
+    }
+    for evidence in sessions {
+        let at = evidence.session_id;
+        let told = told.remove(at).unwrap_or_default();
+        let mut session = Session::new(Arc::from(at));
+        let mut happened: Vec<String> = Vec::new();
+        for entry in evidence.entries {
+            session.apply(entry);
+            let events = audit::events(&session, &[Arc::new(entry.clone())]);
+            happened.extend(events.iter().map(audit::Event::body));
+        }
+        if let Some(missing) =
+            (0..happened.len().max(told.len())).find(|i| told.get(*i).copied() != happened.get(*i).map(String::as_str))
+        {
+            let (told, happened) = (told.get(missing), happened.get(missing));
+            findings.wrong(format!("R8 {at}: the audit log has {told:?} where the journal has {happened:?}"));
+        }
+    }
+    for session in told.keys() {
+        findings.wrong(format!("R8 the audit log has a session {session:?} that nobody made"));
+    }
 }
 
 fn begins(lines: &[&Line]) -> usize {

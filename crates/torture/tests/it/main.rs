@@ -4,7 +4,6 @@
 
 mod crash;
 mod nodes;
-mod people;
 mod questions;
 mod races;
 mod wire;

@@ -2,14 +2,14 @@
 
 use std::{sync::Arc, time::Duration};
 
-use countersign_torture::{rng::Rng, world::World};
+use countersign_torture::{
+    people::{Arena, Ground, beat_the_deadline},
+    rng::Rng,
+};
 use serde_json::{Value, json};
 use tokio::{sync::Barrier, task::JoinSet};
 
-use crate::{
-    people::{Person, beat_the_deadline, serve, settle},
-    seed, tool,
-};
+use crate::{seed, tool};
 
 /// Clients that answer the same question.
 const CLIENTS: usize = 8;
@@ -42,13 +42,12 @@ fn reply(session: &str, key: &str, i: usize) -> (Value, Option<Value>) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn r2_q3_of_eight_clients_one_answers_and_all_others_are_told_what() {
     const RACES: usize = 60;
-    let world = World::new(&tool(), true).expect("a world");
-    let server = serve(&world).await;
+    let arena = Arena::open(&tool(), Ground::One, None).await.expect("a server");
     let session = "asked".to_owned();
-    let mut owner = Person::new(&server, "owner").await.expect("the owner");
+    let mut owner = arena.person("owner", 0).await.expect("the owner");
     let mut clients = Vec::new();
     for _ in 0..CLIENTS {
-        clients.push(Person::new(&server, "owner").await.expect("a client"));
+        clients.push(arena.person("owner", 0).await.expect("a client"));
     }
     let mut winners = std::collections::HashSet::new();
     let mut declined = 0;
@@ -91,7 +90,7 @@ async fn r2_q3_of_eight_clients_one_answers_and_all_others_are_told_what() {
         clients.extend(all.into_iter().map(|(_, client, ..)| client));
         assert_eq!(owner.turn_over().await.expect("an end"), "completed");
     }
-    let counts = settle(&world, server, &[session]).await.unwrap_or_else(|what| panic!("{what}"));
+    let counts = arena.settle(&[session]).await.unwrap_or_else(|what| panic!("{what}"));
     println!("{RACES} races, won by {} clients, {declined} declined", winners.len());
     assert_eq!((counts.answered, counts.declined), (RACES as u64 - declined, declined), "{counts:?}");
     assert!(winners.len() > 1 && declined > 0 && counts.answered > 0, "these were no races: {counts:?}");
@@ -100,13 +99,12 @@ async fn r2_q3_of_eight_clients_one_answers_and_all_others_are_told_what() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn r2_q4_answers_and_the_deadline_have_one_winner() {
     const SESSIONS: usize = 32;
-    let world = World::with(&tool(), true, Some(1)).expect("a world");
-    let server = serve(&world).await;
+    let arena = Arena::open(&tool(), Ground::One, Some(1)).await.expect("a server");
     let sessions: Vec<String> = (0..SESSIONS).map(|i| format!("late{i}")).collect();
     let mut lanes = JoinSet::new();
     for (i, session) in sessions.clone().into_iter().enumerate() {
-        let mut owner = Person::new(&server, "owner").await.expect("the owner");
-        let mut client = Person::new(&server, "owner").await.expect("a client");
+        let mut owner = arena.person("owner", 0).await.expect("the owner");
+        let mut client = arena.person("owner", 0).await.expect("a client");
         // Some answer at once, some far too late, most as close to the deadline as possible.
         let after = match i % 8 {
             0 => 100,
@@ -128,7 +126,7 @@ async fn r2_q4_answers_and_the_deadline_have_one_winner() {
     while let Some(lane) = lanes.join_next().await {
         answered += u64::from(lane.expect("a lane that ends").unwrap_or_else(|what| panic!("{what}")));
     }
-    let counts = settle(&world, server, &sessions).await.unwrap_or_else(|what| panic!("{what}"));
+    let counts = arena.settle(&sessions).await.unwrap_or_else(|what| panic!("{what}"));
     println!("{answered} answers and {} deadlines won", counts.unanswered);
     assert_eq!((counts.answered, counts.unanswered), (answered, SESSIONS as u64 - answered), "{counts:?}");
     assert!(answered > 0 && counts.unanswered > 0, "only one of the two ever wins: {counts:?}");
