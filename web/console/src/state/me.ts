@@ -12,7 +12,13 @@ import { Store, useStore } from "./store.js";
 
 const me = new Store<Me>({ name: undefined, roles: [] });
 
-client.on("hello", (hello) => me.set({ name: hello.subject, roles: hello.roles ?? [] }));
+/** Whether the server has said who that is. */
+const greeted = new Store(false);
+
+client.on("hello", (hello) => {
+  me.set({ name: hello.subject, roles: hello.roles ?? [] });
+  greeted.set(true);
+});
 
 export function useMe(): Me {
   return useStore(me);
@@ -21,7 +27,8 @@ export function useMe(): Me {
 /** Whether the server shows this person the audit log. */
 export function useMayAudit(): boolean {
   const { name, roles } = useStore(me);
-  return name === undefined || roles.includes("auditor");
+  const known = useStore(greeted);
+  return known && (name === undefined || roles.includes("auditor"));
 }
 
 /** The owners of sessions that the list does not have, or not yet. */
