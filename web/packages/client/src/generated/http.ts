@@ -1290,19 +1290,38 @@ export interface AuditRecord {
  */
 export interface AuditVerification {
   /**
-   * x
+   * The end of the log as `NUMBER:HASH`, if it is intact. Kept elsewhere, it shows later whether the log was cut off or
+   * written anew.
    */
   anchor?: string;
+  /**
+   * How many records were read, from the first: those of all tenants, since the chain goes through all.
+   */
   checked: number;
+  /**
+   * The first fault.
+   */
   fault?: AuditFault;
+  /**
+   * Whether every record is the one that was written, in its place.
+   */
   intact: boolean;
+  /**
+   * How many of them are of the caller's tenant, which are those that it may read.
+   */
   readable: number;
 }
 /**
- * y
+ * What is wrong with an audit log.
  */
 export interface AuditFault {
+  /**
+   * What is wrong with it, in English.
+   */
   message: string;
+  /**
+   * The number of the record, or of the one that was expected there.
+   */
   n: number;
 }
 /**
