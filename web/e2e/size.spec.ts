@@ -44,7 +44,7 @@ test("u1: each file is sent in the encoding that the client takes, with a valida
 
 test("x: answers in JSON are compressed, but not the lists of what many people wrote, nor events", async ({ serve }) => {
   const { url } = await serve({ turns: [call(order)] });
-  for (let at = 0; at < 3; at++) await begin(url, `s${at}`);
+  for (let at = 0; at < 10; at++) await begin(url, `s${at}`);
   const taking = (path: string) => ask(`${url}${path}`, { "accept-encoding": "gzip, br" });
   for (const path of ["/openapi.json", "/v1/audit", "/v1/sessions/s0/history", "/v1/approvals/s0_1"]) {
     const answer = await taking(path);
@@ -56,7 +56,7 @@ test("x: answers in JSON are compressed, but not the lists of what many people w
   for (const path of ["/v1/sessions", "/v1/approvals?status=waiting"]) {
     const answer = await taking(path);
     expect([answer.status, answer.headers["content-encoding"]], path).toEqual([200, undefined]);
-    expect(answer.body.length, path).toBeGreaterThan(1024 - 400);
+    expect(answer.body.length, path).toBeGreaterThan(1024);
   }
   const stream = await fetch(`${url}/v1/sessions/s0/events?after=0`, { headers: { "accept-encoding": "gzip, br" } });
   expect([stream.headers.get("content-type"), stream.headers.get("content-encoding")]).toEqual(["text/event-stream", null]);

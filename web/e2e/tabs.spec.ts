@@ -10,7 +10,7 @@ const TABS = 50;
 
 /** As in a terminal beside the browser. */
 async function terminal(url: string, ...command: string[]): Promise<void> {
-  await run(binary(), [...command, "--url", url]);
+  await run(binary(), [...command, "--yes", "--url", url]);
 }
 
 test("u1 r7: fifty tabs on one session show its request, and its decision, at once", async ({ page, context, serve }) => {
@@ -131,11 +131,10 @@ test("u1: a standing rule is made and revoked by the keyboard alone", async ({ p
   await page.keyboard.press("Enter");
   await tabTo(page, page.getByRole("radio", { checked: true }));
   await page.keyboard.press("ArrowDown");
-  const panel = page.getByRole("group", { name: "Decide later calls too" }).or(page.locator(".always"));
-  await tabTo(page, panel.first().locator("button.primary"));
+  await tabTo(page, page.locator(".always button.primary"));
   await page.keyboard.press("Enter");
   await expect(page.locator(".card")).toHaveCount(0);
-  await tabTo(page, page.getByRole("link", { name: "Standing rules" }));
+  await tabTo(page, page.locator(".sidebar").getByRole("link", { name: "Standing rules" }));
   await page.keyboard.press("Enter");
   await tabTo(page, page.locator(".rule").getByRole("button", { name: /^Revoke/ }));
   await page.keyboard.press("Enter");

@@ -26,7 +26,12 @@ export function DeleteSession({ session, onClose }: Props) {
   const dialog = useRef<HTMLDialogElement>(null);
   const { busy, error, run } = useRequest();
   const known = new Map(useStore(waiting).rows.map((row) => [row.approvalKey, row]));
-  useEffect(() => dialog.current?.showModal(), []);
+  const back = useRef<HTMLButtonElement>(null);
+  useEffect(() => {
+    dialog.current?.showModal();
+    // Enter, pressed once too often, deletes nothing.
+    back.current?.focus();
+  }, []);
 
   const remove = async () => {
     const sessionId = session.session_id;
@@ -75,7 +80,7 @@ export function DeleteSession({ session, onClose }: Props) {
             </div>
           )}
           <div className="buttons">
-            <button type="button" className="button quiet" autoFocus disabled={busy} onClick={onClose}>
+            <button ref={back} type="button" className="button quiet" disabled={busy} onClick={onClose}>
               {t("decide.back")}
             </button>
             <button type="button" className="button danger solid" disabled={busy} onClick={() => void remove()}>
