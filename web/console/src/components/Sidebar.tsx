@@ -171,9 +171,9 @@ function SessionSearch({ text, onText }: { text: string; onText: (text: string) 
       <input
         id={id}
         type="search"
-        className="input small"
+        className="input"
         aria-label={t("sessions.search")}
-        placeholder={t("sessions.search")}
+        placeholder={t("sessions.searchShort")}
         value={text}
         autoComplete="off"
         onChange={(e) => onText(e.target.value)}

@@ -515,6 +515,7 @@ export const en = {
   "audit.notRun": "Did not run",
   "audit.forked": "Forked from another session",
   "sessions.search": "Search sessions by title or id",
+  "sessions.searchShort": "Search sessions",
   "sessions.found": "{n} of {all} sessions",
   "sessions.foundLoaded": "{n} of the {all} newest sessions; older ones are not loaded.",
   "sessions.delete": "Delete “{title}”",

@@ -517,6 +517,7 @@ export const vi: Catalogue = {
   "audit.notRun": "Không chạy",
   "audit.forked": "Rẽ nhánh từ phiên khác",
   "sessions.search": "Tìm phiên theo tiêu đề hoặc mã",
+  "sessions.searchShort": "Tìm phiên",
   "sessions.found": "{n} trong {all} phiên",
   "sessions.foundLoaded": "{n} trong {all} phiên mới nhất; các phiên cũ hơn chưa được tải.",
   "sessions.delete": "Xóa “{title}”",

@@ -509,6 +509,7 @@ export const zh: Catalogue = {
   "audit.notRun": "未执行",
   "audit.forked": "从另一会话分叉",
   "sessions.search": "按标题或编号搜索会话",
+  "sessions.searchShort": "搜索会话",
   "sessions.found": "{all} 个会话中的 {n} 个",
   "sessions.foundLoaded": "最新 {all} 个会话中的 {n} 个；更早的尚未加载。",
   "sessions.delete": "删除“{title}”",
