@@ -10,7 +10,7 @@ fn main() {
     let packaged = Path::new("console");
     // In the repository the copy that packaging has made is never taken for the console.
     if !console.join("package.json").exists() {
-        if packaged.join("index.html").exists() {
+        if packaged.join("index.html.gz").exists() {
             println!("cargo::rustc-cfg=packaged_console");
         } else {
             // Cargo builds a package before it publishes it: none is published without the console.

@@ -1,11 +1,12 @@
 import react from "@vitejs/plugin-react";
 import { defineConfig } from "vite";
+import { compressed } from "./build/compressed.js";
 
 // In development the page is served by Vite and the API by a Countersign server beside it.
 const server = "http://127.0.0.1:7410";
 
 export default defineConfig({
-  plugins: [react()],
+  plugins: [react(), compressed()],
   // Relative addresses: the console works at any path it is served from.
   base: "./",
   resolve: { conditions: ["@countersign/source", "module", "browser", "development|production"] },

@@ -93,7 +93,9 @@ fn wrong(name: &str, files: &[String], console: bool, size: impl Fn(&str) -> u64
     let mut needed: Vec<(&str, &str)> =
         ["Cargo.toml", "README.md", "LICENSE-MIT", "LICENSE-APACHE", source].map(|file| (file, "")).to_vec();
     if name == SERVER && console {
-        needed.extend([("console/index.html", ""), ("console/assets/", ".js"), ("console/assets/", ".css")]);
+        // Compressed only: `web/console/build/compressed.ts`.
+        needed.extend(["br", "gz"].map(|end| ("console/index.html", end)));
+        needed.extend([".js.br", ".js.gz", ".css.br", ".css.gz"].map(|end| ("console/assets/", end)));
     }
     let missing = needed.into_iter().filter(|(start, end)| !has(start, end));
     let mut wrong: Vec<String> = missing.map(|(start, end)| format!("{start}{end} is missing")).collect();
@@ -158,11 +160,12 @@ mod tests {
     fn a_package_without_the_console_or_with_what_is_not_for_it_is_refused() {
         let files = |names: &[&str]| -> Vec<String> { names.iter().map(|name| (*name).to_owned()).collect() };
         let common = ["Cargo.toml", "README.md", "LICENSE-MIT", "LICENSE-APACHE", "src/lib.rs"];
-        let console = ["console/index.html", "console/assets/index-1.js", "console/assets/index-2.css"];
-        let whole = files(&[&common[..], &console].concat());
+        let console = ["index.html", "assets/index-1.js", "assets/index-2.css"];
+        let console = console.iter().flat_map(|name| ["br", "gz"].map(|end| format!("console/{name}.{end}")));
+        let whole = [files(&common), console.collect()].concat();
         let small = |_: &str| 1;
         assert_eq!(wrong(SERVER, &whole, true, small), [""; 0]);
-        assert_eq!(wrong(SERVER, &files(&common), true, small).len(), 3);
+        assert_eq!(wrong(SERVER, &files(&common), true, small).len(), 6);
         assert_eq!(wrong("countersign", &files(&common), true, small), [""; 0]);
         assert_eq!(wrong("countersign", &files(&common[1..]), true, small), ["Cargo.toml is missing"]);
         assert_eq!(wrong(CLI, &files(&common), true, small), ["src/main.rs is missing"]);

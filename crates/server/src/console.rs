@@ -1,13 +1,22 @@
 //! The console's files, which are part of the binary (spec U1, X).
+//!
+//! They are held compressed, as they were built, and sent so; for a client that takes neither encoding they are unpacked.
+
+use std::{borrow::Cow, collections::BTreeSet, io::Read as _};
 
 use axum::{
     Router,
+    body::Bytes,
     extract::State,
     http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header},
     response::{Html, IntoResponse as _, Response},
     routing::get,
 };
-use countersign_core::refusal::{Code, Refusal};
+use countersign_core::{
+    audit::hex,
+    refusal::{Code, Refusal},
+};
+use flate2::read::GzDecoder;
 use rust_embed::{EmbeddedFile, RustEmbed};
 
 use crate::{app::App, problem::Problem};
@@ -24,6 +33,9 @@ const INDEX: &str = "index.html";
 /// The folder of files whose names change with their contents.
 const HASHED: &str = "assets/";
 
+/// The encodings, the smaller first, and how the names of such files end.
+const ENCODINGS: [(&str, &str); 2] = [("br", ".br"), ("gzip", ".gz")];
+
 const POLICY: &str = "default-src 'self'; connect-src 'self'; img-src 'self' data:; \
                       object-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'";
 
@@ -36,16 +48,22 @@ const NOT_BUILT: &str = "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\
 
 /// The console at `/`, and a route for each of its files.
 pub(crate) fn routes() -> Router<App> {
+    let names: BTreeSet<String> = Files::iter().map(|held| name_of(&held).to_owned()).collect();
     let mut router = Router::new().route("/", get(index));
-    for path in Files::iter().filter(|path| path != INDEX && !path.contains(['{', '}', '*'])) {
-        router = router.route(&format!("/{path}"), get(file));
+    for name in names.iter().filter(|name| *name != INDEX && !name.contains(['{', '}', '*'])) {
+        router = router.route(&format!("/{name}"), get(file));
     }
     router
 }
 
+/// The name of a file that is held compressed or as it is.
+fn name_of(held: &str) -> &str {
+    ENCODINGS.iter().find_map(|(_, ending)| held.strip_suffix(ending)).unwrap_or(held)
+}
+
 async fn index(State(_): State<App>, headers: HeaderMap) -> Response {
-    let mut response = match Files::get(INDEX) {
-        Some(file) => answer(&file, "text/html; charset=utf-8", "no-cache", &headers),
+    let mut response = match find(INDEX, &headers) {
+        Some(found) => answer(found, "text/html; charset=utf-8", "no-cache", &headers),
         None => Html(NOT_BUILT).into_response(),
     };
     secure(&mut response);
@@ -55,34 +73,98 @@ async fn index(State(_): State<App>, headers: HeaderMap) -> Response {
 async fn file(uri: axum::http::Uri, headers: HeaderMap) -> Response {
     let path = uri.path().trim_start_matches('/');
     let path = percent_encoding::percent_decode_str(path).decode_utf8_lossy();
-    let Some(file) = Files::get(&path) else {
+    let Some(found) = find(&path, &headers) else {
         return Problem::of(Refusal::new(Code::NotFound, "there is no such file")).into_response();
     };
     let caching = if path.starts_with(HASHED) { "public, max-age=31536000, immutable" } else { "no-cache" };
-    let mut response = answer(&file, media_type(&path), caching, &headers);
+    let mut response = answer(found, media_type(&path), caching, &headers);
     secure(&mut response);
     response
 }
 
-fn answer(file: &EmbeddedFile, media: &'static str, caching: &'static str, headers: &HeaderMap) -> Response {
-    use std::fmt::Write as _;
-    let mut tag = String::from("\"");
-    for byte in file.metadata.sha256_hash().iter().take(16) {
-        // Writing to a string cannot fail.
-        let _ = write!(tag, "{byte:02x}");
+/// A file as it is sent to one client.
+struct Found {
+    data: Bytes,
+    /// `Content-Encoding`; `None` for the file as it is.
+    encoding: Option<&'static str>,
+    /// Of these bytes: each encoding has its own.
+    tag: String,
+}
+
+/// A file in the encoding that the client likes best.
+fn find(name: &str, headers: &HeaderMap) -> Option<Found> {
+    let held = |ending: &str| Files::get(&format!("{name}{ending}"));
+    if let Some(plain) = held("") {
+        return Some(Found { tag: tag(&plain, ""), encoding: None, data: bytes(plain) });
     }
-    tag.push('"');
+    if let Some((encoding, file)) = best(headers).and_then(|(encoding, ending)| Some((encoding, held(ending)?))) {
+        return Some(Found { tag: tag(&file, ""), encoding: Some(encoding), data: bytes(file) });
+    }
+    // The files are our own, so what they unpack to is bounded.
+    let file = held(".gz")?;
+    let mut plain = Vec::new();
+    GzDecoder::new(&*file.data).read_to_end(&mut plain).ok()?;
+    Some(Found { tag: tag(&file, "-plain"), encoding: None, data: plain.into() })
+}
+
+/// The encoding that `Accept-Encoding` prefers, and of equals the smaller one (RFC 9110, 12.5.3). `None`: none of them.
+fn best(headers: &HeaderMap) -> Option<(&'static str, &'static str)> {
+    let mut accepted: Vec<(&str, f32)> = Vec::new();
+    for value in headers.get_all(header::ACCEPT_ENCODING) {
+        for one in value.to_str().unwrap_or_default().split(',') {
+            let (coding, weight) = one.split_once(';').unwrap_or((one, ""));
+            let weight = weight.trim().trim_start_matches(['q', 'Q']).trim_start_matches('=');
+            let weight = if weight.is_empty() { 1.0 } else { weight.parse().unwrap_or(0.0) };
+            accepted.push((coding.trim(), weight));
+        }
+    }
+    let weight = |name: &str| {
+        let named = |name: &str| accepted.iter().find(|(coding, _)| coding.eq_ignore_ascii_case(name));
+        named(name).or_else(|| named("*")).map(|(_, weight)| *weight)
+    };
+    let plain = accepted.iter().find(|(coding, _)| coding.eq_ignore_ascii_case("identity")).map_or(0.0, |(_, q)| *q);
+    let mut best = None;
+    let mut most = plain;
+    for encoding in ENCODINGS {
+        if let Some(weight) = weight(encoding.0).filter(|weight| *weight > 0.0 && *weight >= plain)
+            && (best.is_none() || weight > most)
+        {
+            (best, most) = (Some(encoding), weight);
+        }
+    }
+    best
+}
+
+fn bytes(file: EmbeddedFile) -> Bytes {
+    match file.data {
+        Cow::Borrowed(data) => Bytes::from_static(data),
+        Cow::Owned(data) => data.into(),
+    }
+}
+
+fn tag(file: &EmbeddedFile, ending: &str) -> String {
+    format!("\"{}{ending}\"", hex(&file.metadata.sha256_hash()[..16]))
+}
+
+fn answer(found: Found, media: &'static str, caching: &'static str, headers: &HeaderMap) -> Response {
+    let Found { data, encoding, tag } = found;
     let known = headers.get(header::IF_NONE_MATCH).and_then(|value| value.to_str().ok());
     let unchanged =
         known.is_some_and(|known| known.split(',').any(|known| known.trim().trim_start_matches("W/") == tag));
     let mut response = if unchanged {
         StatusCode::NOT_MODIFIED.into_response()
     } else {
-        ([(header::CONTENT_TYPE, media)], file.data.clone().into_owned()).into_response()
+        let mut response = ([(header::CONTENT_TYPE, media)], data).into_response();
+        if let Some(encoding) = encoding {
+            response.headers_mut().insert(header::CONTENT_ENCODING, HeaderValue::from_static(encoding));
+        }
+        response
     };
-    response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static(caching));
+    let answered = response.headers_mut();
+    answered.insert(header::CACHE_CONTROL, HeaderValue::from_static(caching));
+    answered.append(header::VARY, HeaderValue::from_static("accept-encoding"));
     if let Ok(tag) = HeaderValue::from_str(&tag) {
-        response.headers_mut().insert(header::ETAG, tag);
+        answered.insert(header::ETAG, tag);
     }
     response
 }
@@ -112,5 +194,44 @@ fn media_type(path: &str) -> &'static str {
         "txt" => "text/plain; charset=utf-8",
         "wasm" => "application/wasm",
         _ => "application/octet-stream",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn accepting(values: &[&'static str]) -> HeaderMap {
+        values.iter().map(|value| (header::ACCEPT_ENCODING, HeaderValue::from_static(value))).collect()
+    }
+
+    #[test]
+    fn u1_the_encoding_is_what_the_client_prefers_and_of_equals_the_smaller() {
+        let cases: [(&[&'static str], Option<&str>); 14] = [
+            (&[], None),
+            (&[""], None),
+            (&["gzip, deflate, br, zstd"], Some("br")),
+            (&["gzip, deflate"], Some("gzip")),
+            (&["GZip"], Some("gzip")),
+            (&["deflate", "br"], Some("br")),
+            (&["br;q=0.5, gzip;q=0.8"], Some("gzip")),
+            (&["br ; q=0, gzip"], Some("gzip")),
+            (&["br;q=0,gzip;q=0.0"], None),
+            (&["identity"], None),
+            (&["identity, gzip;q=0.5"], None),
+            (&["*"], Some("br")),
+            (&["*, br;q=0"], Some("gzip")),
+            (&["br;q=much, zstd"], None),
+        ];
+        for (values, encoding) in cases {
+            assert_eq!(best(&accepting(values)).map(|(name, _)| name), encoding, "{values:?}");
+        }
+    }
+
+    #[test]
+    fn u1_a_file_is_named_without_its_encoding() {
+        assert_eq!(name_of("assets/index-1.js.br"), "assets/index-1.js");
+        assert_eq!(name_of("index.html.gz"), "index.html");
+        assert_eq!(name_of("photo.png"), "photo.png");
     }
 }

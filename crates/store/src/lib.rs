@@ -175,6 +175,14 @@ pub trait Store: Send + Sync {
         after: u64,
         limit: usize,
     ) -> BoxFuture<'_, Result<Vec<AuditRecord>, StoreError>>;
+    /// Records with numbers before `before`, newest first, at most `limit`: of the whole log, or of a tenant as in
+    /// [`Store::audit_of`].
+    fn audit_newest(
+        &self,
+        of: Option<Option<&str>>,
+        before: u64,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Vec<AuditRecord>, StoreError>>;
     /// The standing rules for a tool of an agent that apply to all sessions of this subject and are not revoked, oldest
     /// first (spec S7).
     fn standing(&self, of: RuleOwner, agent: &str, tool: &str) -> BoxFuture<'_, Result<Vec<RuleRow>, StoreError>>;

@@ -89,14 +89,31 @@ impl AuditLog {
         after: u64,
         limit: usize,
     ) -> Result<Vec<AuditRecord>, StoreError> {
+        self.chain()?;
+        let after = usize::try_from(after).unwrap_or(usize::MAX);
+        let told = self.events.iter().zip(&self.records).skip(after).filter(|(event, _)| wanted(event));
+        Ok(told.take(limit).map(|(_, record)| record.clone()).collect())
+    }
+
+    fn newest(
+        &mut self,
+        wanted: impl Fn(&audit::Event) -> bool,
+        before: u64,
+        limit: usize,
+    ) -> Result<Vec<AuditRecord>, StoreError> {
+        self.chain()?;
+        let below = usize::try_from(before.saturating_sub(1)).unwrap_or(usize::MAX);
+        let told = self.events.iter().zip(&self.records).take(below).rev().filter(|(event, _)| wanted(event));
+        Ok(told.take(limit).map(|(_, record)| record.clone()).collect())
+    }
+
+    fn chain(&mut self) -> Result<(), StoreError> {
         for event in self.events.iter().skip(self.records.len()) {
             let last = self.records.last().map_or_else(Anchor::start, AuditRecord::anchor);
             let record = audit::record(&last, &event.body());
             self.records.push(record.ok_or_else(|| StoreError::Failed("an audit record is not JSON".to_owned()))?);
         }
-        let after = usize::try_from(after).unwrap_or(usize::MAX);
-        let told = self.events.iter().zip(&self.records).skip(after).filter(|(event, _)| wanted(event));
-        Ok(told.take(limit).map(|(_, record)| record.clone()).collect())
+        Ok(())
     }
 }
 
@@ -542,6 +559,15 @@ impl Store for MemoryStore {
         limit: usize,
     ) -> BoxFuture<'_, Result<Vec<AuditRecord>, StoreError>> {
         ready(lock(&self.audit).read(|event| event.tenant() == tenant, after, limit))
+    }
+
+    fn audit_newest(
+        &self,
+        of: Option<Option<&str>>,
+        before: u64,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Vec<AuditRecord>, StoreError>> {
+        ready(lock(&self.audit).newest(|event| of.is_none_or(|tenant| event.tenant() == tenant), before, limit))
     }
 
     fn standing(&self, of: RuleOwner, agent: &str, tool: &str) -> BoxFuture<'_, Result<Vec<RuleRow>, StoreError>> {

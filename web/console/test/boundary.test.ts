@@ -3,7 +3,8 @@ import { act, createElement as h, type ReactNode } from "react";
 import { createRoot } from "react-dom/client";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { Boundary } from "../src/components/Boundary.js";
-import { catalogues, I18nProvider, type Language } from "../src/i18n/index.js";
+import { catalogues } from "../src/i18n/all.js";
+import { I18nProvider, type Language } from "../src/i18n/index.js";
 
 const Bad = (): ReactNode => {
   throw new Error("no such word");

@@ -5,7 +5,8 @@ import { expect, test } from "vitest";
 import type { Action, ApprovalView, Decision, ReviewConfig } from "@countersign/client";
 import { Changes } from "../src/components/approval/Changes.js";
 import { summarize } from "../src/components/approval/ResolvedLine.js";
-import { catalogues, I18nProvider, translate, type Translate } from "../src/i18n/index.js";
+import { catalogues } from "../src/i18n/all.js";
+import { I18nProvider, translate, type Translate } from "../src/i18n/index.js";
 
 Object.assign(globalThis, { IS_REACT_ACT_ENVIRONMENT: true });
 const t: Translate = (key, params) => translate(catalogues.en, key, params);

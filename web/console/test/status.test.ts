@@ -2,7 +2,8 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { STATUSES } from "@countersign/client";
-import { catalogues, translate, type Translate } from "../src/i18n/index.js";
+import { catalogues } from "../src/i18n/all.js";
+import { translate, type Translate } from "../src/i18n/index.js";
 import { statusText } from "../src/lib/status.js";
 
 const schema = JSON.parse(

@@ -60,6 +60,90 @@ on_both_stores! {
 }
 
 #[tokio::test]
+async fn r8_the_log_is_read_from_its_end_too_and_as_lines() {
+    let server = traded(people(Store::Sqlite)).await;
+    let get = async |path: &str| server.ask_as("olga", "GET", &format!("/v1/audit{path}"), None).await;
+    let numbers = |page: &Value| -> Vec<u64> {
+        page["audit"].as_array().unwrap().iter().map(|record| record["n"].as_u64().unwrap()).collect()
+    };
+    let page = get("?order=newest&limit=2").await.ok();
+    assert_eq!((numbers(&page), &page["next_cursor"]), (vec![3, 2], &json!("2")));
+    let last = get("?order=newest&limit=2&before=2").await.ok();
+    assert_eq!((numbers(&last), &last["next_cursor"]), (vec![1], &Value::Null));
+    // The last page has no next one, in either order.
+    assert_eq!(get("?limit=3").await.ok()["next_cursor"], Value::Null);
+    assert_eq!(get("?after=3").await.ok(), json!({ "audit": [], "next_cursor": null }));
+    get("?order=newest&after=1").await.problem(400, "invalid_message");
+    get("?before=1").await.problem(400, "invalid_message");
+    get("?order=sideways").await.problem(400, "invalid_message");
+
+    let lines = get("?format=jsonl").await;
+    assert_eq!(lines.header("content-type"), Some("application/jsonl"));
+    assert_eq!(lines.body, audit(&server, &["export"], "").stdout, "byte for byte");
+    assert_eq!(audit(&server, &["verify", "-"], &lines.body).code, Some(0));
+    assert_eq!(get("?format=jsonl&after=2").await.body.lines().count(), 1);
+}
+
+#[tokio::test]
+async fn r8_the_server_verifies_its_log_and_names_the_first_fault() {
+    for (sql, fault) in [
+        ("", None),
+        (
+            "UPDATE audit SET body = replace(body, '\"alice\"', '\"bob\"') WHERE n = 2",
+            Some((2, "record 2 was changed")),
+        ),
+        ("DELETE FROM audit WHERE n = 2", Some((2, "record 2 is missing"))),
+        ("DELETE FROM audit WHERE n > 2", Some((3, "the log ends with record 2, but the anchor is record 3"))),
+    ] {
+        let mut server = traded(people(Store::Sqlite)).await;
+        let verify = async |server: &Server, query: &str| {
+            server.ask_as("olga", "GET", &format!("/v1/audit/verify{query}"), None).await
+        };
+        let before = verify(&server, "").await.ok();
+        let anchor = before["anchor"].as_str().unwrap().to_owned();
+        assert_eq!(before, json!({ "intact": true, "checked": 3, "readable": 3, "anchor": anchor }));
+        assert_eq!(audit(&server, &["verify", "--anchor", &anchor], "").code, Some(0), "as the command line says");
+        server.kill();
+        change(&server, sql);
+        server.start_again().await;
+        let after = verify(&server, &format!("?anchor={anchor}")).await.ok();
+        match fault {
+            None => assert_eq!(after, before),
+            Some((n, what)) => {
+                assert_eq!((&after["intact"], &after["fault"]["n"]), (&json!(false), &json!(n)), "{sql}: {after}");
+                assert!(after["fault"]["message"].as_str().unwrap().contains(what), "{sql}: {after}");
+                assert!(after.get("anchor").is_none(), "nothing to keep of a broken log: {after}");
+            }
+        }
+        verify(&server, "?anchor=yesterday").await.problem(400, "invalid_message");
+        server.ask_as("alice", "GET", "/v1/audit/verify", None).await.problem(403, "forbidden");
+        server.get("/v1/audit/verify").await.problem(401, "unauthenticated");
+    }
+}
+
+#[tokio::test]
+async fn r8_a_tenants_auditor_has_the_whole_chain_verified_and_learns_how_much_is_theirs() {
+    let setup = ["north", "south"].iter().fold(people(Store::Sqlite), |setup, name| {
+        setup.principal(name, &["user", "auditor"], &format!("tenant = {name:?}"))
+    });
+    let server = setup.start().await;
+    for (name, session) in [("alice", "a"), ("north", "n"), ("north", "m"), ("south", "s")] {
+        let path = format!("/v1/sessions/{session}/messages");
+        server.ask_as(name, "POST", &path, Some(&json!({ "content": "go" }))).await.ok();
+    }
+    for (name, readable) in [("olga", 1), ("north", 2), ("south", 1)] {
+        let found = server.ask_as(name, "GET", "/v1/audit/verify", None).await.ok();
+        assert_eq!(
+            (&found["intact"], &found["checked"], &found["readable"]),
+            (&json!(true), &json!(4), &json!(readable)),
+            "{name}"
+        );
+        let own = server.ask_as(name, "GET", "/v1/audit?order=newest", None).await.ok();
+        assert_eq!(own["audit"].as_array().unwrap().len(), readable, "{name}: as many as it reads");
+    }
+}
+
+#[tokio::test]
 async fn r8_an_export_beside_a_running_server_is_the_log_and_verifies() {
     let server = traded(people(Store::Sqlite)).await;
     let log = server.ask_as("olga", "GET", "/v1/audit", None).await.ok();

@@ -273,7 +273,8 @@ async fn r12_the_served_document_is_the_printed_and_the_checked_in_one_with_an_e
         assert_eq!(served.json(), serde_json::from_str::<Value>(&kept).unwrap(), "{path}");
         assert_eq!(served.json(), published::printed(command), "{path}");
         let etag = served.header("etag").unwrap();
-        for (known, status) in [(etag, 304), (&*format!("W/{etag}, \"x\""), 304), ("\"x\"", 200)] {
+        let strong = etag.strip_prefix("W/").unwrap();
+        for (known, status) in [(etag, 304), (&*format!("{strong}, \"x\""), 304), ("\"x\"", 200)] {
             let again = http::request(server.address, "GET", &path, &[("if-none-match", known)], None).await;
             assert_eq!((again.status, again.body.is_empty()), (status, status == 304), "{path} {known}");
         }

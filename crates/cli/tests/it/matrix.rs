@@ -197,6 +197,7 @@ fn calls(method: &str, path: &str) -> Vec<Call> {
             vec![Call { makes: true, ..with(May::WebhookAuditor, path, |_| json!({})) }]
         }
         ("get", "/v1/audit") => vec![call(May::Auditor, |_| "/v1/audit".into())],
+        ("get", "/v1/audit/verify") => vec![call(May::Auditor, |_| "/v1/audit/verify".into())],
         ("get", "/v1/sessions") => vec![call(May::Known, |_| "/v1/sessions?limit=200".into())],
         ("get", "/v1/approvals") => vec![
             call(May::Known, |_| "/v1/approvals?limit=200".into()),

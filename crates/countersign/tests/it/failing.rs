@@ -257,6 +257,14 @@ impl Store for Failing {
     ) -> BoxFuture<'_, Result<Vec<AuditRecord>, StoreError>> {
         self.inner.audit_of(tenant, after, limit)
     }
+    fn audit_newest(
+        &self,
+        of: Option<Option<&str>>,
+        before: u64,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Vec<AuditRecord>, StoreError>> {
+        self.inner.audit_newest(of, before, limit)
+    }
     fn standing(&self, of: RuleOwner, agent: &str, tool: &str) -> BoxFuture<'_, Result<Vec<RuleRow>, StoreError>> {
         self.inner.standing(of, agent, tool)
     }

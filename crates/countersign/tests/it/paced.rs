@@ -258,6 +258,14 @@ impl Store for Slow {
     ) -> BoxFuture<'_, Result<Vec<AuditRecord>, StoreError>> {
         self.0.audit_of(tenant, after, limit)
     }
+    fn audit_newest(
+        &self,
+        of: Option<Option<&str>>,
+        before: u64,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Vec<AuditRecord>, StoreError>> {
+        self.0.audit_newest(of, before, limit)
+    }
     fn standing(&self, of: RuleOwner, agent: &str, tool: &str) -> BoxFuture<'_, Result<Vec<RuleRow>, StoreError>> {
         self.0.standing(of, agent, tool)
     }

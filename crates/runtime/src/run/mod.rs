@@ -5,6 +5,7 @@
 //! nothing else.
 
 mod activity;
+mod audit;
 mod authority;
 pub mod budget;
 mod builder;
@@ -82,6 +83,7 @@ use crate::{
     store::{Durability, Store, StoreError},
 };
 pub use activity::{Activity, Durations};
+pub use audit::AuditCheck;
 pub use authority::{Authority, RuleMaker};
 pub use builder::RuntimeBuilder;
 pub use countersign_core::decide::reply::Reply;

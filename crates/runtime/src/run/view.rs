@@ -9,7 +9,6 @@ use countersign_core::{
         principal::Principal,
         question::Answers,
     },
-    audit::AuditRecord,
     call::reviewer::Reviewer,
     content::TakesImages,
     decide::resolve,
@@ -442,24 +441,6 @@ impl Runtime {
         };
         let rules = self.inner.store.rules(filter, Page { cursor: None, limit: 1 }).await.map_err(store_refusal)?;
         Ok(!rules.rows.is_empty())
-    }
-
-    /// Records of the audit log with numbers after `after`, in order: all for a trusted principal, those of its tenant
-    /// for one with the role `auditor` (spec R8). Without tenants those are all.
-    ///
-    /// # Errors
-    /// `forbidden`, `store_unavailable`.
-    pub async fn audit(&self, by: &Principal, after: u64, limit: usize) -> Result<Vec<AuditRecord>, Refusal> {
-        let store = &self.inner.store;
-        let records = if by.trusted {
-            store.audit(after, limit).await
-        } else {
-            check_auditor(by, "the audit log needs")?;
-            store.audit_of(by.tenant.as_deref(), after, limit).await
-        };
-        let records = records.map_err(store_refusal)?;
-        self.inner.released().await?;
-        Ok(records)
     }
 
     /// Whether the store is open: not closed after a disk error. Nothing is read or written to check.

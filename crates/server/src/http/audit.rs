@@ -1,7 +1,13 @@
 //! The audit log, for auditors (spec R8, W8).
 
-use axum::{Json, extract::State};
-use countersign_core::audit::AuditRecord;
+use axum::{
+    Json,
+    extract::State,
+    http::header,
+    response::{IntoResponse as _, Response},
+};
+use countersign_core::audit::{Anchor, AuditRecord};
+use countersign_runtime::run::AuditCheck;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -12,21 +18,49 @@ use crate::{
     problem::Problem,
 };
 
+/// The media type of a record a line, as exports have them.
+pub(super) const LINES: &str = "application/jsonl";
+/// The names of the formats.
+pub(super) const FORMATS: &[&str] = &["json", "jsonl"];
+/// The names of the orders.
+pub(super) const ORDERS: &[&str] = &["oldest", "newest"];
+
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Format {
+    #[default]
+    Json,
+    Jsonl,
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Order {
+    #[default]
+    Oldest,
+    Newest,
+}
+
 /// The query of `GET /v1/audit`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ReadAudit {
+    after: Option<u64>,
+    before: Option<u64>,
     #[serde(default)]
-    after: u64,
+    order: Order,
+    #[serde(default)]
+    format: Format,
     limit: Option<usize>,
 }
 
-/// A page of the audit log, oldest first.
+/// A page of the audit log.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct AuditLog {
     /// The records.
     audit: Vec<AuditRecord>,
-    /// The `after` of the next page; null if there are no records yet.
+    /// The `after` of the next page, newest first its `before`; null on the last page. What is recorded later comes after
+    /// the `n` of the last record.
     next_cursor: Option<String>,
 }
 
@@ -34,11 +68,82 @@ pub(super) async fn read(
     State(app): State<App>,
     Caller(by): Caller,
     Params(params): Params<ReadAudit>,
-) -> Result<Json<AuditLog>, Problem> {
+) -> Result<Response, Problem> {
     let limit = bounded_limit(params.limit, HISTORY_PAGE, HISTORY_PAGE_MAX)?;
-    let mut audit = app.runtime.audit(&by, params.after, limit + 1).await?;
+    let mut audit = match (params.order, params.after, params.before) {
+        (Order::Oldest, after, None) => app.runtime.audit(&by, after.unwrap_or(0), limit + 1).await?,
+        (Order::Newest, None, before) => app.runtime.audit_newest(&by, before.unwrap_or(u64::MAX), limit + 1).await?,
+        (Order::Oldest, _, Some(_)) => return Err(Problem::invalid("\"before\" needs order=newest")),
+        (Order::Newest, Some(_), _) => {
+            return Err(Problem::invalid("\"after\" is for order=oldest; order=newest takes \"before\""));
+        }
+    };
     let more = audit.len() > limit;
     audit.truncate(limit);
-    let next_cursor = audit.last().filter(|_| more).map(|last| last.n.to_string());
-    Ok(Json(AuditLog { audit, next_cursor }))
+    let next = audit.last().filter(|_| more).map(|last| last.n);
+    Ok(match params.format {
+        Format::Json => Json(AuditLog { audit, next_cursor: next.map(|n| n.to_string()) }).into_response(),
+        Format::Jsonl => ([(header::CONTENT_TYPE, LINES)], lines(&audit)).into_response(),
+    })
+}
+
+/// A record a line, each with the text of its body as it is stored.
+fn lines(audit: &[AuditRecord]) -> String {
+    let mut lines = String::new();
+    for record in audit {
+        // Plain data, which always serializes.
+        lines.push_str(&serde_json::to_string(record).unwrap_or_default());
+        lines.push('\n');
+    }
+    lines
+}
+
+/// The query of `GET /v1/audit/verify`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct VerifyAudit {
+    anchor: Option<String>,
+}
+
+/// What a verification has found.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct AuditVerification {
+    /// Whether every record is the one that was written, in its place.
+    intact: bool,
+    /// How many records were read, from the first: those of all tenants, since the chain goes through all.
+    checked: u64,
+    /// How many of them are of the caller's tenant, which are those that it may read.
+    readable: u64,
+    /// The end of the log as `NUMBER:HASH`, if it is intact. Kept elsewhere, it shows later whether the log was cut off or
+    /// written anew.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    anchor: Option<String>,
+    /// The first fault.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fault: Option<AuditFault>,
+}
+
+/// What is wrong with an audit log.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct AuditFault {
+    /// The number of the record, or of the one that was expected there.
+    n: u64,
+    /// What is wrong with it, in English.
+    message: String,
+}
+
+pub(super) async fn verify(
+    State(app): State<App>,
+    Caller(by): Caller,
+    Params(params): Params<VerifyAudit>,
+) -> Result<Json<AuditVerification>, Problem> {
+    let anchor = params.anchor.map(|text| text.parse::<Anchor>()).transpose().map_err(Problem::invalid)?;
+    let AuditCheck { checked, readable, end } = app.runtime.verify_audit(&by, anchor).await?;
+    Ok(Json(match end {
+        Ok(end) => AuditVerification { intact: true, checked, readable, anchor: Some(end.to_string()), fault: None },
+        Err(fault) => {
+            let fault = Some(AuditFault { n: fault.n, message: fault.what });
+            AuditVerification { intact: false, checked, readable, anchor: None, fault }
+        }
+    }))
 }

@@ -18,8 +18,8 @@ struct Document {
 impl Document {
     fn new(value: &Value) -> Document {
         let text = value.to_string();
-        // Hexadecimal digits in quotes are always a valid header value.
-        let etag = HeaderValue::from_str(&format!("\"{}\"", Digest::of(text.as_bytes())))
+        // Weak: it is the same whether the document is compressed. Hexadecimal digits in quotes are always a valid header value.
+        let etag = HeaderValue::from_str(&format!("W/\"{}\"", Digest::of(text.as_bytes())))
             .unwrap_or(HeaderValue::from_static("\"\""));
         Document { text, etag }
     }
@@ -30,7 +30,7 @@ impl Document {
                 .as_bytes()
                 .split(|byte| *byte == b',')
                 .map(<[u8]>::trim_ascii)
-                .any(|tag| tag == b"*" || tag.strip_prefix(b"W/").unwrap_or(tag) == self.etag.as_bytes())
+                .any(|tag| tag == b"*" || opaque(tag) == opaque(self.etag.as_bytes()))
         });
         let tag = [(header::ETAG, self.etag.clone()), (header::CACHE_CONTROL, HeaderValue::from_static("no-cache"))];
         if known {
@@ -38,6 +38,11 @@ impl Document {
         }
         (tag, [(header::CONTENT_TYPE, "application/json")], self.text.as_str()).into_response()
     }
+}
+
+/// A tag without the mark of weak ones.
+fn opaque(tag: &[u8]) -> &[u8] {
+    tag.strip_prefix(b"W/").unwrap_or(tag)
 }
 
 pub(super) async fn openapi(headers: HeaderMap) -> Response {

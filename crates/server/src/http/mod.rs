@@ -6,6 +6,7 @@ mod agents;
 pub(crate) mod approvals;
 pub(crate) mod asyncapi;
 mod audit;
+mod compressing;
 mod documents;
 mod events;
 mod extract;
@@ -34,7 +35,7 @@ use crate::{app::App, problem::Problem};
 
 /// A router of every route in the table.
 pub(crate) fn routes() -> Router<App> {
-    routes::ROUTES.iter().fold(Router::new(), |router, route| router.route(route.path, (route.handler)()))
+    routes::ROUTES.iter().fold(Router::new(), |router, route| router.route(route.path, compressing::handler(route)))
 }
 
 /// The answer for an unknown path.

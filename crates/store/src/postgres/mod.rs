@@ -360,6 +360,20 @@ impl Store for PostgresStore {
         .boxed()
     }
 
+    fn audit_newest(
+        &self,
+        of: Option<Option<&str>>,
+        before: u64,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Vec<AuditRecord>, StoreError>> {
+        let of = of.map(|tenant| tenant.map(str::to_owned));
+        async move {
+            let _place = self.place().await?;
+            read!(self, |on| rows::audit_newest(on, of.as_ref().map(Option::as_deref), before, limit))
+        }
+        .boxed()
+    }
+
     fn standing(&self, of: RuleOwner, agent: &str, tool: &str) -> BoxFuture<'_, Result<Vec<RuleRow>, StoreError>> {
         let (agent, tool) = (agent.to_owned(), tool.to_owned());
         async move { read!(self, |on| rules::standing(on, &of, &agent, &tool)) }.boxed()

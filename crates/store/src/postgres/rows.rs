@@ -258,14 +258,40 @@ pub(super) async fn audit(
             all(on, AUDIT_OF, values).await?
         }
     };
-    let record = |row: &Row| {
-        let n = count(get(row, 0)?)?;
-        let prev = get::<Option<&[u8]>>(row, 3)?
-            .map_or_else(|| countersign_core::audit::Anchor::start().hash, countersign_core::audit::hex);
-        let body = String::from_utf8(get(row, 2)?).unwrap_or_default();
-        sql::audit_record(n, prev, get(row, 1)?, body)
+    rows.iter().map(audit_record).collect()
+}
+
+const AUDIT_NEWEST: &str =
+    "SELECT a.n, a.hash, a.body, (SELECT b.hash FROM audit b WHERE b.n < a.n ORDER BY b.n DESC LIMIT 1)
+ FROM audit a WHERE a.n < $1 ORDER BY a.n DESC LIMIT $2";
+pub(super) const AUDIT_NEWEST_OF: &str =
+    "SELECT a.n, a.hash, a.body, (SELECT b.hash FROM audit b WHERE b.n < a.n ORDER BY b.n DESC LIMIT 1)
+ FROM audit a WHERE a.n < $1 AND a.tenant = $3 ORDER BY a.n DESC LIMIT $2";
+
+/// See [`super::super::Store::audit_newest`].
+pub(super) async fn audit_newest(
+    on: &Object,
+    of: Option<Option<&str>>,
+    before: u64,
+    limit: usize,
+) -> Result<Vec<AuditRecord>, StoreError> {
+    let mut values = vec![pos_of(before).into(), i64::try_from(limit).unwrap_or(i64::MAX).into()];
+    let sql = match of {
+        None => AUDIT_NEWEST,
+        Some(of) => {
+            values.push(tenant(of).into());
+            AUDIT_NEWEST_OF
+        }
     };
-    rows.iter().map(record).collect()
+    all(on, sql, values).await?.iter().map(audit_record).collect()
+}
+
+fn audit_record(row: &Row) -> Result<AuditRecord, StoreError> {
+    let n = count(get(row, 0)?)?;
+    let prev = get::<Option<&[u8]>>(row, 3)?
+        .map_or_else(|| countersign_core::audit::Anchor::start().hash, countersign_core::audit::hex);
+    let body = String::from_utf8(get(row, 2)?).unwrap_or_default();
+    sql::audit_record(n, prev, get(row, 1)?, body)
 }
 
 /// See [`super::super::Store::waypoint`].

@@ -425,5 +425,11 @@ mod tests {
         let before =
             ["SEARCH audit USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)", "SCALAR SUBQUERY 1", "SCAN audit"];
         assert_eq!(plan(&conn, rows::AUDIT_BEFORE_TENANTS), before);
+        assert_eq!(
+            plan(&conn, rows::AUDIT_NEWEST_OF),
+            ["SEARCH audit USING INDEX audit_tenant (tenant=? AND rowid<?)"]
+        );
+        let newest = ["SEARCH audit USING INTEGER PRIMARY KEY (rowid<?)", "SCALAR SUBQUERY 1", "SCAN audit"];
+        assert_eq!(plan(&conn, rows::AUDIT_NEWEST_BEFORE_TENANTS), newest);
     }
 }

@@ -327,6 +327,19 @@ impl Store for SqliteStore {
         async move { self.lanes()?.lists.read(read).await }.boxed()
     }
 
+    fn audit_newest(
+        &self,
+        of: Option<Option<&str>>,
+        before: u64,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Vec<AuditRecord>, StoreError>> {
+        let (of, values) = (of.map(|tenant| tenant.map(str::to_owned)), self.values.clone());
+        let read = move |conn: &mut Connection| {
+            rows::audit_newest(conn, &values, of.as_ref().map(Option::as_deref), before, limit)
+        };
+        async move { self.lanes()?.lists.read(read).await }.boxed()
+    }
+
     fn standing(&self, of: RuleOwner, agent: &str, tool: &str) -> BoxFuture<'_, Result<Vec<RuleRow>, StoreError>> {
         if !self.standing_rules.load(Ordering::SeqCst) {
             return future::ready(Ok(Vec::new())).boxed();

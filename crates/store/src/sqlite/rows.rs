@@ -225,6 +225,40 @@ pub(super) fn audit_of(
     rows.into_iter().map(read).collect()
 }
 
+const AUDIT_NEWEST: &str = "SELECT n, hash, body FROM audit WHERE n < ?1 ORDER BY n DESC LIMIT ?2";
+/// As [`AUDIT_BEFORE_TENANTS`], newest first.
+pub(super) const AUDIT_NEWEST_BEFORE_TENANTS: &str = "SELECT n, hash, body FROM audit
+ WHERE n < ?1 AND n < ifnull((SELECT tenants_since FROM audit ORDER BY n DESC LIMIT 1), 9223372036854775807)
+ ORDER BY n DESC LIMIT ?2";
+/// As [`AUDIT_OF`], newest first.
+pub(super) const AUDIT_NEWEST_OF: &str = "SELECT n, hash, body FROM audit INDEXED BY audit_tenant
+ WHERE tenant IS ?3 AND tenants_since IS NOT NULL AND n < ?1 ORDER BY n DESC LIMIT ?2";
+
+/// See [`super::super::Store::audit_newest`].
+pub(super) fn audit_newest(
+    conn: &Connection,
+    values: &Values,
+    of: Option<Option<&str>>,
+    before: u64,
+    limit: usize,
+) -> Result<Vec<AuditRecord>, StoreError> {
+    let (before, limit) = bounds(before, limit);
+    let row = |r: &Row<'_>| Ok((r.get(0)?, r.get(1)?, column(r, 2)?));
+    let rows: Vec<(i64, Vec<u8>, Value)> = match of {
+        None => all(conn, AUDIT_NEWEST, params![before, limit], row)?,
+        Some(tenant) => {
+            let mut rows = all(conn, AUDIT_NEWEST_OF, params![before, limit, tenant], row)?;
+            let left = limit.saturating_sub(i64::try_from(rows.len()).unwrap_or(i64::MAX));
+            if tenant.is_none() && left > 0 {
+                rows.extend(all(conn, AUDIT_NEWEST_BEFORE_TENANTS, params![before, left], row)?);
+            }
+            rows
+        }
+    };
+    let read = |(n, hash, stored)| record(values, number(n)?, hash_before(conn, values, n)?, hash, stored);
+    rows.into_iter().map(read).collect()
+}
+
 fn bounds(after: u64, limit: usize) -> (i64, i64) {
     (i64::try_from(after).unwrap_or(i64::MAX), i64::try_from(limit).unwrap_or(i64::MAX))
 }

@@ -289,6 +289,11 @@ async fn numbers(store: &Tested, tenant: Option<&str>, after: u64, limit: usize)
     page.iter().map(|record| record.n).collect()
 }
 
+async fn newest(store: &Tested, of: Option<Option<&str>>, before: u64, limit: usize) -> Vec<u64> {
+    let page = store.audit_newest(of, before, limit).await.expect("audit");
+    page.iter().map(|record| record.n).collect()
+}
+
 async fn x_the_audit_log_of_a_tenant_is_its_own_and_is_paged(store: Tested) {
     // Before there is any tenant.
     for early in ["e1", "e2"] {
@@ -320,6 +325,22 @@ async fn x_the_audit_log_of_a_tenant_is_its_own_and_is_paged(store: Tested) {
         assert_eq!(numbers(&store, tenant, 0, 2).await, wanted[..2], "{tenant:?}");
         assert_eq!(numbers(&store, tenant, wanted[0], 2).await, wanted[1..], "{tenant:?}");
         assert_eq!(numbers(&store, tenant, 0, 99).await, wanted, "{tenant:?}");
+        let (mut back, mut before) = (Vec::new(), u64::MAX);
+        while let [n] = newest(&store, Some(tenant), before, 1).await[..] {
+            before = n;
+            back.push(n);
+        }
+        back.reverse();
+        assert_eq!(back, wanted, "{tenant:?}");
+        assert_eq!(newest(&store, Some(tenant), wanted[2], 99).await, [wanted[1], wanted[0]], "{tenant:?}");
+    }
+    assert_eq!(newest(&store, None, u64::MAX, 3).await, [33, 32, 31]);
+    assert_eq!(newest(&store, None, 3, 99).await, [2, 1]);
+    for page in [store.audit_newest(None, 34, 99).await, store.audit_newest(Some(Some("north")), 99, 99).await] {
+        for record in page.expect("audit") {
+            let at = usize::try_from(record.n).expect("small") - 1;
+            assert_eq!((&record.hash, &record.prev), (&whole[at].hash, &whole[at].prev), "as in the whole log");
+        }
     }
     let none = store.audit_of(None, 2, 99).await.expect("audit");
     assert!(!none[0].body.get().contains("tenant"), "{}", none[0].body);

@@ -1,29 +1,42 @@
-import { useEffect, useState } from "react";
+import { lazy, Suspense, useEffect, useState, type ComponentType } from "react";
 import { useI18n } from "../i18n/index.js";
 import { announcement } from "../lib/announce.js";
+import { late, loadAhead } from "../lib/late.js";
 import { connectionState } from "../state/connection.js";
 import { useWaits } from "../state/me.js";
-import { route } from "../state/route.js";
+import { startNotifying } from "../state/notify.js";
+import { newHref, route } from "../state/route.js";
+import { sessionStore } from "../state/sessions.js";
 import { useStore } from "../state/store.js";
 import { Boundary } from "./Boundary.js";
-import { ChatPage } from "./ChatPage.js";
-import { InboxPage } from "./inbox/InboxPage.js";
+import { Icon } from "./Icon.js";
 import { NewSession } from "./NewSession.js";
-import { RulesPage } from "./RulesPage.js";
-import { Sidebar } from "./Sidebar.js";
+import { shortId, Sidebar } from "./Sidebar.js";
 import { TokenForm } from "./TokenForm.js";
+import { TopBar } from "./TopBar.js";
+
+/** A page that is loaded when it is opened, with what it looks like. */
+const page = <P,>(load: () => Promise<ComponentType<P>>) =>
+  lazy(late(async () => ({ default: (await Promise.all([load(), import("../styles/later.js")]))[0] })));
+
+const ChatPage = page(async () => (await import("./ChatPage.js")).ChatPage);
+const InboxPage = page(async () => (await import("./inbox/InboxPage.js")).InboxPage);
+const RulesPage = page(async () => (await import("./RulesPage.js")).RulesPage);
+const AuditPage = page(async () => (await import("./audit/AuditPage.js")).AuditPage);
 
 export function App() {
   const { t } = useI18n();
-  const { sessionId, rules, inbox } = useStore(route);
+  const { sessionId, rules, audit, inbox } = useStore(route);
   const connection = useStore(connectionState);
   const waits = useWaits();
   const said = useStore(announcement);
   const [menuOpen, setMenuOpen] = useState(false);
 
   // On a phone the menu covers the page, so going somewhere closes it.
-  useEffect(() => setMenuOpen(false), [sessionId, rules, inbox !== undefined]);
+  useEffect(() => setMenuOpen(false), [sessionId, rules, audit, inbox !== undefined]);
   useEffect(() => void (document.title = waits !== undefined ? `(${waits}) Countersign` : "Countersign"), [waits]);
+
+  useEffect(() => startNotifying(t), [t]);
 
   if (connection === "unauthorized") return <TokenForm />;
 
@@ -45,16 +58,21 @@ export function App() {
         <Sidebar open={menuOpen} onClose={() => setMenuOpen(false)} />
       </Boundary>
       <main id="main" className="main" tabIndex={-1}>
-        <Boundary key={rules ? "rules" : inbox ? "inbox" : `session ${sessionId ?? ""}`}>
-          {rules ? (
-            <RulesPage onMenu={openMenu} />
-          ) : inbox ? (
-            <InboxPage query={inbox} onMenu={openMenu} />
-          ) : sessionId === undefined ? (
-            <NewSession onMenu={openMenu} />
-          ) : (
-            <ChatPage key={sessionId} sessionId={sessionId} onMenu={openMenu} />
-          )}
+        <Boundary key={rules ? "rules" : audit ? "audit" : inbox ? "inbox" : `session ${sessionId ?? ""}`}>
+          <Suspense fallback={<Loading />}>
+            {rules ? (
+              <RulesPage onMenu={openMenu} />
+            ) : audit ? (
+              <AuditPage onMenu={openMenu} />
+            ) : inbox ? (
+              <InboxPage query={inbox} onMenu={openMenu} />
+            ) : sessionId === undefined ? (
+              <NewSession onMenu={openMenu} />
+            ) : (
+              <SessionPage key={sessionId} sessionId={sessionId} onMenu={openMenu} />
+            )}
+            <Begun />
+          </Suspense>
         </Boundary>
       </main>
       <div className="visually-hidden" aria-live="polite" role="status">
@@ -62,4 +80,39 @@ export function App() {
       </div>
     </div>
   );
+}
+
+/** A session, or that it is gone: whoever looks at it learns that at once. */
+function SessionPage({ sessionId, onMenu }: { sessionId: string; onMenu: () => void }) {
+  const { t } = useI18n();
+  const { deleted } = useStore(sessionStore(sessionId));
+  if (!deleted) return <ChatPage sessionId={sessionId} onMenu={onMenu} />;
+  return (
+    <>
+      <TopBar title={t("sessions.untitled", { id: shortId(sessionId) })} onMenu={onMenu} />
+      <div className="empty">
+        <Icon name="bin" />
+        <p>{t("sessions.gone")}</p>
+        <p className="muted">{t("sessions.goneHint")}</p>
+        <a className="button" href={newHref}>
+          {t("sessions.new")}
+        </a>
+      </div>
+    </>
+  );
+}
+
+function Loading() {
+  const { t } = useI18n();
+  return <p className="muted center">{t("chat.loading")}</p>;
+}
+
+/** The page is there, so the rest of it may come. */
+function Begun() {
+  useEffect(() => {
+    // Not every browser says when it has nothing to do.
+    if (typeof requestIdleCallback === "undefined") return void setTimeout(() => void loadAhead(), 500);
+    requestIdleCallback(() => void loadAhead(), { timeout: 5_000 });
+  }, []);
+  return null;
 }

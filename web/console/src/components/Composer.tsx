@@ -1,6 +1,6 @@
 import { useEffect, useLayoutEffect, useRef, useState, type ReactNode } from "react";
 import { IMAGE_TYPES } from "@countersign/client";
-import { type MessageKey } from "../i18n/en.js";
+import type { MessageKey } from "../i18n/en.js";
 import { useI18n } from "../i18n/index.js";
 import { imageFiles, MOST_IMAGES, readImage, type InlineImage } from "../lib/images.js";
 import { useDraftImages } from "../lib/useDraftImages.js";

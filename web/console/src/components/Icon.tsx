@@ -25,6 +25,7 @@ const paths = {
   comment: "M4 4.5h12v9H9l-3.5 3v-3H4v-9z",
   outside: "M11 4h5v5M16 4l-7.5 7.5M13.5 11.5V16H4V6.5h4.5",
   search: "M9 3.5a5.5 5.5 0 100 11 5.5 5.5 0 000-11zM13 13l4 4",
+  bin: "M4 6h12M8 6V4h4v2M5.5 6l.8 10h7.4l.8-10M8.5 9v4.5M11.5 9v4.5",
   graph: "M7.5 3h5v4h-5zM3 13h5v4H3zM12 13h5v4h-5zM10 7v3M5.5 13v-3h9v3",
 } as const;
 

@@ -1,8 +1,10 @@
-import { useState } from "react";
+import { useId, useState } from "react";
 import { languageNames, useI18n, type Language } from "../i18n/index.js";
 import { setTheme, storedTheme, themes, type Theme } from "../lib/theme.js";
+import { notifying, setNotifying } from "../state/notify.js";
+import { useStore } from "../state/store.js";
 
-/** Language and appearance. */
+/** Language, appearance, and whether the browser tells of requests. */
 export function Preferences() {
   const { t, language, setLanguage } = useI18n();
   const [theme, setState] = useState(storedTheme);
@@ -36,6 +38,33 @@ export function Preferences() {
           </option>
         ))}
       </select>
+      <Notify />
     </div>
+  );
+}
+
+function Notify() {
+  const { t } = useI18n();
+  const id = useId();
+  const state = useStore(notifying);
+  if (state === "unsupported") return null;
+  return (
+    <>
+      <label className="notify">
+        <input
+          type="checkbox"
+          role="switch"
+          checked={state === "on"}
+          aria-describedby={state === "denied" ? id : undefined}
+          onChange={(e) => void setNotifying(e.target.checked)}
+        />
+        {t("notify.label")}
+      </label>
+      {state === "denied" && (
+        <p id={id} className="hint" role="alert">
+          {t("notify.denied")}
+        </p>
+      )}
+    </>
   );
 }

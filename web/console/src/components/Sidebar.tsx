@@ -1,18 +1,23 @@
-import { useEffect, useRef } from "react";
+import { lazy, Suspense, useEffect, useId, useRef, useState } from "react";
 import type { ApprovalView, SessionSummary } from "@countersign/client";
 import { useI18n } from "../i18n/index.js";
 import { inboxHref } from "../lib/inbox.js";
+import { late } from "../lib/late.js";
 import { deciderName } from "../lib/people.js";
+import { searchSessions } from "../lib/sessions.js";
 import { statusText } from "../lib/status.js";
 import { agoText } from "../lib/time.js";
 import { useNow } from "../lib/useNow.js";
 import { hasToken, setToken } from "../state/connection.js";
 import { loadMoreSessions, sessionList } from "../state/lists.js";
-import { useInbox, useWaits } from "../state/me.js";
-import { newHref, route, rulesHref, sessionHref } from "../state/route.js";
+import { useInbox, useMayAudit, useMe, useWaits } from "../state/me.js";
+import { auditHref, newHref, route, rulesHref, sessionHref } from "../state/route.js";
 import { useStore } from "../state/store.js";
 import { Icon } from "./Icon.js";
 import { Preferences } from "./Preferences.js";
+import { visibleText } from "../lib/visible.js";
+
+const DeleteSession = lazy(late(async () => ({ default: (await import("./DeleteSession.js")).DeleteSession })));
 
 interface Props {
   /** On phone width: is the drawer open? */
@@ -24,8 +29,13 @@ export function Sidebar({ open, onClose }: Props) {
   const { t } = useI18n();
   const list = useStore(sessionList);
   const count = useWaits();
-  const { sessionId, rules, inbox } = useStore(route);
+  const { sessionId, rules, audit, inbox } = useStore(route);
+  const mayAudit = useMayAudit();
   const signedIn = useStore(hasToken);
+  const [search, setSearch] = useState("");
+  const [deleting, setDeleting] = useState<SessionSummary>();
+  const found = searchSessions(list.rows, search);
+  const searching = search.trim() !== "";
   const panel = useRef<HTMLElement>(null);
 
   useEffect(() => {
@@ -77,15 +87,33 @@ export function Sidebar({ open, onClose }: Props) {
             <Icon name="repeat" />
             <span className="grow">{t("rules.heading")}</span>
           </a>
+          {mayAudit && (
+            <a className="button wide quiet spread" href={auditHref} aria-current={audit ? "page" : undefined} onClick={onClose}>
+              <Icon name="shield" />
+              <span className="grow">{t("audit.heading")}</span>
+            </a>
+          )}
         </div>
         <nav className="session-nav" aria-labelledby="sessions-heading">
           <h2 id="sessions-heading" className="eyebrow">
             {t("sessions.heading")}
           </h2>
           {list.loaded && list.rows.length === 0 && <p className="muted pad">{t("sessions.empty")}</p>}
+          {list.rows.length > 0 && <SessionSearch text={search} onText={setSearch} />}
+          {searching && (
+            <p className="muted pad session-found" role="status">
+              {t(list.next ? "sessions.foundLoaded" : "sessions.found", { n: found.length, all: list.rows.length })}
+            </p>
+          )}
           <ul>
-            {list.rows.map((row) => (
-              <SessionRow key={row.session_id} row={row} current={row.session_id === sessionId} onOpen={onClose} />
+            {found.map((row) => (
+              <SessionRow
+                key={row.session_id}
+                row={row}
+                current={row.session_id === sessionId}
+                onOpen={onClose}
+                onDelete={() => setDeleting(row)}
+              />
             ))}
           </ul>
           {list.next && (
@@ -95,6 +123,7 @@ export function Sidebar({ open, onClose }: Props) {
           )}
         </nav>
         <div className="sidebar-foot">
+          <WhoAmI />
           <Preferences />
           {signedIn && (
             <button type="button" className="button quiet small" onClick={() => signOut()}>
@@ -103,6 +132,11 @@ export function Sidebar({ open, onClose }: Props) {
           )}
         </div>
       </aside>
+      {deleting && (
+        <Suspense>
+          <DeleteSession session={deleting} onClose={() => setDeleting(undefined)} />
+        </Suspense>
+      )}
     </>
   );
 }
@@ -112,7 +146,57 @@ function signOut(): void {
   location.reload(); // Nothing of the session stays in memory.
 }
 
-function SessionRow({ row, current, onOpen }: { row: SessionSummary; current: boolean; onOpen: () => void }) {
+/** Whose decisions this tab makes. */
+function WhoAmI() {
+  const { t } = useI18n();
+  const { name, roles } = useMe();
+  if (name === undefined) return null;
+  return (
+    <p className="who">
+      <Icon name="people" />
+      <span>
+        <strong>{t("me.signedIn", { name: visibleText(name) })}</strong>
+        <span className="muted">{roles.length > 0 ? t("me.roles", { roles: visibleText(roles.join(", ")) }) : t("me.noRoles")}</span>
+      </span>
+    </p>
+  );
+}
+
+function SessionSearch({ text, onText }: { text: string; onText: (text: string) => void }) {
+  const { t } = useI18n();
+  const id = useId();
+  return (
+    <div className="session-search">
+      <Icon name="search" />
+      <input
+        id={id}
+        type="search"
+        className="input"
+        aria-label={t("sessions.search")}
+        placeholder={t("sessions.searchShort")}
+        value={text}
+        autoComplete="off"
+        onChange={(e) => onText(e.target.value)}
+        onKeyDown={(e) => {
+          // The first Escape empties the field; only the next one closes the drawer.
+          if (e.key === "Escape" && text !== "") {
+            e.stopPropagation();
+            onText("");
+          }
+        }}
+      />
+    </div>
+  );
+}
+
+interface RowProps {
+  row: SessionSummary;
+  current: boolean;
+  onOpen: () => void;
+  onDelete: () => void;
+}
+
+function SessionRow({ row, current, onOpen, onDelete }: RowProps) {
   const { t, language } = useI18n();
   const now = useNow(30_000);
   const { mine, others } = useInbox();
@@ -121,8 +205,11 @@ function SessionRow({ row, current, onOpen }: { row: SessionSummary; current: bo
   // Of a request that is not read, since so many are nearer their deadline, nobody is named.
   const other = mine.some(inRow) ? undefined : others.find(inRow);
   const status = row.status ?? "none";
+  const { name } = useMe();
+  const title = row.title || t("sessions.untitled", { id: shortId(row.session_id) });
+  const owns = name === undefined || name === row.subject;
   return (
-    <li>
+    <li className="session-item">
       <a
         className="session-row"
         href={sessionHref(row.session_id)}
@@ -131,7 +218,7 @@ function SessionRow({ row, current, onOpen }: { row: SessionSummary; current: bo
       >
         <span className="dot" data-status={status} aria-hidden="true" />
         <span className="session-text">
-          <span className="session-title">{row.title || t("sessions.untitled", { id: shortId(row.session_id) })}</span>
+          <span className="session-title">{title}</span>
           <span className="session-meta">
             {waits ? (
               <strong className="session-waiting" data-others={other ? true : undefined}>
@@ -144,6 +231,11 @@ function SessionRow({ row, current, onOpen }: { row: SessionSummary; current: bo
           </span>
         </span>
       </a>
+      {owns && (
+        <button type="button" className="icon-button session-delete" aria-label={t("sessions.delete", { title })} onClick={onDelete}>
+          <Icon name="bin" />
+        </button>
+      )}
     </li>
   );
 }

@@ -1,12 +1,27 @@
-/** The language of the page: chosen by the person, else the browser's, else English. */
+/** The language of the page: chosen by the person, else the browser's, else English. Only its texts are loaded. */
 import { createContext, useCallback, useContext, useEffect, useMemo, useState, type ReactNode } from "react";
 import { readLocal, writeLocal } from "../lib/storage.js";
-import { en, type Catalogue, type MessageKey } from "./en.js";
-import { vi } from "./vi.js";
-import { zh } from "./zh.js";
+import type { Catalogue, MessageKey } from "./en.js";
 
-export const catalogues = { en, vi, zh } satisfies Record<string, Catalogue>;
-export type Language = keyof typeof catalogues;
+export type Language = "en" | "vi" | "zh";
+
+const loaders: Record<Language, () => Promise<Catalogue>> = {
+  en: async () => (await import("./en.js")).en,
+  vi: async () => (await import("./vi.js")).vi,
+  zh: async () => (await import("./zh.js")).zh,
+};
+const loaded = new Map<Language, Catalogue>();
+
+/** Load the texts of a language. Whatever shows texts comes after. */
+export async function loadLanguage(language: Language): Promise<void> {
+  if (!loaded.has(language)) loaded.set(language, await loaders[language]());
+}
+
+function catalogue(language: Language): Catalogue {
+  const texts = loaded.get(language);
+  if (!texts) throw new Error(`the texts of ${language} are not loaded`);
+  return texts;
+}
 
 /** Each language under its own name, so that it can be found by those who read only that one. */
 export const languageNames: Record<Language, string> = { en: "English", vi: "Tiếng Việt", zh: "中文" };
@@ -21,14 +36,16 @@ export function translate(catalogue: Catalogue, key: MessageKey, params: Params 
   return text.replace(/\{(\w+)\}/g, (whole, name: string) => String(params[name] ?? whole));
 }
 
+/** Every language has the same keys. */
 export function isMessageKey(key: string): key is MessageKey {
-  return Object.hasOwn(en, key);
+  const [any] = loaded.values();
+  return any !== undefined && Object.hasOwn(any, key);
 }
 
 export function pickLanguage(stored: string | null, preferred: readonly string[]): Language {
   for (const tag of [stored ?? "", ...preferred]) {
     const language = tag.toLowerCase().split("-")[0] ?? "";
-    if (Object.hasOwn(catalogues, language)) return language as Language;
+    if (Object.hasOwn(loaders, language)) return language as Language;
   }
   return "en";
 }
@@ -41,17 +58,25 @@ interface I18n {
 
 const I18nContext = createContext<I18n | null>(null);
 
+/** The language to begin with. */
+export function preferredLanguage(): Language {
+  return pickLanguage(readLocal("language"), navigator.languages ?? [navigator.language]);
+}
+
+/** The preferred language must be loaded. */
 export function I18nProvider({ children }: { children: ReactNode }) {
-  const [language, setState] = useState<Language>(() =>
-    pickLanguage(readLocal("language"), navigator.languages ?? [navigator.language]),
-  );
+  const [language, setState] = useState(preferredLanguage);
   useEffect(() => void (document.documentElement.lang = language), [language]);
   const setLanguage = useCallback((next: Language) => {
     writeLocal("language", next);
-    setState(next);
+    // While the server is away the page stays readable as it is.
+    loadLanguage(next).then(
+      () => setState(next),
+      (error: unknown) => console.error(error),
+    );
   }, []);
   const value = useMemo<I18n>(
-    () => ({ language, setLanguage, t: (key, params) => translate(catalogues[language], key, params) }),
+    () => ({ language, setLanguage, t: (key, params) => translate(catalogue(language), key, params) }),
     [language, setLanguage],
   );
   return <I18nContext value={value}>{children}</I18nContext>;

@@ -81,7 +81,7 @@ export function valuesOf(row: ApprovalView, group: Group): string[] {
 }
 
 /** Small letters without accents: people search for `mua` and `mưa` with whatever keyboard they have. */
-function folded(text: string): string {
+export function folded(text: string): string {
   return text.normalize("NFD").replace(/\p{M}/gu, "").toLowerCase().replaceAll("đ", "d");
 }
 

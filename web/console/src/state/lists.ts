@@ -1,7 +1,7 @@
 /**
  * What is known across sessions: agents, the session list, the inbox.
  *
- * The protocol pushes the events of followed sessions only, so lists are read again every few seconds
+ * The protocol pushes the events of followed sessions only, so lists are read again every second or few
  * and at once when this tab or another tab of the same browser sees something change.
  */
 import { CountersignError, type AgentSummary, type ListedApproval, type SessionSummary } from "@countersign/client";
@@ -33,11 +33,18 @@ export const sessionList = new Store<SessionList>({ rows: [], next: undefined, l
 let older: SessionSummary[] = [];
 let olderNext: string | undefined;
 
+/** How soon a page that somebody looks at is told what happens elsewhere; more slowly where much has to be read for that. */
+const [SOON_MS, FEW] = [1_000, 50];
 const VISIBLE_MS = 4_000;
 const HIDDEN_MS = 15_000;
 
 const channel = typeof BroadcastChannel === "undefined" ? undefined : new BroadcastChannel("countersign");
-if (channel) channel.onmessage = () => refreshSoon();
+if (channel) {
+  channel.onmessage = ({ data }: MessageEvent<unknown>) => {
+    if (typeof data === "object" && data !== null && "deleted" in data) dropSession(String(data.deleted));
+    refreshSoon();
+  };
+}
 
 let timer: ReturnType<typeof setTimeout> | undefined;
 let busy = false;
@@ -68,7 +75,8 @@ async function refresh(): Promise<void> {
   } finally {
     busy = false;
     clearTimeout(timer);
-    const pause = again ? 50 : document.hidden ? HIDDEN_MS : VISIBLE_MS;
+    const visible = waiting.get().rows.length <= FEW ? SOON_MS : VISIBLE_MS;
+    const pause = again ? 50 : document.hidden ? HIDDEN_MS : visible;
     again = false;
     // While the server is away, the connection's own attempts are enough.
     if (connectionState.get() === "open") timer = setTimeout(() => void refresh(), pause);
@@ -83,6 +91,19 @@ export function forgetWaiting(approvalKey: string): void {
   decided.add(approvalKey);
   waiting.set((before) => ({ ...before, rows: before.rows.filter((row) => row.approvalKey !== approvalKey) }));
   refreshSoon();
+}
+
+/** Take a session that was deleted here from the lists of all tabs, also from pages that are not read again. */
+export function forgetSession(sessionId: string): void {
+  dropSession(sessionId);
+  channel?.postMessage({ deleted: sessionId });
+  refreshSoon();
+}
+
+function dropSession(sessionId: string): void {
+  older = older.filter((row) => row.session_id !== sessionId);
+  sessionList.set((list) => ({ ...list, rows: list.rows.filter((row) => row.session_id !== sessionId) }));
+  waiting.set((before) => ({ ...before, rows: before.rows.filter((row) => row.sessionId !== sessionId) }));
 }
 
 /** Rows that have not changed stay the same objects, so that only others are drawn again. */

@@ -12,10 +12,23 @@ import { Store, useStore } from "./store.js";
 
 const me = new Store<Me>({ name: undefined, roles: [] });
 
-client.on("hello", (hello) => me.set({ name: hello.subject, roles: hello.roles ?? [] }));
+/** Whether the server has said who that is. */
+const greeted = new Store(false);
+
+client.on("hello", (hello) => {
+  me.set({ name: hello.subject, roles: hello.roles ?? [] });
+  greeted.set(true);
+});
 
 export function useMe(): Me {
   return useStore(me);
+}
+
+/** Whether the server shows this person the audit log. */
+export function useMayAudit(): boolean {
+  const { name, roles } = useStore(me);
+  const known = useStore(greeted);
+  return known && (name === undefined || roles.includes("auditor"));
 }
 
 /** The owners of sessions that the list does not have, or not yet. */
@@ -66,7 +79,7 @@ export function useMayHand(approval: ApprovalView): boolean {
   return mayHand(approval, { me: person, subject: useSubjectOf(approval) });
 }
 
-interface Inbox {
+export interface Inbox {
   /** What this person can decide, and what is for others to decide, each the soonest deadline first. */
   mine: ListedApproval[];
   others: ListedApproval[];
@@ -80,8 +93,20 @@ interface Inbox {
 let split: { of: unknown; person: Me; inbox: Inbox } | undefined;
 
 export function useInbox(): Inbox {
-  const list = useStore(waiting);
-  const person = useMe();
+  return inboxOf(useStore(waiting), useMe());
+}
+
+/** Tell whenever the inbox changes; returns how to stop. */
+export function watchInbox(listener: (inbox: Inbox) => void): () => void {
+  const tell = () => listener(inboxOf(waiting.get(), me.get()));
+  const [one, other] = [waiting.subscribe(tell), me.subscribe(tell)];
+  return () => {
+    one();
+    other();
+  };
+}
+
+function inboxOf(list: ReturnType<typeof waiting.get>, person: Me): Inbox {
   if (split?.of !== list || split.person !== person) {
     const { rows, more, loaded } = list;
     const isMine = (row: ApprovalView) => barOf(row, { me: person, subject: row.subject }) === undefined;

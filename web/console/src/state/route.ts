@@ -6,16 +6,19 @@ export interface Route {
   sessionId: string | undefined;
   /** The list of standing rules. */
   rules: boolean;
+  audit: boolean;
   /** The inbox, and what of it. */
   inbox: InboxQuery | undefined;
 }
 
 export const rulesHref = "#/rules";
+export const auditHref = "#/audit";
 
 function read(): Route {
   const match = /^#\/s\/([A-Za-z0-9._-]{1,128})$/.exec(location.hash);
   const inbox = /^#\/inbox(?:\?(.*))?$/.exec(location.hash);
-  return { sessionId: match?.[1], rules: location.hash === rulesHref, inbox: inbox ? readQuery(inbox[1] ?? "") : undefined };
+  const { hash } = location;
+  return { sessionId: match?.[1], rules: hash === rulesHref, audit: hash === auditHref, inbox: inbox ? readQuery(inbox[1] ?? "") : undefined };
 }
 
 export const route = new Store<Route>(read());
@@ -38,5 +41,5 @@ export function showInbox(query: InboxQuery, step: boolean): void {
   } catch {
     // Who types fast changes the address more often than some browsers allow; the page follows all the same.
   }
-  route.set({ sessionId: undefined, rules: false, inbox: query });
+  route.set({ sessionId: undefined, rules: false, audit: false, inbox: query });
 }

@@ -23,6 +23,8 @@ export interface OpenSession {
   outgoing: OutgoingMessage[];
   /** Not there, or not ours to see. */
   missing: boolean;
+  /** It was there, and is deleted. */
+  deleted: boolean;
   /** Made here a moment ago, so there is nothing to load. */
   fresh: boolean;
 }
@@ -33,7 +35,7 @@ const followed = new Set<string>();
 export function sessionStore(id: string): Store<OpenSession> {
   let store = opened.get(id);
   if (!store) {
-    store = new Store<OpenSession>({ view: emptySession(id), outgoing: [], missing: false, fresh: false });
+    store = new Store<OpenSession>({ view: emptySession(id), outgoing: [], missing: false, deleted: false, fresh: false });
     opened.set(id, store);
   }
   return store;
@@ -96,10 +98,16 @@ function flush(): void {
 
 client.on("error", (event) => {
   if (event.session_id === undefined) return;
-  if (["session_not_found", "session_deleted", "forbidden", "invalid_session_id"].includes(event.code)) {
+  if (event.code === "session_deleted") return sessionDeleted(event.session_id);
+  if (["session_not_found", "forbidden", "invalid_session_id"].includes(event.code)) {
     opened.get(event.session_id)?.set((s) => (s.view.lastSeq === 0 ? { ...s, missing: true } : s));
   }
 });
+
+/** A session is deleted: nothing of it stays on the page. */
+export function sessionDeleted(id: string): void {
+  sessionStore(id).set({ view: emptySession(id), outgoing: [], missing: false, deleted: true, fresh: false });
+}
 
 /** The refusal of a request, whatever was thrown. */
 export function asRefusal(error: unknown): CountersignError {

@@ -12,6 +12,7 @@ export type {
   AgentView as AgentSummary,
   AuditLog,
   AuditRecord,
+  AuditVerification,
   CheckpointView as Checkpoint,
   CreateSession as NewSession,
   Decide as Reply,
@@ -240,10 +241,21 @@ export class CountersignHttp {
 
   // ------------------------------------------------------------ operation
 
-  /** The audit log, oldest first; `next` is the `after` of the next page, also where there is nothing more yet. */
+  /** The audit log; `next` is the `after` of the next page, newest first its `before`; there is none on the last page. */
   async audit(query: Query<"readAudit"> = {}): Promise<{ records: Http.AuditRecord[]; next: number | undefined }> {
     const { audit, next_cursor } = await this.#json("readAudit", { query });
     return { records: audit, next: next_cursor === null ? undefined : Number(next_cursor) };
+  }
+
+  /** A page of it as an export has it: a record a line, each as it is stored. */
+  async auditLines(query: Omit<Query<"readAudit">, "format"> = {}, signal?: AbortSignal): Promise<string> {
+    const asked = { query: { ...query, format: "jsonl" }, accept: "application/jsonl", signal };
+    return (await this.#fetch("readAudit", asked)).text();
+  }
+
+  /** Verify the whole chain of the audit log, also against the anchor of an earlier verification. */
+  verifyAudit(anchor?: string): Promise<Http.AuditVerification> {
+    return this.#json("verifyAudit", { query: { anchor } });
   }
 
   /** Who is notified, and how that goes. */

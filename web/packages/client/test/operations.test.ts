@@ -28,6 +28,7 @@ const CALLS: { [K in keyof Operations]: (http: CountersignHttp) => Promise<unkno
   commentApproval: (http) => http.comment("k/1", "Ours?"),
   reassignApproval: (http) => http.reassign("k/1", { role: "admin" }),
   readAudit: (http) => http.audit({ after: 3 }),
+  verifyAudit: (http) => http.verifyAudit("3:aa"),
   listGraphs: (http) => http.graphs(),
   getNamedGraph: (http) => http.graph("g/1"),
   startRun: (http) => http.startRun("g/1", { state: {} }),

@@ -161,5 +161,7 @@ async fn r9_what_is_due_running_or_claimed_is_found_by_its_index() {
     let [of, subject, tool, agent] = [tenant(Some("north")).into(), "u7".into(), "t".into(), "a".into()];
     check_plan(&client, rules::STANDING, &[of, tool, agent, subject], Reads::Own).await;
     let values = [5_i64.into(), 10_i64.into(), tenant(Some("north")).into()];
-    check_plan(&client, super::super::rows::AUDIT_OF, &values, Reads::Own).await;
+    for of in [super::super::rows::AUDIT_OF, super::super::rows::AUDIT_NEWEST_OF] {
+        check_plan(&client, of, &values, Reads::Own).await;
+    }
 }

@@ -2,13 +2,14 @@
 import { lazy, Suspense, useId, useState } from "react";
 import type { SessionGraph, SessionView } from "@countersign/client";
 import { useI18n, type Translate } from "../../i18n/index.js";
+import { late } from "../../lib/late.js";
 import { visibleText } from "../../lib/visible.js";
 import { readLocal, writeLocal } from "../../lib/storage.js";
 import { Icon } from "../Icon.js";
 import { useSessionGraph } from "./useSessionGraph.js";
 
 // The layout is as large as the rest of the page; who does not look at graphs does not load it.
-const GraphPicture = lazy(() => import("./GraphPicture.js"));
+const GraphPicture = lazy(late(() => import("./GraphPicture.js")));
 
 /** Whether the graph is shown. A preference: it stays for all sessions. */
 export function useGraphShown(): [boolean, (shown: boolean) => void] {

@@ -1,39 +1,32 @@
-/**
- * The model's text as Markdown. The library never makes HTML of HTML in the text, and drops links that are
- * not http(s), mailto and the like. Images are shown as links: an address chosen by a model must not be
- * fetched because someone looked at it.
- */
-import { memo } from "react";
+/** The model's text. Until what renders Markdown is loaded, and if that fails, it stands there as it was written. */
+import { Component, lazy, memo, Suspense, type ReactNode } from "react";
 import { showDirectionMarks } from "../../lib/visible.js";
-import ReactMarkdown, { type Components } from "react-markdown";
-import remarkGfm from "remark-gfm";
+import { late } from "../../lib/late.js";
 
-const components: Components = {
-  a: ({ href, children }) => (
-    <a href={href} target="_blank" rel="noopener noreferrer nofollow">
-      {children}
-    </a>
-  ),
-  img: ({ src, alt }) => (
-    <a href={typeof src === "string" ? src : undefined} target="_blank" rel="noopener noreferrer nofollow">
-      {alt || String(src ?? "")}
-    </a>
-  ),
-  table: ({ children }) => (
-    <div className="table-scroll" tabIndex={0}>
-      <table>{children}</table>
-    </div>
-  ),
-  pre: ({ children }) => <pre tabIndex={0}>{children}</pre>,
-};
-const plugins = [remarkGfm];
+const Rendered = lazy(late(() => import("./Rendered.js")));
 
 export const Markdown = memo(function Markdown({ text }: { text: string }) {
+  const shown = showDirectionMarks(text);
+  const plain = <p className="unrendered">{shown}</p>;
   return (
     <div className="markdown">
-      <ReactMarkdown remarkPlugins={plugins} components={components}>
-        {showDirectionMarks(text)}
-      </ReactMarkdown>
+      <Otherwise plain={plain}>
+        <Suspense fallback={plain}>
+          <Rendered text={shown} />
+        </Suspense>
+      </Otherwise>
     </div>
   );
 });
+
+class Otherwise extends Component<{ plain: ReactNode; children: ReactNode }, { failed: boolean }> {
+  override state = { failed: false };
+
+  static getDerivedStateFromError() {
+    return { failed: true };
+  }
+
+  override render() {
+    return this.state.failed ? this.props.plain : this.props.children;
+  }
+}

@@ -276,20 +276,44 @@ export interface Operations {
     answer: ApprovalView;
   };
   /**
-   * The audit log, oldest first: without tokens for everybody, with them for the role auditor, of its tenant.
+   * The audit log: without tokens for everybody, with them for the role auditor, of its tenant.
    */
   readAudit: {
     query?: {
       /**
-       * Only records with larger numbers; 0 by default.
+       * Which records come first; the oldest by default.
+       */
+      order?: "oldest" | "newest";
+      /**
+       * Oldest first: only records with larger numbers; 0 by default.
        */
       after?: number;
+      /**
+       * Newest first: only records with smaller numbers; all by default.
+       */
+      before?: number;
+      /**
+       * JSON by default, or a record a line, as in exports.
+       */
+      format?: "json" | "jsonl";
       /**
        * Records of the page, from 1 to 1000; 100 by default.
        */
       limit?: number;
     };
     answer: AuditLog;
+  };
+  /**
+   * Verifies the whole chain of the audit log, for those who may read it or a part of it.
+   */
+  verifyAudit: {
+    query?: {
+      /**
+       * NUMBER:HASH of an earlier verification: the log must have this record.
+       */
+      anchor?: string;
+    };
+    answer: AuditVerification;
   };
   /**
    * The graphs of the program that embeds the server, whose runs sessions can be.
@@ -1227,7 +1251,7 @@ export interface Reassign {
   text?: string;
 }
 /**
- * A page of the audit log, oldest first.
+ * A page of the audit log.
  */
 export interface AuditLog {
   /**
@@ -1235,7 +1259,8 @@ export interface AuditLog {
    */
   audit: AuditRecord[];
   /**
-   * The `after` of the next page; null if there are no records yet.
+   * The `after` of the next page, newest first its `before`; null on the last page. What is recorded later comes after
+   * the `n` of the last record.
    */
   next_cursor: string | null;
 }
@@ -1259,6 +1284,45 @@ export interface AuditRecord {
    * The hash of the record before it; 64 zeros before the first.
    */
   prev: string;
+}
+/**
+ * What a verification has found.
+ */
+export interface AuditVerification {
+  /**
+   * The end of the log as `NUMBER:HASH`, if it is intact. Kept elsewhere, it shows later whether the log was cut off or
+   * written anew.
+   */
+  anchor?: string;
+  /**
+   * How many records were read, from the first: those of all tenants, since the chain goes through all.
+   */
+  checked: number;
+  /**
+   * The first fault.
+   */
+  fault?: AuditFault;
+  /**
+   * Whether every record is the one that was written, in its place.
+   */
+  intact: boolean;
+  /**
+   * How many of them are of the caller's tenant, which are those that it may read.
+   */
+  readable: number;
+}
+/**
+ * What is wrong with an audit log.
+ */
+export interface AuditFault {
+  /**
+   * What is wrong with it, in English.
+   */
+  message: string;
+  /**
+   * The number of the record, or of the one that was expected there.
+   */
+  n: number;
 }
 /**
  * The graphs that sessions can run.
@@ -2240,6 +2304,7 @@ export const OPERATIONS = {
   commentApproval: { method: "POST", path: "/v1/approvals/{approval_key}/comments" },
   reassignApproval: { method: "POST", path: "/v1/approvals/{approval_key}/reassign" },
   readAudit: { method: "GET", path: "/v1/audit" },
+  verifyAudit: { method: "GET", path: "/v1/audit/verify" },
   listGraphs: { method: "GET", path: "/v1/graphs" },
   getNamedGraph: { method: "GET", path: "/v1/graphs/{name}/graph" },
   startRun: { method: "POST", path: "/v1/graphs/{name}/runs" },

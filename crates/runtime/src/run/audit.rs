@@ -1,0 +1,102 @@
+//! Reading the audit log, and verifying it (spec R8).
+
+use countersign_core::{
+    approval::principal::Principal,
+    audit::{Anchor, AuditRecord, Fault, Verifier},
+    refusal::Refusal,
+};
+use serde::Deserialize;
+
+use super::{Runtime, store_refusal, view::check_auditor};
+
+/// How many records a verification holds at once. Each is at most as large as a request with its arguments.
+const VERIFY_PAGE: usize = 100;
+
+/// What a verification has found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AuditCheck {
+    /// How many records were read, from the first, of all tenants.
+    pub checked: u64,
+    /// How many of them the caller may read.
+    pub readable: u64,
+    /// The end of the log, to be kept elsewhere; or its first fault.
+    pub end: Result<Anchor, Fault>,
+}
+
+/// As much of a record's body as says whose it is.
+#[derive(Deserialize)]
+struct Of<'a> {
+    #[serde(borrow)]
+    tenant: Option<std::borrow::Cow<'a, str>>,
+}
+
+impl Runtime {
+    /// Records of the audit log with numbers after `after`, in order: all for a trusted principal, those of its tenant
+    /// for one with the role `auditor` (spec R8). Without tenants those are all.
+    ///
+    /// # Errors
+    /// `forbidden`, `store_unavailable`.
+    pub async fn audit(&self, by: &Principal, after: u64, limit: usize) -> Result<Vec<AuditRecord>, Refusal> {
+        let store = &self.inner.store;
+        let records = if by.trusted {
+            store.audit(after, limit).await
+        } else {
+            check_auditor(by, "the audit log needs")?;
+            store.audit_of(by.tenant.as_deref(), after, limit).await
+        };
+        let records = records.map_err(store_refusal)?;
+        self.inner.released().await?;
+        Ok(records)
+    }
+
+    /// The same from the other end: records with numbers before `before`, newest first.
+    ///
+    /// # Errors
+    /// `forbidden`, `store_unavailable`.
+    pub async fn audit_newest(&self, by: &Principal, before: u64, limit: usize) -> Result<Vec<AuditRecord>, Refusal> {
+        check_auditor(by, "the audit log needs")?;
+        let of = (!by.trusted).then_some(by.tenant.as_deref());
+        let records = self.inner.store.audit_newest(of, before, limit).await.map_err(store_refusal)?;
+        self.inner.released().await?;
+        Ok(records)
+    }
+
+    /// Verifies the whole log, also the records of other tenants, since the chain goes through all of them. The log must
+    /// have the record of `anchor`. It reads a few records at a time, up to the one that is the newest when it begins, and takes
+    /// turns with other [heavy](super::heavy) work.
+    ///
+    /// # Errors
+    /// `forbidden`, `too_busy`, `store_unavailable`.
+    pub async fn verify_audit(&self, by: &Principal, anchor: Option<Anchor>) -> Result<AuditCheck, Refusal> {
+        check_auditor(by, "the audit log needs")?;
+        let _turn = self.inner.heavy.turn(by).await?;
+        let store = &self.inner.store;
+        let newest = store.audit_newest(None, u64::MAX, 1).await.map_err(store_refusal)?;
+        let until = newest.first().map_or(0, |record| record.n);
+        let mut verifier = Verifier::new(anchor);
+        let (mut checked, mut readable, mut after) = (0, 0, 0);
+        while after < until {
+            let page = store.audit(after, VERIFY_PAGE).await.map_err(store_refusal)?;
+            let Some(reached) = page.last().map(|last| last.n) else {
+                let what = format!("record {} is gone: a moment ago the log had {until}", after + 1);
+                return Ok(AuditCheck { checked, readable, end: Err(Fault { n: after + 1, what }) });
+            };
+            for record in page.iter().filter(|record| record.n <= until) {
+                if let Err(fault) = verifier.take(record) {
+                    return Ok(AuditCheck { checked, readable, end: Err(fault) });
+                }
+                checked += 1;
+                readable += u64::from(may_read(by, record));
+            }
+            after = reached;
+        }
+        self.inner.released().await?;
+        Ok(AuditCheck { checked, readable, end: verifier.end() })
+    }
+}
+
+fn may_read(by: &Principal, record: &AuditRecord) -> bool {
+    by.trusted
+        || serde_json::from_str::<Of<'_>>(record.body.get())
+            .is_ok_and(|of| of.tenant.as_deref() == by.tenant.as_deref())
+}

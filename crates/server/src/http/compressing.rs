@@ -1,0 +1,54 @@
+//! Which answers are compressed: JSON of some size, by gzip, if the client takes that.
+//!
+//! What is compressed gets shorter when one part of it repeats another. Who can put text into an answer, have it fetched
+//! again and again, and see how long it is, although it is encrypted, can so guess the rest of it (BREACH). No answer holds
+//! a token, and no page of another origin can have one fetched, since there are no cookies. What remains are the lists that
+//! the console reads by itself whenever something changes, with the texts of many people in them: they stay as they are.
+//! Everything else is read because a person looks at it. Event streams and WebSockets are never compressed.
+
+use axum::{
+    http::{Extensions, HeaderMap, StatusCode, Version, header},
+    routing::MethodRouter,
+};
+use tower_http::{
+    CompressionLevel,
+    compression::{
+        CompressionLayer,
+        predicate::{Predicate as _, SizeAbove},
+    },
+};
+
+use super::route::Route;
+use crate::app::App;
+
+/// The lists that are read again and again.
+const NEVER: [&str; 2] = ["listSessions", "listApprovals"];
+/// Below this many bytes compressing costs more than it saves.
+const WORTH: u16 = 1024;
+
+/// The handler of a route, whose answers are compressed where they may be.
+pub(super) fn handler(route: &Route) -> MethodRouter<App> {
+    let handler = (route.handler)();
+    if NEVER.contains(&route.id) {
+        return handler;
+    }
+    let layer = CompressionLayer::new().quality(CompressionLevel::Fastest);
+    handler.layer(layer.compress_when(SizeAbove::new(WORTH).and(is_json)))
+}
+
+fn is_json(_: StatusCode, _: Version, headers: &HeaderMap, _: &Extensions) -> bool {
+    headers.get(header::CONTENT_TYPE).is_some_and(|media| media == "application/json")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::http::routes::ROUTES;
+
+    #[test]
+    fn x_the_lists_that_are_never_compressed_are_routes() {
+        for id in NEVER {
+            assert!(ROUTES.iter().any(|route| route.id == id), "{id}");
+        }
+    }
+}

@@ -1,0 +1,94 @@
+/** Asks before a session is deleted, and says what is lost with it. */
+import { useEffect, useId, useRef } from "react";
+import type { SessionSummary } from "@countersign/client";
+import { useI18n } from "../i18n/index.js";
+import { announce } from "../lib/announce.js";
+import { useRequest } from "../lib/useRequest.js";
+import { http } from "../state/connection.js";
+import { forgetSession, waiting } from "../state/lists.js";
+import { newHref, route } from "../state/route.js";
+import { sessionDeleted } from "../state/sessions.js";
+import { useStore } from "../state/store.js";
+import { rowTitle } from "./approval/title.js";
+import { Icon } from "./Icon.js";
+import { Refusal } from "./Refusal.js";
+import { shortId } from "./Sidebar.js";
+import { Visible } from "./Visible.js";
+
+interface Props {
+  session: SessionSummary;
+  onClose: () => void;
+}
+
+export function DeleteSession({ session, onClose }: Props) {
+  const { t } = useI18n();
+  const id = useId();
+  const dialog = useRef<HTMLDialogElement>(null);
+  const { busy, error, run } = useRequest();
+  const known = new Map(useStore(waiting).rows.map((row) => [row.approvalKey, row]));
+  const back = useRef<HTMLButtonElement>(null);
+  useEffect(() => {
+    dialog.current?.showModal();
+    // Enter, pressed once too often, deletes nothing.
+    back.current?.focus();
+  }, []);
+
+  const remove = async () => {
+    const sessionId = session.session_id;
+    if (!(await run(() => http.deleteSession(sessionId)))) return;
+    announce(t("sessions.deleted"));
+    sessionDeleted(sessionId);
+    forgetSession(sessionId);
+    if (route.get().sessionId === sessionId) location.hash = newHref;
+    onClose();
+    // The row whose button was pressed is gone.
+    document.getElementById("main")?.focus();
+  };
+
+  const title = session.title || t("sessions.untitled", { id: shortId(session.session_id) });
+  return (
+    <dialog ref={dialog} className="dialog" aria-labelledby={`${id}-heading`} onClose={onClose} onCancel={(e) => busy && e.preventDefault()}>
+      <div className="dialog-body">
+        <div className="dialog-head">
+          <h2 id={`${id}-heading`}>{t("sessions.deleteHeading")}</h2>
+          <button type="button" className="icon-button" onClick={onClose} disabled={busy} aria-label={t("app.close")}>
+            <Icon name="close" />
+          </button>
+        </div>
+        <div className="delete-body">
+          <p>
+            <strong>
+              <Visible text={title} />
+            </strong>
+          </p>
+          <p>{t("sessions.deleteText")}</p>
+          {session.status === "running" && <p className="delete-warns">{t("sessions.deleteRunning")}</p>}
+          {(session.pending?.length ?? 0) > 0 && (
+            <div className="delete-warns">
+              <p>{t("sessions.deletePending")}</p>
+              <ul>
+                {session.pending?.map((key) => {
+                  const row = known.get(key);
+                  return <li key={key}>{row ? rowTitle(row, t) : <code>{key}</code>}</li>;
+                })}
+              </ul>
+            </div>
+          )}
+          {error && (
+            <div className="field-error" role="alert">
+              <Refusal error={error} />
+            </div>
+          )}
+          <div className="buttons">
+            <button ref={back} type="button" className="button quiet" disabled={busy} onClick={onClose}>
+              {t("decide.back")}
+            </button>
+            <button type="button" className="button danger solid" disabled={busy} onClick={() => void remove()}>
+              {t("sessions.deleteConfirm")}
+            </button>
+          </div>
+        </div>
+      </div>
+    </dialog>
+  );
+}

@@ -1,0 +1,113 @@
+/** The audit log, for people: what a record says, and what a file of it holds. */
+import { isObject, type AuditRecord, type JsonObject, type JsonValue } from "@countersign/client";
+import type { MessageKey } from "../i18n/en.js";
+
+/** What a record says, as far as the list shows it. */
+export interface Told {
+  /** In words; the name of an event that a newer server has. */
+  what: { key: MessageKey } | { event: string };
+  by: string | undefined;
+  at: string;
+  session: string | undefined;
+  /** The key of the request. */
+  request: string | undefined;
+  tools: string[];
+  /** It ended badly, or says no. */
+  bad: boolean;
+}
+
+const text = (value: JsonValue | undefined): string | undefined => (typeof value === "string" ? value : undefined);
+const list = (value: JsonValue | undefined): JsonObject[] => (Array.isArray(value) ? value.filter(isObject) : []);
+
+const PLAIN: Record<string, MessageKey> = {
+  answered: "audit.answered",
+  resumed: "audit.resumed",
+  state_edited: "audit.stateEdited",
+  withdrawn: "audit.withdrawn",
+  retried: "audit.retried",
+  rule_revoked: "audit.ruleRevoked",
+  outcome_unknown: "audit.outcomeUnknown",
+  tool_changed: "audit.toolChanged",
+  forked: "audit.forked",
+};
+const UPDATES: Record<string, MessageKey> = {
+  comment: "audit.commented",
+  reassigned: "audit.reassigned",
+  reminder: "audit.reminded",
+  approved: "audit.voted",
+};
+const DECISIONS: Record<string, MessageKey> = {
+  approve: "audit.approved",
+  edit: "audit.edited",
+  reject: "audit.rejected",
+  respond: "audit.responded",
+  defer: "audit.deferred",
+};
+const KINDS: Record<string, MessageKey> = {
+  question: "audit.asked",
+  interrupt: "audit.asked",
+  input: "audit.asked",
+  in_doubt: "audit.askedInDoubt",
+};
+
+export function tell({ body: raw }: AuditRecord): Told {
+  const given = raw as unknown as JsonValue;
+  const body = isObject(given) ? given : {};
+  const event = text(body.event) ?? "?";
+  const session = text(body.session);
+  const key = keyOf(event, body);
+  const tools = [...list(body.actions).map((action) => text(action.tool)), text(body.tool)];
+  return {
+    what: key ? { key } : { event },
+    by: text(body.by),
+    at: text(body.at) ?? "",
+    session,
+    request: session !== undefined && typeof body.request === "number" ? `${session}_${body.request}` : undefined,
+    tools: [...new Set(tools.filter((tool) => tool !== undefined))],
+    bad: key === "audit.rejected" || key === "audit.ruleRejected" || key === "audit.failed" || key === "audit.outcomeUnknown" || key === "audit.timedOut",
+  };
+}
+
+function keyOf(event: string, body: JsonObject): MessageKey | undefined {
+  switch (event) {
+    case "requested":
+      return KINDS[text(body.kind) ?? ""] ?? "audit.requested";
+    case "decided": {
+      if (body.vote === true) return "audit.voted";
+      const kinds = new Set(list(body.decisions).map((decision) => text(decision.type) ?? ""));
+      const [only] = kinds;
+      return kinds.size === 1 ? DECISIONS[only ?? ""] : "audit.decided";
+    }
+    case "timed_out":
+      return Array.isArray(body.escalated_to) ? "audit.escalated" : "audit.timedOut";
+    case "updated":
+      return UPDATES[isObject(body.update) ? (text(body.update.update) ?? "") : ""];
+    case "decided_by_rule":
+      return body.allowed === true ? "audit.ruleApproved" : "audit.ruleRejected";
+    case "finished":
+      return body.status === "error" ? "audit.failed" : body.status === "rejected" ? "audit.notRun" : "audit.finished";
+    default:
+      return PLAIN[event];
+  }
+}
+
+/** How many records a page of an export has. */
+const EXPORT_PAGE = 1_000;
+
+/**
+ * All records from the first on, a record a line, as pieces of a file. Each is the text that the server has stored: nothing is
+ * parsed, so no digit changes.
+ */
+export async function* exported(
+  read: (after: number, limit: number) => Promise<string>,
+): AsyncGenerator<{ lines: string; records: number }> {
+  for (let after = 0; ; ) {
+    const lines = await read(after, EXPORT_PAGE);
+    const ends = lines.split("\n").filter((line) => line !== "");
+    if (ends.length > 0) yield { lines, records: ends.length };
+    if (ends.length < EXPORT_PAGE) return;
+    const last = /^\{"n":(\d+),/.exec(ends.at(-1)!)?.[1];
+    if (last === undefined) throw new Error("a line of the audit log does not begin with its number");
+    after = Number(last);
+  }
+}

@@ -1,0 +1,13 @@
+/** What the pages look like that are loaded after the first: in this order, since some rules refine others. */
+import "./steps.css";
+import "./card.css";
+import "./editor.css";
+import "./resolved.css";
+import "./question.css";
+import "./interrupt.css";
+import "./inbox.css";
+import "./people.css";
+import "./rules.css";
+import "./graph.css";
+import "./past.css";
+import "./audit.css";

@@ -1,0 +1,160 @@
+/** The list of sessions: finding one, deleting one; and who is signed in. */
+import type { Page } from "@playwright/test";
+import { begin, beginAll, call, checkAccessible, expect, hasNoSidewaysScroll, order, signIn, tabOf, test } from "./support/console.js";
+
+const nav = (page: Page) => page.locator(".session-nav");
+const listed = (page: Page) => nav(page).locator(".session-row");
+const search = (page: Page) => page.getByRole("searchbox", { name: "Search sessions by title or id" });
+
+test("u1: sessions are found by title and id, with or without accents, and it says what was searched", async ({ page, serve }) => {
+  const { url } = await serve({ turns: [{ text: "Done." }] });
+  await begin(url, "alpha-1", "Mua 100 cổ phiếu FPT");
+  await begin(url, "beta-2", "Sell VNM");
+  await begin(url, "gamma-3", "Sell FPT");
+  await page.goto(url);
+  await expect(listed(page)).toHaveCount(3);
+  await search(page).fill("mua co phieu");
+  await expect(listed(page)).toHaveCount(1);
+  await expect(listed(page)).toContainText("Mua 100 cổ phiếu FPT");
+  await expect(nav(page).getByRole("status")).toHaveText("1 of 3 sessions");
+  await search(page).fill("GAMMA");
+  await expect(listed(page)).toHaveCount(1);
+  await expect(listed(page)).toContainText("Sell FPT");
+  await search(page).fill("fpt nothing");
+  await expect(listed(page)).toHaveCount(0);
+  await expect(nav(page).getByRole("status")).toHaveText("0 of 3 sessions");
+  await search(page).press("Escape");
+  await expect(search(page)).toHaveValue("");
+  await expect(listed(page)).toHaveCount(3);
+});
+
+test("u1: where older sessions are not loaded, a search says so, and finds them once they are", async ({ page, serve }) => {
+  const { url } = await serve({ turns: [{ text: "Done." }] });
+  await begin(url, "needle", "The oldest of all");
+  await beginAll(url, Array.from({ length: 50 }, (_, i) => `s${i}`));
+  await page.goto(url);
+  await expect(listed(page)).toHaveCount(50);
+  await search(page).fill("oldest");
+  await expect(nav(page).getByRole("status")).toHaveText("0 of the 50 newest sessions; older ones are not loaded.");
+  await nav(page).getByRole("button", { name: "Show more" }).click();
+  await expect(listed(page)).toHaveCount(1);
+  await expect(nav(page).getByRole("status")).toHaveText("1 of 51 sessions");
+});
+
+test("u1: a session is deleted once somebody has seen what is lost with it, and is gone in every tab", async ({ page, context, serve, tolerate }) => {
+  tolerate.push(/Failed to load resource.*410/);
+  const { url } = await serve({ turns: [call(order)], timeout: 3000, says: "template" });
+  await begin(url, "doomed", "Buy VNM");
+  await begin(url, "other", "Buy FPT");
+  const other = await context.newPage();
+  await other.goto(`${url}/#/s/doomed`);
+  await expect(other.locator(".card")).toBeVisible();
+  await page.goto(`${url}/#/s/doomed`);
+  await expect(page.locator(".card")).toBeVisible();
+
+  // By the keyboard alone.
+  const remove = nav(page).getByRole("button", { name: "Delete “Buy VNM”" });
+  await remove.focus();
+  await page.keyboard.press("Enter");
+  const dialog = page.getByRole("dialog", { name: "Delete this session?" });
+  await expect(dialog).toContainText("Pending in it, and deleted with it:");
+  await expect(dialog.getByRole("listitem")).toHaveText("Order VNM");
+  await expect(dialog).toContainText("Its records in the audit log stay");
+  await checkAccessible(page, "deleting");
+  // What is not lost by accident: Escape, and Enter on what has the focus.
+  await expect(dialog.getByRole("button", { name: "Back" })).toBeFocused();
+  await page.keyboard.press("Escape");
+  await expect(dialog).toBeHidden();
+  await expect(remove).toBeFocused();
+  await expect(listed(page)).toHaveCount(2);
+  await page.keyboard.press("Enter");
+  await expect(dialog.getByRole("button", { name: "Back" })).toBeFocused();
+  await page.keyboard.press("Tab");
+  await page.keyboard.press("Enter");
+
+  await expect(dialog).toBeHidden();
+  await expect(page).toHaveURL(/#\/$/);
+  await expect(page.getByRole("combobox", { name: "Agent", exact: true })).toBeVisible();
+  await expect(listed(page)).toHaveCount(1);
+  await expect(page.locator(".sidebar .count [aria-hidden]")).toHaveText("1");
+  expect((await fetch(`${url}/v1/sessions/doomed`)).status).toBe(410);
+  // The tab that looked at it learns it, without a reload and after one.
+  await expect(other.getByText("This session was deleted.")).toBeVisible();
+  await expect(other.locator(".card")).toHaveCount(0);
+  await expect(listed(other)).toHaveCount(1);
+  await checkAccessible(other, "deleted");
+  await other.reload();
+  await expect(other.getByText("This session was deleted.")).toBeVisible();
+  // Its records stay.
+  await page.getByRole("link", { name: "Audit log" }).click();
+  await expect(page.locator(".audit-row").filter({ hasText: "doomed" })).toHaveCount(1);
+});
+
+test("u1: only whose session it is can delete it, and what the server refuses is said", async ({ page, context, serve, tolerate }) => {
+  tolerate.push(/Failed to load resource.*503/);
+  const { url } = await serve({ turns: [call(order)], people: { alice: ["user"], bob: ["admin"] }, approval: 'levels = ["admin"]' });
+  await begin(url, "s1", "Buy", "alice");
+  const bob = await tabOf(context, "bob", url);
+  await expect(listed(bob)).toHaveCount(1);
+  await expect(bob.getByRole("button", { name: /^Delete/ })).toHaveCount(0);
+  await signIn(page, "alice");
+  await page.goto(url);
+  await page.getByRole("button", { name: "Delete “Buy”" }).click();
+  await page.route("**/v1/sessions/s1", (route) =>
+    route.fulfill({ status: 503, contentType: "application/problem+json", body: '{"type":"about:blank","title":"x","status":503,"code":"store_unavailable","detail":"no room"}' }),
+  );
+  const dialog = page.getByRole("dialog", { name: "Delete this session?" });
+  await dialog.getByRole("button", { name: "Delete for good" }).click();
+  await expect(dialog.getByRole("alert")).toContainText("no room");
+  await expect(listed(page)).toHaveCount(1);
+  await page.unroute("**/v1/sessions/s1");
+  await dialog.getByRole("button", { name: "Delete for good" }).click();
+  await expect(listed(page)).toHaveCount(0);
+});
+
+test("u1: who is signed in, and with which roles, is always in view", async ({ page, context, serve }) => {
+  const { url } = await serve({ turns: [], people: { alice: ["user", "admin"], bob: [] } });
+  await signIn(page, "alice");
+  await page.goto(url);
+  await expect(page.locator(".who")).toHaveText("Signed in as aliceRoles: user, admin");
+  await checkAccessible(page, "signed in");
+  const bob = await tabOf(context, "bob", url);
+  await expect(bob.locator(".who")).toHaveText("Signed in as bobNo roles");
+});
+
+test("u1: where nobody signs in, nobody is named", async ({ page, serve }) => {
+  const { url } = await serve({ turns: [] });
+  await page.goto(url);
+  await expect(page.getByRole("combobox", { name: "Agent", exact: true })).toBeVisible();
+  await expect(page.locator(".who")).toHaveCount(0);
+});
+
+for (const language of ["en", "vi", "zh"]) {
+  for (const colorScheme of ["light", "dark"] as const) {
+    test.describe(`${language}, ${colorScheme}`, () => {
+      test.use({ colorScheme });
+      test("u1: the sidebar and its dialog are readable at two widths", async ({ page, serve }) => {
+        const { url } = await serve({ turns: [call(order)], timeout: 3000, people: { alice: ["user", "admin", "auditor"] }, says: "template" });
+        await begin(url, "s1", "Buy VNM before the market closes, if it is below 82,000", "alice");
+        await signIn(page, "alice");
+        await page.addInitScript((l) => localStorage.setItem("countersign:language", l), language);
+        for (const width of [1280, 360]) {
+          await page.setViewportSize({ width, height: 800 });
+          await page.goto(url);
+          if (width < 800) await page.locator(".topbar .icon-button").first().click();
+          await expect(listed(page)).toHaveCount(1);
+          await page.getByRole("searchbox").fill("vnm");
+          await checkAccessible(page, `sidebar, ${language}, ${width}`);
+          await hasNoSidewaysScroll(page);
+          if (process.env.SHOTS) await page.screenshot({ path: `${process.env.SHOTS}/sidebar-${language}-${colorScheme}-${width}.png` });
+          await page.locator(".session-delete").focus();
+          await page.keyboard.press("Enter");
+          await expect(page.getByRole("dialog")).toBeVisible();
+          await checkAccessible(page, `deleting, ${language}, ${width}`);
+          if (process.env.SHOTS) await page.screenshot({ path: `${process.env.SHOTS}/delete-${language}-${colorScheme}-${width}.png` });
+          await page.keyboard.press("Escape");
+        }
+      });
+    });
+  }
+}

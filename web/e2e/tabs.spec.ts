@@ -1,0 +1,168 @@
+/** Many tabs, a server that restarts under them, decisions made in a terminal; and all of it by the keyboard alone. */
+import { execFile } from "node:child_process";
+import { promisify } from "node:util";
+import type { Locator, Page } from "@playwright/test";
+import { begin, call, expect, oneOrder, order, test } from "./support/console.js";
+import { binary, quietPort } from "./support/server.js";
+
+const run = promisify(execFile);
+const TABS = 50;
+
+/** As in a terminal beside the browser. */
+async function terminal(url: string, ...command: string[]): Promise<void> {
+  await run(binary(), [...command, "--yes", "--url", url]);
+}
+
+test("u1 r7: fifty tabs on one session show its request, and its decision, at once", async ({ page, context, serve }) => {
+  test.setTimeout(300_000);
+  const { url } = await serve({ turns: oneOrder, timeout: 3000 });
+  await begin(url, "s1");
+  const tabs = [page];
+  while (tabs.length < TABS) tabs.push(await context.newPage());
+  // Some at a time: the machine has to start a page for each.
+  for (let at = 0; at < TABS; at += 5) {
+    await Promise.all(tabs.slice(at, at + 5).map((tab) => tab.goto(`${url}/#/s/s1`)));
+    for (const tab of tabs.slice(at, at + 5)) await expect(tab.locator(".card")).toBeVisible({ timeout: 60_000 });
+  }
+  await terminal(url, "approvals", "approve", "s1_1");
+  for (const tab of tabs) await expect(tab.locator(".markdown").last()).toContainText("9007199254740993", { timeout: 60_000 });
+  for (const tab of tabs) await expect(tab.locator(".card")).toHaveCount(0);
+});
+
+test("u1 r5: a server that restarts under open tabs loses nothing in any of them, and a decision made then counts once", async ({ context, serve, tolerate }) => {
+  tolerate.push(/WebSocket|Failed to load resource|ERR_CONNECTION/);
+  test.setTimeout(180_000);
+  const server = await serve({ turns: oneOrder, timeout: 3000, port: await quietPort() });
+  await begin(server.url, "s1");
+  await begin(server.url, "s2");
+  const at = ["#/", "#/inbox", "#/s/s1", "#/s/s2", "#/audit"];
+  const tabs = await Promise.all(
+    at.map(async (hash) => {
+      const tab = await context.newPage();
+      await tab.goto(`${server.url}/${hash}`);
+      return tab;
+    }),
+  );
+  const [home, inbox, first, second, audit] = tabs as [Page, Page, Page, Page, Page];
+  await expect(first.locator(".card")).toBeVisible();
+  await expect(second.locator(".card")).toBeVisible();
+  await expect(inbox.locator(".inbox-row")).toHaveCount(2);
+  await expect(audit.locator(".audit-row")).toHaveCount(2);
+  await home.getByLabel("Message to the agent").fill("half a thought");
+
+  await server.kill();
+  for (const tab of tabs) await expect(tab.locator(".connection-badge")).toBeVisible();
+  // Decided while nobody is there to hear it: it is sent once somebody is.
+  await first.locator(".card").getByRole("button", { name: "Approve", exact: true }).click();
+  await server.restart();
+  for (const tab of tabs) await expect(tab.locator(".connection-badge")).toHaveCount(0, { timeout: 60_000 });
+  await expect(first.locator(".markdown").last()).toContainText("9007199254740993");
+  await expect(second.locator(".card")).toBeVisible();
+  await expect(inbox.locator(".inbox-row")).toHaveCount(1);
+  await expect(home.getByLabel("Message to the agent")).toHaveValue("half a thought");
+  await second.locator(".card").getByRole("button", { name: "Approve", exact: true }).click();
+  await expect(second.locator(".markdown").last()).toContainText("9007199254740993");
+  await expect(inbox.locator(".inbox-row")).toHaveCount(0);
+  await audit.getByRole("button", { name: "Refresh" }).click();
+  await expect(audit.locator(".audit-row").filter({ hasText: "Approved" })).toHaveCount(2);
+});
+
+test("u1 u3: what is decided in a terminal is seen in the browser at once: on the card, in the list, and in the inbox", async ({ page, context, serve }) => {
+  const { url } = await serve({ turns: oneOrder, timeout: 3000 });
+  await begin(url, "s1");
+  await begin(url, "s2");
+  await page.goto(`${url}/#/s/s1`);
+  await expect(page.locator(".card")).toBeVisible();
+  const inbox = await context.newPage();
+  await inbox.goto(`${url}/#/inbox`);
+  await expect(inbox.locator(".inbox-row")).toHaveCount(2);
+
+  await terminal(url, "approvals", "approve", "s1_1");
+  await expect(page.locator(".card")).toHaveCount(0);
+  await expect(page.locator(".markdown").last()).toContainText("9007199254740993");
+  await expect(inbox.locator(".inbox-row")).toHaveCount(1);
+  // Without a tab that follows the session, too: within the second in which lists are read again, and its answer.
+  await page.close();
+  await terminal(url, "approvals", "reject", "s2_1", "--reason", "too dear");
+  await expect(inbox.locator(".inbox-row")).toHaveCount(0, { timeout: 3_000 });
+  await expect(inbox.locator(".sidebar .count")).toHaveCount(0);
+  // And what is asked anew.
+  await begin(url, "s3");
+  await expect(inbox.locator(".inbox-row")).toHaveCount(1, { timeout: 3_000 });
+});
+
+// ---------------------------------------------------------------- the keyboard alone
+
+/** Come to something as people without a pointer do. */
+async function tabTo(page: Page, to: Locator): Promise<void> {
+  await expect(to).toBeVisible();
+  for (let step = 0; step < 120; step++) {
+    if (await to.evaluate((element) => element === document.activeElement)) return;
+    await page.keyboard.press("Tab");
+  }
+  throw new Error("120 steps did not lead there");
+}
+
+test("u1: a session is forked by the keyboard alone", async ({ page, serve }) => {
+  const { url } = await serve({ turns: oneOrder, timeout: 3000 });
+  await begin(url, "s1");
+  await page.goto(`${url}/#/s/s1`);
+  await expect(page.locator(".card")).toBeVisible();
+  await tabTo(page, page.getByRole("button", { name: "Earlier points" }));
+  await page.keyboard.press("Enter");
+  const dialog = page.getByRole("dialog");
+  await expect(dialog.getByRole("listitem")).not.toHaveCount(0);
+  // Escape leads back to where one came from.
+  await page.keyboard.press("Escape");
+  await expect(dialog).toBeHidden();
+  await expect(page.getByRole("button", { name: "Earlier points" })).toBeFocused();
+  await page.keyboard.press("Enter");
+  await tabTo(page, dialog.getByRole("listitem").filter({ hasText: "1 waiting" }).getByRole("button", { name: /Continue from here as a new session/ }));
+  await page.keyboard.press("Enter");
+  await expect(page).not.toHaveURL(/#\/s\/s1$/);
+  await expect(page.locator(".card")).toBeVisible();
+});
+
+test("u1: a standing rule is made and revoked by the keyboard alone", async ({ page, serve }) => {
+  const { url } = await serve({ turns: [call(order), { text: "Done." }], timeout: 3000 });
+  await begin(url, "s1");
+  await page.goto(`${url}/#/s/s1`);
+  await tabTo(page, page.locator(".card").getByRole("button", { name: "Always…" }));
+  await page.keyboard.press("Enter");
+  await tabTo(page, page.getByRole("radio", { checked: true }));
+  await page.keyboard.press("ArrowDown");
+  await tabTo(page, page.locator(".always button.primary"));
+  await page.keyboard.press("Enter");
+  await expect(page.locator(".card")).toHaveCount(0);
+  await tabTo(page, page.locator(".sidebar").getByRole("link", { name: "Standing rules" }));
+  await page.keyboard.press("Enter");
+  await tabTo(page, page.locator(".rule").getByRole("button", { name: /^Revoke/ }));
+  await page.keyboard.press("Enter");
+  await expect(page.getByText("There are no standing rules.")).toBeVisible();
+  // The focus is where the rule was, not lost.
+  await expect(page.locator(".rules-list")).toBeFocused();
+});
+
+test("u1: an image is attached and taken away by the keyboard alone", async ({ page, serve }) => {
+  const dot = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR4nGNgYGBgAAAABQABpfZFQAAAAABJRU5ErkJggg==";
+  const image = (name: string) => ({ name, mimeType: "image/png", buffer: Buffer.from(dot, "base64") });
+  const { url } = await serve({ turns: [{ text: "A dot." }] });
+  await page.goto(url);
+  await tabTo(page, page.getByRole("button", { name: "Attach images" }));
+  const [picker] = await Promise.all([page.waitForEvent("filechooser"), page.keyboard.press("Enter")]);
+  await picker.setFiles([image("a.png"), image("b.png")]);
+  const attached = page.getByRole("list", { name: "Attached images" });
+  await expect(attached.getByRole("listitem")).toHaveCount(2);
+  await tabTo(page, attached.getByRole("button", { name: "Remove image 2" }));
+  await page.keyboard.press("Enter");
+  await expect(attached.getByRole("listitem")).toHaveCount(1);
+  await tabTo(page, page.getByLabel("Message to the agent"));
+  await page.keyboard.type("What is this?");
+  await page.keyboard.press("Enter");
+  await expect(page.locator(".message.user").getByRole("img", { name: "Image 1" })).toBeVisible();
+  await expect(page.getByText("A dot.")).toBeVisible();
+  // It is made larger, too.
+  await tabTo(page, page.locator(".message.user").getByRole("button"));
+  await page.keyboard.press("Enter");
+  await expect(page.locator(".message.user").getByRole("button")).toHaveAttribute("aria-expanded", "true");
+});
