@@ -12,6 +12,7 @@ import "./styles/chat.css";
 import "./styles/steps.css";
 import "./styles/card.css";
 import "./styles/editor.css";
+import "./styles/args.css";
 import "./styles/resolved.css";
 import "./styles/question.css";
 import "./styles/interrupt.css";

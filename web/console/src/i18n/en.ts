@@ -256,8 +256,8 @@ export const en = {
   "edit.error.below": "Less than {n}.",
   "edit.error.minLength": "At least {n} characters.",
   "edit.error.maxLength": "At most {n} characters.",
-  "edit.error.minItems": "Choose at least {n}.",
-  "edit.error.maxItems": "Choose at most {n}.",
+  "edit.error.minItems": "At least {n} entries.",
+  "edit.error.maxItems": "At most {n} entries.",
   "edit.error.email": "This is not an email address.",
   "edit.error.uri": "This is not a full address, such as https://example.com.",
   "edit.error.date": "This is not a date, such as 2026-01-31.",
@@ -624,6 +624,21 @@ export const en = {
   "error.too_large": "This is too large for the server.",
   "error.queue_full": "Too many messages are queued already.",
   "error.unreachable": "The server cannot be reached.",
+
+  // Arguments for people.
+  "args.region": "Arguments as a table",
+  "args.exact": "Exact JSON",
+  "args.notSet": "Not set:",
+  "args.default": "default: {value}",
+  "args.more": "{n} more are left out here. The exact JSON below has all of them.",
+  "args.moreChars": "… {n} more characters, which the exact JSON below has.",
+  "edit.noForm": "Valid JSON. The form has no fields for all of it.",
+  "edit.entry": "Entry {n}",
+  "edit.addEntry": "Add an entry",
+  "edit.removeEntry": "Remove entry {n}",
+  "edit.fillIn": "Fill in",
+  "edit.leaveOut": "Leave out",
+  "edit.error.multiple": "A multiple of {n}.",
 } as const;
 
 export type MessageKey = keyof typeof en;

@@ -1,7 +1,7 @@
 import { useState } from "react";
 import type { ApprovalView, Decision, JsonValue, SessionView } from "@countersign/client";
 import { useI18n, type Translate } from "../../i18n/index.js";
-import { askedAgain, decisionFor } from "../../lib/decisions.js";
+import { askedAgain, configOf, decisionFor } from "../../lib/decisions.js";
 import { elicitationOf, outcomeOf } from "../../lib/elicitation.js";
 import { roleName } from "../../lib/people.js";
 import { valueText } from "../../lib/values.js";
@@ -61,10 +61,11 @@ export function ResolvedLine({ approval }: { approval: ApprovalView }) {
                     before={action.args}
                     after={decision.edited_action.args}
                     display={action.display}
+                    schema={configOf(approval, i).args_schema}
                   />
                 ) : (
                   <>
-                    <ShownArgs action={action} />
+                    <ShownArgs action={action} config={configOf(approval, i)} />
                     <PreviewText action={action} />
                   </>
                 )}
