@@ -55,6 +55,8 @@ export interface ServerOptions {
   images?: boolean;
   /** More of the configuration, as TOML. */
   more?: string;
+  /** Tools in it that the agent has. */
+  tools?: string[];
   /** Listen here, not where the system likes. */
   port?: number;
 }
@@ -200,7 +202,7 @@ function config(
   { timeout = 300, token, questionTimeout, says, mcpAsks = "never", origins = [], ...more }: ServerOptions,
 ): string {
   const { approval = "", people = {}, files, helper, mcp } = more;
-  const onFolder = (files ? ', "edit_file", "apply_patch", "shell"' : "") + (helper ? ', "ask_helper"' : "");
+  const onFolder = (files ? ', "edit_file", "apply_patch", "shell"' : "") + (helper ? ', "ask_helper"' : "") + (more.tools ?? []).map((name) => `, ${JSON.stringify(name)}`).join("");
   return `
 locale = "en"
 [server]

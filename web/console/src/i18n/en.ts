@@ -107,7 +107,7 @@ export const en = {
   "composer.waitingFor": "{who} has to decide this.",
   "composer.waitingAnswer": "{who} has to answer this.",
   "composer.goTo": "Go to the request",
-  "composer.running": "The agent is working. You can write already and send when it is done.",
+  "composer.running": "The agent is working. You can write to it meanwhile.",
   "composer.givesUp": "A message gives the failed turn up.",
   "composer.hint": "Enter sends, Shift+Enter starts a new line.",
 
@@ -639,6 +639,17 @@ export const en = {
   "edit.fillIn": "Fill in",
   "edit.leaveOut": "Leave out",
   "edit.error.multiple": "A multiple of {n}.",
+
+  // Writing while something waits.
+  "composer.queue": "Send after the decision",
+  "composer.queueAnswer": "Send after the answer",
+  "composer.queueEffect": "What is pending stays so. The agent reads the message with the results.",
+  "composer.queueStep": "Send after this step",
+  "composer.queueStepEffect": "The agent reads it once it is done with what it is at.",
+  "composer.reject": "Reject what is pending and send",
+  "composer.rejectEffect": "The pending request is rejected, with your message as the reason.",
+  "composer.rejectEffects": "All {n} pending requests are rejected, with your message as the reason.",
+  "chat.queued": "Stored. The agent reads it when it gets there.",
 } as const;
 
 export type MessageKey = keyof typeof en;

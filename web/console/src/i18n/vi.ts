@@ -109,7 +109,7 @@ export const vi: Catalogue = {
   "composer.waitingFor": "Đang chờ {who} quyết định.",
   "composer.waitingAnswer": "Đang chờ {who} trả lời.",
   "composer.goTo": "Tới yêu cầu",
-  "composer.running": "Agent đang làm việc. Bạn có thể viết trước và gửi khi xong.",
+  "composer.running": "Agent đang làm việc. Bạn vẫn có thể viết cho nó.",
   "composer.givesUp": "Gửi tin nhắn sẽ bỏ lượt đã thất bại.",
   "composer.hint": "Enter để gửi, Shift+Enter để xuống dòng.",
 
@@ -641,4 +641,15 @@ export const vi: Catalogue = {
   "edit.fillIn": "Điền",
   "edit.leaveOut": "Bỏ trống",
   "edit.error.multiple": "Phải là bội số của {n}.",
+
+  // Writing while something waits.
+  "composer.queue": "Gửi sau khi có quyết định",
+  "composer.queueAnswer": "Gửi sau khi có câu trả lời",
+  "composer.queueEffect": "Yêu cầu vẫn chờ như cũ. Agent đọc tin nhắn này cùng với kết quả.",
+  "composer.queueStep": "Gửi sau bước này",
+  "composer.queueStepEffect": "Agent đọc tin nhắn khi làm xong việc đang làm.",
+  "composer.reject": "Từ chối yêu cầu đang chờ và gửi",
+  "composer.rejectEffect": "Yêu cầu đang chờ bị từ chối, lý do là tin nhắn của bạn.",
+  "composer.rejectEffects": "Cả {n} yêu cầu đang chờ bị từ chối, lý do là tin nhắn của bạn.",
+  "chat.queued": "Đã lưu. Agent sẽ đọc khi tới lượt.",
 };

@@ -109,7 +109,7 @@ export const zh: Catalogue = {
   "composer.waitingFor": "等待 {who} 决定。",
   "composer.waitingAnswer": "等待 {who} 回答。",
   "composer.goTo": "前往请求",
-  "composer.running": "智能体正在工作。您可以先写好，等它完成后发送。",
+  "composer.running": "智能体正在工作，您可以同时给它写消息。",
   "composer.givesUp": "发送消息将放弃失败的这一轮。",
   "composer.hint": "按 Enter 发送，Shift+Enter 换行。",
 
@@ -633,4 +633,15 @@ export const zh: Catalogue = {
   "edit.fillIn": "填写",
   "edit.leaveOut": "不填",
   "edit.error.multiple": "须为 {n} 的倍数。",
+
+  // Writing while something waits.
+  "composer.queue": "决定之后发送",
+  "composer.queueAnswer": "回答之后发送",
+  "composer.queueEffect": "待处理的请求保持不变，智能体会连同结果一起读到这条消息。",
+  "composer.queueStep": "此步骤之后发送",
+  "composer.queueStepEffect": "智能体完成手头的工作后会读到它。",
+  "composer.reject": "拒绝待处理的请求并发送",
+  "composer.rejectEffect": "待处理的请求将被拒绝，您的消息即为理由。",
+  "composer.rejectEffects": "全部 {n} 个待处理的请求将被拒绝，您的消息即为理由。",
+  "chat.queued": "已保存，智能体稍后会读到。",
 };
