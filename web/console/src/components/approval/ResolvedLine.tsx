@@ -16,6 +16,7 @@ import { Updates } from "./Discussion.js";
 import { PreviewText } from "./Preview.js";
 import { ShownArgs } from "./ShownArgs.js";
 import { toolNames } from "./title.js";
+import { ResolvedWhen } from "./When.js";
 
 type Tone = "good" | "bad" | "neutral";
 
@@ -37,6 +38,7 @@ export function ResolvedLine({ approval }: { approval: ApprovalView }) {
         <span className="resolved-text">
           <strong>{text}</strong> <code>{toolNames(approval)}</code>
           {approval.by && <span className="muted"> {t("resolved.by", { name: visibleText(approval.by) })}</span>}
+          <ResolvedWhen approval={approval} />
         </span>
         <span className="resolved-more">
           <span>{t("resolved.details")}</span>
