@@ -4,7 +4,7 @@ import { ask, call, checkAccessible, expect, goal, hasNoSidewaysScroll, oneOrder
 const later = { calls: [{ name: "execute_trade", args: '{"symbol":"VNM","quantity":1}' }] };
 
 test("w9: a message that waits for the decision is read with its results, also over a reload", async ({ page, serve }) => {
-  const { url } = await serve({ turns: [...oneOrder.slice(0, 1), { text: "Read: {{ last_user_message }}" }] });
+  const { url } = await serve({ turns: [...oneOrder.slice(0, 1), { text: "Read: {{ last_user }}" }] });
   const card = await openCard(page, url);
   const field = page.getByLabel("Message to the agent");
   await expect(page.locator(".way")).toHaveCount(0);

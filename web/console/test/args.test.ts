@@ -7,6 +7,7 @@ import { titlesAt } from "../src/lib/schema.js";
 const json = (text: string) => parseJson(text) as JsonObject;
 const schema = json(`{
   "type": "object",
+  "required": ["price", "symbol"],
   "$defs": {"leg": {"type": "object", "properties": {"side": {"oneOf": [{"const": "b", "title": "Buy"}, {"const": "s", "title": "Sell"}]}, "lots": {"type": "integer", "title": "Lots"}}}},
   "properties": {
     "symbol": {"type": "string", "title": "Share"},
@@ -21,22 +22,22 @@ const shape = (rows: ArgRow[]): unknown[] =>
   rows.map(({ name, title, unit, format, label, rows }) => [name, title ?? unit ?? format ?? label ?? "", ...(rows ? [shape(rows)] : [])]);
 
 describe("u2: arguments for people", () => {
-  it("stand in the schema's order, under its titles, and what it does not name comes last", () => {
+  it("stand in the order that the schema requires them, under its titles, and what it does not name comes last", () => {
     expect(shape(argTable(args, schema).rows)).toEqual([
-      ["symbol", "Share"],
       ["price", "Price"],
+      ["symbol", "Share"],
       ["due", "date"],
       ["legs", "Orders", [["1", "", [["side", "Sell"], ["lots", "Lots"]]], ["2", "", [["lots", "Lots"]]]]],
       ["zz", ""],
     ]);
-    expect(argTable(args, schema).rows[1]).toMatchObject({ unit: "VND" });
-    expect(String(argTable(args, schema).rows[1]!.value)).toBe("9007199254740993.10");
+    expect(argTable(args, schema).rows[0]).toMatchObject({ unit: "VND" });
+    expect(String(argTable(args, schema).rows[0]!.value)).toBe("9007199254740993.10");
     expect(argTable(args, schema).unset).toEqual([{ name: "day_only", fallback: false }]);
   });
 
   it("say how many of them a cut table leaves out", () => {
     const { rows, more } = argTable(args, schema, 5);
-    expect(shape(rows)).toEqual([["symbol", "Share"], ["price", "Price"], ["due", "date"], ["legs", "Orders", [["1", "", []]]]]);
+    expect(shape(rows)).toEqual([["price", "Price"], ["symbol", "Share"], ["due", "date"], ["legs", "Orders", [["1", "", []]]]]);
     expect([rows[3]!.rows![0]!.more, rows[3]!.more, more]).toEqual([2, 1, 1]);
   });
 

@@ -650,6 +650,18 @@ export const en = {
   "composer.rejectEffect": "The pending request is rejected, with your message as the reason.",
   "composer.rejectEffects": "All {n} pending requests are rejected, with your message as the reason.",
   "chat.queued": "Stored. The agent reads it when it gets there.",
+
+  // Earlier points, looked at and changed.
+  "past.preview": "The conversation up to here",
+  "past.asked": "Waiting",
+  "past.decided": "Decided",
+  "past.images": "[{n} images]",
+  "past.otherMessage": "Another message in its place",
+  "past.nextMessage": "The next message",
+  "past.forkMessage": "Continue with this message as a new session",
+  "past.forkNext": "Send it in a new session",
+  "past.otherCall": "Change the call of {tool}",
+  "past.forkCall": "Continue with this call as a new session",
 } as const;
 
 export type MessageKey = keyof typeof en;

@@ -652,4 +652,16 @@ export const vi: Catalogue = {
   "composer.rejectEffect": "Yêu cầu đang chờ bị từ chối, lý do là tin nhắn của bạn.",
   "composer.rejectEffects": "Cả {n} yêu cầu đang chờ bị từ chối, lý do là tin nhắn của bạn.",
   "chat.queued": "Đã lưu. Agent sẽ đọc khi tới lượt.",
+
+  // Earlier points, looked at and changed.
+  "past.preview": "Cuộc trò chuyện cho tới đây",
+  "past.asked": "Đang chờ",
+  "past.decided": "Đã quyết định",
+  "past.images": "[{n} hình ảnh]",
+  "past.otherMessage": "Tin nhắn khác thay cho tin này",
+  "past.nextMessage": "Tin nhắn tiếp theo",
+  "past.forkMessage": "Tiếp tục với tin nhắn này trong phiên mới",
+  "past.forkNext": "Gửi trong phiên mới",
+  "past.otherCall": "Sửa lệnh gọi {tool}",
+  "past.forkCall": "Tiếp tục với lệnh gọi này trong phiên mới",
 };

@@ -644,4 +644,16 @@ export const zh: Catalogue = {
   "composer.rejectEffect": "待处理的请求将被拒绝，您的消息即为理由。",
   "composer.rejectEffects": "全部 {n} 个待处理的请求将被拒绝，您的消息即为理由。",
   "chat.queued": "已保存，智能体稍后会读到。",
+
+  // Earlier points, looked at and changed.
+  "past.preview": "到此为止的对话",
+  "past.asked": "等待中",
+  "past.decided": "已决定",
+  "past.images": "[{n} 张图片]",
+  "past.otherMessage": "换一条消息",
+  "past.nextMessage": "下一条消息",
+  "past.forkMessage": "用这条消息在新会话中继续",
+  "past.forkNext": "在新会话中发送",
+  "past.otherCall": "修改对 {tool} 的调用",
+  "past.forkCall": "用这次调用在新会话中继续",
 };

@@ -6,7 +6,7 @@
  */
 import { equalJson, isObject, stringifyJson, type JsonObject, type JsonValue } from "@countersign/client";
 import { formatOf, type Format } from "./rules.js";
-import { plainly, titleOf, unitOf } from "./schema.js";
+import { orderOf, plainly, titleOf, unitOf } from "./schema.js";
 
 export interface ArgRow {
   /** In the JSON; of an entry of a list its place, from 1. */
@@ -48,7 +48,7 @@ export function argTable(args: JsonObject, schema: JsonObject | undefined, most 
   const left = { rows: most };
   const { rows, more } = members(args, plainly(root, root), { root, left, depth: 0 });
   const properties = isObject(root.properties) ? root.properties : {};
-  const unset = Object.keys(properties).flatMap((name): Unset[] => {
+  const unset = orderOf(root).flatMap((name): Unset[] => {
     if (Object.hasOwn(args, name)) return [];
     const property = isObject(properties[name]) ? plainly(properties[name], root) : {};
     const title = titleOf(property);
@@ -70,7 +70,7 @@ interface Rows {
 
 function members(value: JsonObject, schema: JsonObject, context: Context): Rows {
   const properties = isObject(schema.properties) ? schema.properties : {};
-  const known = Object.keys(properties).filter((name) => Object.hasOwn(value, name));
+  const known = orderOf(schema).filter((name) => Object.hasOwn(value, name));
   const extra = Object.keys(value).filter((name) => !Object.hasOwn(properties, name));
   const parts = [...known, ...extra].map((name) => {
     const property = Object.hasOwn(properties, name) ? properties[name] : undefined;

@@ -84,7 +84,7 @@ export function toDecision(action: Action, config: ReviewConfig, draft: ActionDr
 
 /** The fields of the form in which a call's arguments are edited. */
 export function argFields(action: Action, config: ReviewConfig): Field[] | undefined {
-  return fieldsOf(config.args_schema, action.args, { titles: true, rules: "limits" });
+  return fieldsOf(config.args_schema, action.args, { titles: true, rules: "limits", ordered: true });
 }
 
 export function editedArgs(action: Action, config: ReviewConfig, draft: ActionDraft): JsonObject | undefined {

@@ -17,7 +17,7 @@ import {
   type JsonValue,
 } from "@countersign/client";
 import { brokenRule, formatOf, isLocalMoment, momentOf, rulesOf, type Format, type RuleError, type Rules } from "./rules.js";
-import { membersOf, plainly, titleOf, unitOf } from "./schema.js";
+import { membersOf, orderOf, plainly, titleOf, unitOf } from "./schema.js";
 
 /** `choices`: any of the options, as a JSON array. */
 export type FieldKind = "string" | "number" | "integer" | "boolean" | "enum" | "choices" | "object" | "list" | "json";
@@ -53,6 +53,8 @@ export interface Reading {
   titles?: boolean;
   /** Simple rules are checked here, and not by the server alone; of a tool's arguments the limits, since only those bind. */
   rules?: boolean | "limits";
+  /** Fields in the order of `orderOf`. */
+  ordered?: boolean;
   /** The whole schema, which references are into, where it is not the one that is read. */
   root?: JsonObject;
 }
@@ -111,7 +113,8 @@ export function fieldsOf(schema: JsonObject | undefined, args: JsonObject, readi
 function membersFields(schema: JsonObject, properties: JsonObject, value: JsonObject, context: Context): Field[] {
   const required = Array.isArray(schema.required) ? schema.required : [];
   const extra = Object.keys(value).filter((name) => !Object.hasOwn(properties, name));
-  return [...Object.keys(properties), ...extra].map((name) => {
+  const names = context.ordered ? orderOf({ ...schema, properties }) : Object.keys(properties);
+  return [...names, ...extra].map((name) => {
     const property = Object.hasOwn(properties, name) ? properties[name] : undefined;
     const own = Object.hasOwn(value, name) ? value[name] : undefined;
     return field(name, isObject(property) ? plainly(property, context.root) : {}, own, required.includes(name), context);

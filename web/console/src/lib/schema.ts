@@ -68,6 +68,17 @@ export function membersOf(plain: JsonObject): JsonObject | undefined {
   return ["oneOf", "anyOf", "allOf"].some((name) => plain[name] !== undefined) ? undefined : plain.properties;
 }
 
+/**
+ * The names of its members, those that are required first and as that list has them: it is the order that the author chose.
+ * The members themselves have lost theirs, since JSON objects have none and the server sorts them.
+ */
+export function orderOf(schema: JsonObject): string[] {
+  const properties = isObject(schema.properties) ? schema.properties : {};
+  const required = Array.isArray(schema.required) ? schema.required : [];
+  const first = required.filter((name): name is string => typeof name === "string" && Object.hasOwn(properties, name));
+  return [...new Set([...first, ...Object.keys(properties)])];
+}
+
 /** The schema of what a path leads to: names of members and places in lists. */
 export function schemaAt(schema: JsonObject | undefined, path: readonly (string | number)[]): JsonObject | undefined {
   let at = schema && plainly(schema, schema);
