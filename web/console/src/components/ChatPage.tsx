@@ -8,6 +8,7 @@ import { statusText } from "../lib/status.js";
 import { TurnFailed } from "../lib/turnFailed.js";
 import { isLeft, longTurns } from "../lib/turns.js";
 import { useStickToEnd } from "../lib/useStickToEnd.js";
+import { useWindow } from "../lib/useWindow.js";
 import { client, connectionState } from "../state/connection.js";
 import { agents, sessionList } from "../state/lists.js";
 import { useMe, useOwns, useSubject, useTurnOf } from "../state/me.js";
@@ -53,6 +54,9 @@ export function ChatPage({ sessionId, onMenu }: Props) {
   // What this person can decide comes first.
   const next = mine ?? pending[0];
   const scroll = useStickToEnd([view, outgoing], next && cardId(next.approvalKey));
+  const parts = useMemo(() => timeline(view), [view]);
+  const asked = pending.length > 0 ? parts.findIndex(({ blocks }) => blocks.some((b) => b.type === "approval_request" && pending.some((a) => a.approvalKey === b.approvalKey))) : -1;
+  const shown = useWindow(scroll.ref, parts.length, scroll.atEnd, asked < 0 ? undefined : asked);
   const sending = outgoing.some((message) => message.queuedAfter === undefined);
   const busy = (view.status === "running" && !isHeld(view)) || view.status === "awaiting_input" || sending;
   const owns = useOwns(sessionId);
@@ -96,7 +100,14 @@ export function ChatPage({ sessionId, onMenu }: Props) {
         actions={<GraphToggle shown={graphShown} onChange={showGraph} />}
         onMenu={onMenu}
       />
-      <div className="chat-scroll" ref={scroll.ref} onScroll={scroll.onScroll}>
+      <div
+        className="chat-scroll"
+        ref={scroll.ref}
+        onScroll={() => {
+          scroll.onScroll();
+          shown.onScroll();
+        }}
+      >
         <div className="chat" role="region" aria-label={t("chat.region")}>
           {session.missing && (
             <p className="notice">
@@ -107,8 +118,13 @@ export function ChatPage({ sessionId, onMenu }: Props) {
           {view.lastSeq === 0 && !session.missing && !session.fresh && outgoing.length === 0 && (
             <p className="muted center">{t(status === "idle" ? "chat.empty" : "chat.loading")}</p>
           )}
+          {shown.from > 0 && (
+            <button type="button" className="link chat-earlier" onClick={shown.earlier}>
+              {t("chat.earlier", { n: shown.from })}
+            </button>
+          )}
           <TurnFailed value={failed}>
-            {timeline(view).map(({ key, message, blocks }) => (
+            {parts.slice(shown.from).map(({ key, message, blocks }) => (
               <Boundary key={key}>
                 <MessageItem message={message} turn={turns.get(message.id)} blocks={blocks} approvals={view.approvals} />
               </Boundary>

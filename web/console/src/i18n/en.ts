@@ -651,6 +651,9 @@ export const en = {
   "composer.rejectEffects": "All {n} pending requests are rejected, with your message as the reason.",
   "chat.queued": "Stored. The agent reads it when it gets there.",
 
+  // The drawn part of a long conversation.
+  "chat.earlier": "Earlier: {n} more",
+
   // Earlier points, looked at and changed.
   "past.preview": "The conversation up to here",
   "past.asked": "Waiting",

@@ -653,6 +653,9 @@ export const vi: Catalogue = {
   "composer.rejectEffects": "Cả {n} yêu cầu đang chờ bị từ chối, lý do là tin nhắn của bạn.",
   "chat.queued": "Đã lưu. Agent sẽ đọc khi tới lượt.",
 
+  // The drawn part of a long conversation.
+  "chat.earlier": "Trước đó: còn {n}",
+
   // Earlier points, looked at and changed.
   "past.preview": "Cuộc trò chuyện cho tới đây",
   "past.asked": "Đang chờ",

@@ -645,6 +645,9 @@ export const zh: Catalogue = {
   "composer.rejectEffects": "全部 {n} 个待处理的请求将被拒绝，您的消息即为理由。",
   "chat.queued": "已保存，智能体稍后会读到。",
 
+  // The drawn part of a long conversation.
+  "chat.earlier": "更早：还有 {n} 条",
+
   // Earlier points, looked at and changed.
   "past.preview": "到此为止的对话",
   "past.asked": "等待中",

@@ -119,16 +119,28 @@ const textOf = ({ blocks }: MessageView) => blocks.flatMap((b) => (b.type === "t
 
 // ---------------------------------------------------------------- events
 
-/** Events are folded once a frame: a fast stream must not draw more often than the screen. */
+/**
+ * Events are folded once a frame: a fast stream must not draw more often than the screen. While a past pours in, of which
+ * only the end will be looked at, it is drawn once it has come, or each second.
+ */
 let queue: SessionEvent[] = [];
+const MANY = 20;
+const POURING = 5;
+const LONGEST_MS = 1000;
 
 client.on("event", (event) => {
-  if (queue.push(event) === 1) {
-    // A hidden tab gets no frames, and must keep up all the same.
-    if (document.hidden) setTimeout(flush, 50);
-    else requestAnimationFrame(flush);
-  }
+  if (queue.push(event) > 1) return;
+  // A hidden tab gets no frames, and must keep up all the same.
+  if (document.hidden) setTimeout(flush, 50);
+  else requestAnimationFrame((now) => frame(now, now, 0));
 });
+
+function frame(now: number, since: number, before: number): void {
+  const pours = queue.length >= MANY && queue.length - before >= POURING && now - since < LONGEST_MS;
+  if (!pours) return flush();
+  const length = queue.length;
+  requestAnimationFrame((next) => frame(next, since, length));
+}
 
 document.addEventListener("visibilitychange", () => flush());
 
