@@ -52,32 +52,7 @@ function PlainField(props: FieldProps) {
   };
   const multiline = field.kind === "json" || (field.kind === "string" && (text.length > 60 || text.includes("\n")));
   const help = <Help {...props} text={text} />;
-  if (field.kind === "choices") {
-    const chosen = chosenOf(text);
-    const pick = (value: string, on: boolean) => {
-      const next = on ? [...chosen, value] : chosen.filter((one) => one !== value);
-      onDraft(`[${next.join(",")}]`);
-    };
-    return (
-      <fieldset className="field choices" disabled={disabled} aria-describedby={`${id}-help`}>
-        <legend className="label">
-          <FieldName {...props} />
-        </legend>
-        {options?.map((option) => (
-          <label key={option.value} className="choice">
-            <input
-              type="checkbox"
-              checked={chosen.includes(option.value)}
-              aria-invalid={wrong || undefined}
-              onChange={(e) => pick(option.value, e.target.checked)}
-            />
-            <span>{option.text}</span>
-          </label>
-        ))}
-        {help}
-      </fieldset>
-    );
-  }
+  if (field.kind === "choices") return <Choices {...props} options={options ?? []} wrong={wrong} help={help} />;
   return (
     <div className="field">
       <label className="label" htmlFor={id}>
@@ -112,6 +87,35 @@ function PlainField(props: FieldProps) {
       )}
       {help}
     </div>
+  );
+}
+
+/** Any of a list's options. */
+function Choices(props: FieldProps & { options: { value: string; text: string }[]; wrong: boolean; help: ReactNode }) {
+  const { id, disabled, draft, options, wrong, help, onDraft } = props;
+  const chosen = chosenOf(textOfDraft(draft));
+  const pick = (value: string, on: boolean) => {
+    const next = on ? [...chosen, value] : chosen.filter((one) => one !== value);
+    onDraft(`[${next.join(",")}]`);
+  };
+  return (
+    <fieldset className="field choices" disabled={disabled} aria-describedby={`${id}-help`}>
+      <legend className="label">
+        <FieldName {...props} />
+      </legend>
+      {options.map((option) => (
+        <label key={option.value} className="choice">
+          <input
+            type="checkbox"
+            checked={chosen.includes(option.value)}
+            aria-invalid={wrong || undefined}
+            onChange={(e) => pick(option.value, e.target.checked)}
+          />
+          <span>{option.text}</span>
+        </label>
+      ))}
+      {help}
+    </fieldset>
   );
 }
 

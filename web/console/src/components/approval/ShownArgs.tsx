@@ -40,25 +40,15 @@ export function ShownArgs({ action, config, onSeen, seen = false }: Props) {
       {warned && <Warnings display={display} />}
       {tabled && <ArgTable args={args} schema={config.args_schema} display={display} cut={long} />}
       {long && onSeen && (
-        <div className="shown-more">
-          {!seen && (
-            <p id={`${id}-long`} className="hint warn">
-              {t("shown.long")}
-            </p>
-          )}
-          {!open && (
-            <button
-              type="button"
-              className="link"
-              onClick={() => {
-                setOpen(true);
-                onSeen();
-              }}
-            >
-              {t("shown.all")}
-            </button>
-          )}
-        </div>
+        <SeeAll
+          id={`${id}-long`}
+          seen={seen}
+          open={open}
+          onOpen={() => {
+            setOpen(true);
+            onSeen();
+          }}
+        />
       )}
       {tabled && (
         <div className="shown-foot">
@@ -86,6 +76,25 @@ export function ShownArgs({ action, config, onSeen, seen = false }: Props) {
         <ShownText text={text} />
       </pre>
       {!tabled && <Size action={action} />}
+    </div>
+  );
+}
+
+/** That a long text has to be looked at to its end, and the way to see all of it at once. */
+function SeeAll({ id, seen, open, onOpen }: { id: string; seen: boolean; open: boolean; onOpen: () => void }) {
+  const { t } = useI18n();
+  return (
+    <div className="shown-more">
+      {!seen && (
+        <p id={id} className="hint warn">
+          {t("shown.long")}
+        </p>
+      )}
+      {!open && (
+        <button type="button" className="link" onClick={onOpen}>
+          {t("shown.all")}
+        </button>
+      )}
     </div>
   );
 }
