@@ -1,5 +1,5 @@
 /** The earlier points of a session, and going on from one in a new session. */
-import { checkAccessible, expect, hasNoSidewaysScroll, oneOrder, openCard, test } from "./support/console.js";
+import { checkAccessible, expect, hasNoSidewaysScroll, oneOrder, openCard, send, test } from "./support/console.js";
 
 test("a session goes on from an earlier point in a new one, which asks again", async ({ page, serve }) => {
   const { url } = await serve({ turns: oneOrder });
@@ -38,3 +38,83 @@ test("a session goes on from an earlier point in a new one, which asks again", a
   await page.goto(original);
   await expect(page.getByText("Result:")).toBeVisible();
 });
+
+const dialogOf = async (page: import("@playwright/test").Page) => {
+  await page.getByRole("button", { name: "Earlier points" }).click();
+  return page.getByRole("dialog", { name: "Earlier points of this session" });
+};
+
+test("g6: each point says what had happened there, and shows the conversation as it was", async ({ page, serve }) => {
+  const { url } = await serve({ turns: oneOrder });
+  const card = await openCard(page, url);
+  await card.getByRole("button", { name: "Reject", exact: true }).click();
+  await card.getByLabel("Reason").fill("too dear");
+  await card.getByRole("button", { name: "Reject", exact: true }).click();
+  await expect(page.getByText("Result:")).toBeVisible();
+
+  const dialog = await dialogOf(page);
+  const points = dialog.locator(".past-point");
+  const said = (what: string) => points.filter({ has: page.locator(".past-toggle", { hasText: what }) });
+  await expect(said("You sent a message").locator(".past-excerpt")).toHaveText("Buy 100 VNM");
+  await expect(said("The turn ended").locator(".past-excerpt")).toContainText("Result:");
+  await expect(points.filter({ hasText: "1 waiting" }).first().locator(".past-excerpt")).toHaveText("execute_trade");
+  await expect(said("Somebody decided").locator(".past-excerpt")).toContainText("too dear");
+
+  // At the point where it waited, nothing of what came later is there.
+  const waited = points.filter({ hasText: "1 waiting" }).first();
+  await waited.locator(".past-toggle").click();
+  const then = waited.getByRole("list", { name: "The conversation up to here" });
+  await expect(then.locator("li")).toHaveText(["YouBuy 100 VNM", "AgentHere is the order.", /^execute_trade\{"symbol":"VNM"/, "Waitingexecute_trade"]);
+  await checkAccessible(page, "an earlier point");
+});
+
+test("g6: a message is another one before the session goes on from its point", async ({ page, serve }) => {
+  const { url } = await serve({ turns: [{ text: "You said: {{ last_user }}" }], atEnd: "repeat" });
+  await page.goto(url);
+  await send(page, "Buy 100 VNM");
+  await expect(page.getByText("You said: Buy 100 VNM")).toBeVisible();
+  const original = page.url();
+  const dialog = await dialogOf(page);
+  const point = dialog.locator(".past-point").filter({ hasText: "You sent a message" });
+  await point.locator(".past-toggle").click();
+  const field = point.getByLabel("Another message in its place");
+  await expect(field).toHaveValue("Buy 100 VNM");
+  const go = point.getByRole("button", { name: "Continue with this message as a new session" });
+  await expect(go).toBeDisabled();
+  await field.fill("Sell 5 FPT");
+  await go.click();
+  await expect(page).not.toHaveURL(original);
+  await expect(page.getByText("You said: Sell 5 FPT")).toBeVisible();
+  await expect(page.locator(".message.user")).toHaveText(["Sell 5 FPT"]);
+  await page.goto(original);
+  await expect(page.getByText("You said: Buy 100 VNM")).toBeVisible();
+});
+
+for (const [locale, width, colorScheme] of [["en-US", 1280, "light"], ["vi-VN", 390, "dark"], ["zh-CN", 390, "light"]] as const) {
+  test.describe(`${locale}, ${width}`, () => {
+    test.use({ locale, colorScheme, viewport: { width, height: 844 } });
+    test("g6: a call is another one before the session goes on, and is asked about as that", async ({ page, serve }) => {
+      const { url } = await serve({ turns: oneOrder });
+      await page.goto(url);
+      await page.locator(".composer textarea").fill("Buy");
+      await page.locator(".composer textarea").press("Enter");
+      await expect(page.locator(".card .arg").first()).toBeVisible();
+      const original = page.url();
+      await page.locator(".past-open").click();
+      const point = page.locator(".past-point").filter({ has: page.locator(".past-items, .session-meta") }).first();
+      await point.locator(".past-toggle").click();
+      await point.locator(".past-edit.link").click();
+      await point.getByLabel("quantity").fill("2000");
+      await expect(point.locator(".field-error")).toHaveCount(1);
+      await point.getByLabel("quantity").fill("7");
+      await hasNoSidewaysScroll(page);
+      await checkAccessible(page, "editing a call of the past");
+      if (process.env.LOOK) await page.screenshot({ path: `${process.env.LOOK}/past-${locale}-${width}.png` });
+      await point.locator(".past-edit > .button").click();
+      await expect(page).not.toHaveURL(original);
+      await expect(page.locator(".card .arg").filter({ hasText: "quantity" })).toContainText("7");
+      await page.goto(original);
+      await expect(page.locator(".card .arg").filter({ hasText: "quantity" })).toContainText("100");
+    });
+  });
+}

@@ -39,6 +39,7 @@ it("u2: the packages hold what they need, and nothing else", async () => {
     const place = join(folder, "node_modules/@countersign", name);
     expect((await readdir(place)).sort()).toEqual(["LICENSE-APACHE", "LICENSE-MIT", "README.md", "dist", "package.json"]);
     expect(await readdir(join(place, "dist"))).toEqual(expect.arrayContaining(["index.js", "index.d.ts"]));
+    if (name === "react") expect(await readFile(join(place, "dist/styles.css"), "utf8")).toContain("@layer countersign");
     for (const licence of ["LICENSE-MIT", "LICENSE-APACHE"]) {
       expect(await readFile(join(place, licence), "utf8")).toBe(await readFile(join(web, "..", licence), "utf8"));
     }

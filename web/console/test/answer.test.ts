@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { parseJson, stringifyJson, type JsonValue } from "@countersign/client";
-import { ANSWER, answerForm, choiceText, emptyAnswer, readAnswer } from "../src/lib/answer.js";
+import { ANSWER, answerForm, emptyAnswer, readAnswer } from "../src/lib/answer.js";
+import { choiceText } from "../src/lib/values.js";
 
 const kind = (schema: JsonValue | undefined) => {
   const form = answerForm(schema);

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { parseJson, stringifyJson, type JsonObject } from "@countersign/client";
 import { diff } from "../src/lib/diff.js";
-import { fieldsOf, newEdit, readEdit, switchTab, type EditDraft } from "../src/lib/form.js";
+import { fieldsOf, freshDraft, newEdit, readEdit, switchTab, type EditDraft, type Field } from "../src/lib/form.js";
 
 const json = (text: string) => parseJson(text) as JsonObject;
 const schema = json(`{
@@ -88,6 +88,70 @@ describe("form", () => {
   it("lets a value be edited that does not fit its schema", () => {
     expect(fieldsOf(schema, json('{"symbol":5}'))![0]).toMatchObject({ kind: "json" });
     expect(fieldsOf(schema, json('{"side":"hold"}'))![3]).toMatchObject({ kind: "string" });
+  });
+});
+
+describe("u2: objects and lists", () => {
+  const nested = json(`{
+    "type": "object",
+    "$defs": {"leg": {"type": "object", "required": ["side", "lots"], "properties": {
+      "side": {"enum": ["buy", "sell"]},
+      "lots": {"type": "integer", "title": "Lots", "minimum": 1, "multipleOf": 10}
+    }}},
+    "properties": {
+      "to": {"type": "object", "required": ["name"], "properties": {"name": {"type": "string"}, "due": {"type": "string", "format": "date"}}},
+      "legs": {"type": "array", "minItems": 1, "items": {"$ref": "#/$defs/leg"}},
+      "tags": {"type": "array", "items": {"type": "string"}},
+      "free": {"type": "object"}
+    }
+  }`);
+  const given = json('{"to":{"name":"Ann","extra":1.10},"legs":[{"lots":9007199254740990,"side":"buy"}],"free":{"a":1.0}}');
+  const form = fieldsOf(nested, given, { titles: true, rules: "limits" })!;
+  const draft = newEdit(form, given);
+  const result = (texts: EditDraft["texts"]) => {
+    const made = readEdit({ ...draft, texts: { ...draft.texts, ...texts } }, form, given);
+    return made.ok ? stringifyJson(made.args) : made.errors;
+  };
+
+  it("have forms of their own, and what no form can show is JSON", () => {
+    expect(form.map((f) => [f.name, f.kind])).toEqual([["to", "object"], ["legs", "list"], ["tags", "list"], ["free", "json"]]);
+    expect(form[0]!.fields!.map((f) => [f.name, f.kind, f.format])).toEqual([["name", "string", undefined], ["due", "string", "date"], ["extra", "number", undefined]]);
+    expect(form[1]!.item!.fields!.map((f) => [f.kind, f.title])).toEqual([["enum", undefined], ["integer", "Lots"]]);
+    const odd = fieldsOf(nested, json('{"legs":[{"side":"buy","lots":10,"more":1}],"to":null,"tags":["a",5]}'))!;
+    expect(odd.map((f) => f.kind)).toEqual(["json", "json", "json", "json"]);
+  });
+
+  it("give back the same arguments to the digit when nothing was typed", () => {
+    expect(result({})).toBe(stringifyJson(given));
+  });
+
+  it("are changed entry by entry, set and left out", () => {
+    const leg = { side: '"sell"', lots: "20" };
+    expect(result({ legs: [leg], to: "" })).toBe('{"legs":[{"lots":20,"side":"sell"}],"free":{"a":1.0}}');
+    expect(result({ tags: ["x", ""], to: { name: "Bob", due: "2026-01-31" }, free: "" })).toBe(
+      '{"to":{"name":"Bob","due":"2026-01-31"},"legs":[{"lots":9007199254740990,"side":"buy"}],"tags":["x",""]}',
+    );
+    expect(freshDraft(form[1]!.item!)).toEqual({ side: "", lots: "" });
+  });
+
+  it("say where a limit is broken", () => {
+    expect(result({ legs: [{ side: '"buy"', lots: "10" }, { side: "", lots: "15" }] })).toEqual({
+      "legs/1/side": { key: "edit.error.required" },
+      "legs/1/lots": { key: "edit.error.multiple", n: "10" },
+    });
+    expect(result({ legs: [] })).toEqual({ legs: { key: "edit.error.minItems", n: "1" } });
+  });
+
+  it("stay JSON while the form could not show what was written", () => {
+    const raw = { ...switchTab(draft, form, given), raw: '{"legs":[{"side":"buy","lots":10}],"new":1}' };
+    expect(switchTab(raw, form, given)).toBe(raw);
+    expect(switchTab({ ...raw, raw: '{"legs":[{"side":"buy","lots":10}]}' }, form, given).tab).toBe("form");
+  });
+
+  it("do not grow without bound, however the schema repeats itself", () => {
+    const loop = json('{"$ref":"#/$defs/n","$defs":{"n":{"type":"object","properties":{"a":{"$ref":"#/$defs/n"},"b":{"$ref":"#/$defs/n"}}}}}');
+    const count = (all: Field[] | undefined): number => (all ?? []).reduce((sum, f) => sum + 1 + count(f.fields), 0);
+    expect(count(fieldsOf({ ...loop, properties: { top: { $ref: "#/$defs/n" } } }, {}))).toBeLessThan(100);
   });
 });
 

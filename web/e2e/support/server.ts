@@ -25,6 +25,8 @@ export interface Turn {
 
 export interface ServerOptions {
   turns: Turn[];
+  /** What comes after them: an error, or they from the beginning. */
+  atEnd?: "repeat";
   /** Seconds until a request is rejected by itself. */
   timeout?: number;
   /** Ask for this token. */
@@ -55,6 +57,8 @@ export interface ServerOptions {
   images?: boolean;
   /** More of the configuration, as TOML. */
   more?: string;
+  /** Tools in it that the agent has. */
+  tools?: string[];
   /** Listen here, not where the system likes. */
   port?: number;
 }
@@ -81,7 +85,7 @@ export function binary(): string {
 
 export async function startServer(options: ServerOptions): Promise<Server> {
   const folder = await mkdtemp(join(tmpdir(), "countersign-e2e-"));
-  await writeFile(join(folder, "script.json"), script(options.turns));
+  await writeFile(join(folder, "script.json"), script(options.turns, options.atEnd));
   for (const [name, text] of Object.entries(options.files ?? {})) await writeFile(join(folder, name), text);
 
   if (options.helper) await writeFile(join(folder, "helper.json"), script(options.helper));
@@ -176,7 +180,7 @@ agent = "helper"
 description = "Knows how to trade."
 `;
 
-function script(turns: Turn[]): string {
+function script(turns: Turn[], atEnd?: string): string {
   const entries = turns.map(({ calls, ...rest }) => {
     const fields = Object.entries(rest).map(([key, value]) => `${JSON.stringify(key)}: ${JSON.stringify(value)}`);
     if (calls) {
@@ -188,7 +192,7 @@ function script(turns: Turn[]): string {
     }
     return `{${fields.join(", ")}}`;
   });
-  return `{"turns": [${entries.join(",\n")}]}`;
+  return `{"turns": [${entries.join(",\n")}]${atEnd ? `, "at_end": ${JSON.stringify(atEnd)}` : ""}}`;
 }
 
 /**
@@ -200,7 +204,7 @@ function config(
   { timeout = 300, token, questionTimeout, says, mcpAsks = "never", origins = [], ...more }: ServerOptions,
 ): string {
   const { approval = "", people = {}, files, helper, mcp } = more;
-  const onFolder = (files ? ', "edit_file", "apply_patch", "shell"' : "") + (helper ? ', "ask_helper"' : "");
+  const onFolder = (files ? ', "edit_file", "apply_patch", "shell"' : "") + (helper ? ', "ask_helper"' : "") + (more.tools ?? []).map((name) => `, ${JSON.stringify(name)}`).join("");
   return `
 locale = "en"
 [server]

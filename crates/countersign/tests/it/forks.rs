@@ -108,6 +108,7 @@ async fn g6_checkpoints_say_where_a_session_stood_in_pages_newest_first() {
         assert_eq!(paged, all, "{name}");
         for one in &all {
             let then = runtime.state_at(&me(), "s", one.checkpoint).await.expect("state");
+            assert_eq!(then.seq, one.seq, "{name}: {one:?}");
             let then = serde_json::to_value(then).expect("JSON");
             assert_eq!((&then["node"], &then["updated_at"]), (&one.node.clone().into(), &one.at.clone().into()));
             assert_eq!(then["interruptions"].as_array().expect("list").len(), one.pending.len());

@@ -38,6 +38,8 @@ pub struct CheckpointView {
     /// `tool_changed` (of calls), `approval_sent`, `end` (of a turn), `restart`, `status`, `fork`, `compression`; of
     /// graphs `run`, `graph`, `node`, `pause`, `step`, `resume`, `failure`, `retry`, `edit`.
     pub after: String,
+    /// The `seq` of the last event before it: what a client has folded up to there is what the session was.
+    pub seq: u64,
     /// The session's status there.
     pub status: Status,
     /// The graph's node that the session was at.
@@ -56,11 +58,12 @@ pub struct CheckpointQuery {
 }
 
 impl CheckpointView {
-    fn of(session_id: &str, found: &Checkpoint) -> CheckpointView {
+    fn of(session_id: &str, found: &Checkpoint, seq: u64) -> CheckpointView {
         CheckpointView {
             checkpoint: found.pos,
             at: rfc3339(found.at),
             after: found.after.to_string(),
+            seq,
             status: found.status,
             node: found.node.clone(),
             pending: found.pending.iter().map(|n| approval_key(session_id, *n)).collect(),
@@ -91,8 +94,8 @@ impl Runtime {
         if more {
             found.pop_front();
         }
-        let next_cursor = found.front().filter(|_| more).map(|oldest| oldest.pos.to_string());
-        let rows = found.iter().rev().map(|one| CheckpointView::of(&state.session_id, one)).collect();
+        let next_cursor = found.front().filter(|_| more).map(|(oldest, _)| oldest.pos.to_string());
+        let rows = found.iter().rev().map(|(one, seq)| CheckpointView::of(&state.session_id, one, *seq)).collect();
         Ok(ListPage { rows, next_cursor })
     }
 
@@ -124,24 +127,25 @@ pub(super) struct Then {
 }
 
 impl Inner {
-    /// The newest `most` checkpoints of a session, or the newest before a position, oldest first.
+    /// The newest `most` checkpoints of a session, or the newest before a position, oldest first, each with the `seq` of
+    /// its last event.
     async fn newest_checkpoints(
         &self,
         now: &State,
         before: Option<u64>,
         most: usize,
-    ) -> Result<VecDeque<Checkpoint>, Refusal> {
-        let mut found: VecDeque<Checkpoint> = VecDeque::new();
+    ) -> Result<VecDeque<(Checkpoint, u64)>, Refusal> {
+        let mut found: VecDeque<(Checkpoint, u64)> = VecDeque::new();
         let mut end = before.map_or(now.pos, |before| before.saturating_sub(1));
         loop {
             let mut walk = Walk::before(self, &now.session_id, &now.session_id, end).await?;
-            let mut stretch: VecDeque<Checkpoint> = VecDeque::new();
+            let mut stretch: VecDeque<(Checkpoint, u64)> = VecDeque::new();
             let wanted = most - found.len();
-            let mut keep = |one: Checkpoint| {
+            let mut keep = |one: Checkpoint, seq| {
                 if stretch.len() == wanted {
                     stretch.pop_front();
                 }
-                stretch.push_back(one);
+                stretch.push_back((one, seq));
             };
             while walk.on(end, &mut keep).await?.is_some() {}
             stretch.append(&mut found);
@@ -155,7 +159,7 @@ impl Inner {
 
     pub(super) async fn newest_checkpoint(&self, now: &State) -> Result<u64, Refusal> {
         let newest = self.newest_checkpoints(now, None, 1).await?;
-        newest.back().map(|one| one.pos).ok_or_else(|| no_checkpoint(0, now.pos, None, None))
+        newest.back().map(|(one, _)| one.pos).ok_or_else(|| no_checkpoint(0, now.pos, None, None))
     }
 
     /// The session at a checkpoint, folded as the session `as_session`. `now` is its state now.
@@ -170,15 +174,15 @@ impl Inner {
         }
         let mut walk = Walk::before(self, &now.session_id, as_session, checkpoint).await?;
         let mut last = None;
-        while let Some(entry) = walk.on(checkpoint, |_| ()).await? {
+        while let Some(entry) = walk.on(checkpoint, |_, _| ()).await? {
             last = Some(entry);
         }
         if let Some(last) = last.filter(|last| is_checkpoint(walk.at(), last)) {
             return Ok(Then { session: walk.into_session(), last });
         }
-        let before = self.newest_checkpoints(now, Some(checkpoint), 1).await?.back().map(|one| one.pos);
+        let before = self.newest_checkpoints(now, Some(checkpoint), 1).await?.back().map(|(one, _)| one.pos);
         let mut after = None;
-        while after.is_none() && walk.on(now.pos, |one| after = after.or(Some(one.pos))).await?.is_some() {}
+        while after.is_none() && walk.on(now.pos, |one, _| after = after.or(Some(one.pos))).await?.is_some() {}
         Err(no_checkpoint(checkpoint, now.pos, before, after))
     }
 }

@@ -158,12 +158,12 @@ impl<'a> Walk<'a> {
         self.at
     }
 
-    /// Reads the next page up to `end`, and reports each checkpoint. Returns the last append of the page; `None` at the
+    /// Reads the next page up to `end`, and reports each checkpoint with the `seq` of its last event. Returns the last append of the page; `None` at the
     /// end.
     pub(super) async fn on(
         &mut self,
         end: u64,
-        mut found: impl FnMut(Checkpoint),
+        mut found: impl FnMut(Checkpoint, u64),
     ) -> Result<Option<Arc<Entry>>, Refusal> {
         let pos = self.at.pos;
         if pos >= end {
@@ -176,7 +176,9 @@ impl<'a> Walk<'a> {
         }
         for entry in &page {
             self.at.apply(entry);
-            Checkpoint::of(&self.at, entry).into_iter().for_each(&mut found);
+            if let Some(one) = Checkpoint::of(&self.at, entry) {
+                found(one, self.at.cursor.seq);
+            }
         }
         // No waypoint where the caller stops: each caller would leave its own.
         if page.last().is_some_and(|last| last.pos < end) {

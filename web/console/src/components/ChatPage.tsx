@@ -8,15 +8,16 @@ import { statusText } from "../lib/status.js";
 import { TurnFailed } from "../lib/turnFailed.js";
 import { isLeft, longTurns } from "../lib/turns.js";
 import { useStickToEnd } from "../lib/useStickToEnd.js";
+import { useWindow } from "../lib/useWindow.js";
 import { client, connectionState } from "../state/connection.js";
 import { agents, sessionList } from "../state/lists.js";
-import { useMe, useSubject, useTurnOf } from "../state/me.js";
+import { useMe, useOwns, useSubject, useTurnOf } from "../state/me.js";
 import { asRefusal, followSession, sendMessage, sessionStore } from "../state/sessions.js";
 import { useStore } from "../state/store.js";
 import { cardId, focusCard } from "./approval/focus.js";
 import { subjectOf } from "./approval/title.js";
 import { Boundary } from "./Boundary.js";
-import { Composer } from "./Composer.js";
+import { Composer, type OnPending, type Way } from "./Composer.js";
 import { errorText } from "./errorText.js";
 import { GraphPanel, GraphToggle, useGraphShown } from "./graph/GraphPanel.js";
 import { Icon } from "./Icon.js";
@@ -53,17 +54,22 @@ export function ChatPage({ sessionId, onMenu }: Props) {
   // What this person can decide comes first.
   const next = mine ?? pending[0];
   const scroll = useStickToEnd([view, outgoing], next && cardId(next.approvalKey));
-  const busy = (view.status === "running" && !isHeld(view)) || view.status === "awaiting_input" || outgoing.length > 0;
+  const parts = useMemo(() => timeline(view), [view]);
+  const asked = pending.length > 0 ? parts.findIndex(({ blocks }) => blocks.some((b) => b.type === "approval_request" && pending.some((a) => a.approvalKey === b.approvalKey))) : -1;
+  const shown = useWindow(scroll.ref, parts.length, scroll.atEnd, asked < 0 ? undefined : asked);
+  const sending = outgoing.some((message) => message.queuedAfter === undefined);
+  const busy = (view.status === "running" && !isHeld(view)) || view.status === "awaiting_input" || sending;
+  const owns = useOwns(sessionId);
   const failed = view.status === "failed";
   const working = view.messages.findLast((m) => m.role === "assistant" && m.open);
   // A session in which nothing has happened has no events, so what it is doing is known from the list alone.
   const status = view.status ?? (row?.status === "idle" ? row.status : undefined);
   const title = row?.title || firstWords(view) || t("sessions.untitled", { id: shortId(sessionId) });
 
-  const send = async (text: string, images: InlineImage[]) => {
+  const send = async (text: string, images: InlineImage[], onPending?: OnPending) => {
     setError(undefined);
     try {
-      await sendMessage(sessionId, text, images);
+      await sendMessage(sessionId, text, images, { onPending });
     } catch (e) {
       setError(asRefusal(e));
       throw e;
@@ -94,7 +100,14 @@ export function ChatPage({ sessionId, onMenu }: Props) {
         actions={<GraphToggle shown={graphShown} onChange={showGraph} />}
         onMenu={onMenu}
       />
-      <div className="chat-scroll" ref={scroll.ref} onScroll={scroll.onScroll}>
+      <div
+        className="chat-scroll"
+        ref={scroll.ref}
+        onScroll={() => {
+          scroll.onScroll();
+          shown.onScroll();
+        }}
+      >
         <div className="chat" role="region" aria-label={t("chat.region")}>
           {session.missing && (
             <p className="notice">
@@ -105,8 +118,13 @@ export function ChatPage({ sessionId, onMenu }: Props) {
           {view.lastSeq === 0 && !session.missing && !session.fresh && outgoing.length === 0 && (
             <p className="muted center">{t(status === "idle" ? "chat.empty" : "chat.loading")}</p>
           )}
+          {shown.from > 0 && (
+            <button type="button" className="link chat-earlier" onClick={shown.earlier}>
+              {t("chat.earlier", { n: shown.from })}
+            </button>
+          )}
           <TurnFailed value={failed}>
-            {timeline(view).map(({ key, message, blocks }) => (
+            {parts.slice(shown.from).map(({ key, message, blocks }) => (
               <Boundary key={key}>
                 <MessageItem message={message} turn={turns.get(message.id)} blocks={blocks} approvals={view.approvals} />
               </Boundary>
@@ -115,7 +133,7 @@ export function ChatPage({ sessionId, onMenu }: Props) {
           {outgoing.map((message) => (
             <div key={message.id} className="message user sending">
               <Said text={message.text} images={message.images} />
-              <p className="hint">{t(connection === "open" ? "chat.sending" : "chat.offlineSending")}</p>
+              <p className="hint">{t(message.queuedAfter !== undefined ? "chat.queued" : connection === "open" ? "chat.sending" : "chat.offlineSending")}</p>
             </div>
           ))}
           {view.status === "running" && !isHeld(view) && pending.length === 0 && (
@@ -145,20 +163,12 @@ export function ChatPage({ sessionId, onMenu }: Props) {
           onSend={send}
           takesImages={agent?.takes_images}
           onStop={view.status === "running" || view.status === "awaiting_input" ? stop : undefined}
-          blocked={
-            next && !failed ? (
-              <>
-                <Icon name="clock" />
-                <span className="composer-waits">
-                  {mine ? t(isAnswered(mine) ? "composer.waitingQuestion" : "composer.waiting") : waitsForOthers(next, t)}
-                </span>
-                <button type="button" className="link" onClick={() => focusCard(next.approvalKey)}>
-                  {t("composer.goTo")}
-                </button>
-              </>
-            ) : busy ? (
-              t("composer.running")
-            ) : undefined
+          meanwhile={
+            next && !failed
+              ? { note: <Waits next={next} mine={mine} />, ways: owns ? waysPast(pending, t) : [] }
+              : busy
+                ? { note: t("composer.running"), ways: owns ? waysPast([], t) : [] }
+                : undefined
           }
           hint={isLeft(view) ? t("composer.givesUp") : undefined}
         />
@@ -170,6 +180,38 @@ export function ChatPage({ sessionId, onMenu }: Props) {
       )}
     </>
   );
+}
+
+/** What the session waits for, and the way there. */
+function Waits({ next, mine }: { next: ApprovalView; mine: ApprovalView | undefined }) {
+  const { t } = useI18n();
+  return (
+    <>
+      <Icon name="clock" />
+      <span className="composer-waits">
+        {mine ? t(isAnswered(mine) ? "composer.waitingQuestion" : "composer.waiting") : waitsForOthers(next, t)}
+      </span>
+      <button type="button" className="link" onClick={() => focusCard(next.approvalKey)}>
+        {t("composer.goTo")}
+      </button>
+    </>
+  );
+}
+
+/**
+ * What a message can do while these are pending, or while the agent works. A message gives no answer to a graph or a
+ * server, and does not say whether a call ran, so these are not rejected by one.
+ */
+function waysPast(pending: readonly ApprovalView[], t: Translate): Way[] {
+  const asked = pending.length > 0 && pending.every(isAnswered);
+  const queue: Way = {
+    onPending: "queue",
+    label: t(pending.length === 0 ? "composer.queueStep" : asked ? "composer.queueAnswer" : "composer.queue"),
+    effect: t(pending.length === 0 ? "composer.queueStepEffect" : "composer.queueEffect"),
+  };
+  if (pending.length === 0 || !pending.every(({ kind }) => kind === "approval" || kind === "question")) return [queue];
+  const n = pending.length;
+  return [queue, { onPending: "reject", label: t("composer.reject"), effect: t(n === 1 ? "composer.rejectEffect" : "composer.rejectEffects", { n }) }];
 }
 
 /** It waits for an answer, not for a decision. */

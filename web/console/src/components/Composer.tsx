@@ -1,5 +1,5 @@
-import { useEffect, useLayoutEffect, useRef, useState, type ReactNode } from "react";
-import { IMAGE_TYPES } from "@countersign/client";
+import { useEffect, useId, useLayoutEffect, useRef, useState, type ReactNode } from "react";
+import { IMAGE_TYPES, type MessageCommand } from "@countersign/client";
 import type { MessageKey } from "../i18n/en.js";
 import { useI18n } from "../i18n/index.js";
 import { imageFiles, MOST_IMAGES, readImage, type InlineImage } from "../lib/images.js";
@@ -9,11 +9,11 @@ import { Icon } from "./Icon.js";
 
 interface Props {
   draftKey: string;
-  /** Why nothing can be sent now. Writing is always possible; the text is kept. */
-  blocked?: ReactNode;
+  /** Something is under way, so that a message needs to be told what becomes of that. Writing is always possible. */
+  meanwhile?: Meanwhile | undefined;
   /** What becomes of a message, where that is not plain. */
   hint?: string | undefined;
-  onSend: (text: string, images: InlineImage[]) => Promise<void>;
+  onSend: (text: string, images: InlineImage[], onPending?: OnPending) => Promise<void>;
   /** Images can be attached: the model that reads the message takes them. */
   takesImages?: boolean | undefined;
   /** There is a turn to stop. */
@@ -21,7 +21,23 @@ interface Props {
   autoFocus?: boolean;
 }
 
-export function Composer({ draftKey, blocked, hint, onSend, takesImages, onStop, autoFocus }: Props) {
+export type OnPending = NonNullable<MessageCommand["on_pending"]>;
+
+/** What a message may do with what is under way, and what comes of that. Enter takes the first. */
+export interface Way {
+  onPending: OnPending;
+  label: string;
+  effect: string;
+}
+
+export interface Meanwhile {
+  /** What is under way. */
+  note: ReactNode;
+  /** None: this person cannot send now. */
+  ways: Way[];
+}
+
+export function Composer({ draftKey, meanwhile, hint, onSend, takesImages, onStop, autoFocus }: Props) {
   const { t } = useI18n();
   const [text, setText] = useTabState(draftKey, () => "");
   const [stopping, setStopping] = useState(false);
@@ -31,7 +47,8 @@ export function Composer({ draftKey, blocked, hint, onSend, takesImages, onStop,
   const [problem, setProblem] = useState<MessageKey>();
   const [reading, setReading] = useState(0);
   // What is sent while an image is still read would go without it.
-  const canSend = !blocked && reading === 0 && (text.trim() !== "" || images.length > 0);
+  const written = text.trim() !== "" || images.length > 0;
+  const canSend = reading === 0 && written;
 
   // As high as its text, up to the limit in the style sheet.
   useLayoutEffect(() => {
@@ -50,14 +67,14 @@ export function Composer({ draftKey, blocked, hint, onSend, takesImages, onStop,
     if (!onStop) setStopping(false);
   }, [onStop]);
 
-  const send = () => {
-    if (!canSend) return;
+  const send = (onPending = meanwhile?.ways[0]?.onPending) => {
+    if (!canSend || (meanwhile && onPending === undefined)) return;
     const [sent, attached] = [text, images];
     setText("");
     changeImages(() => []);
     setProblem(undefined);
     // A refused message comes back into the field, unless something new is there already.
-    onSend(sent, attached).catch(() => {
+    onSend(sent, attached, onPending).catch(() => {
       if (field.current?.value === "") setText(sent);
       changeImages((now) => (now.length === 0 ? attached : now));
     });
@@ -159,14 +176,43 @@ export function Composer({ draftKey, blocked, hint, onSend, takesImages, onStop,
             {stopping ? t("composer.stopping") : t("composer.stop")}
           </button>
         )}
-        <button type="submit" className="button primary small" disabled={!canSend}>
-          <Icon name="send" />
-          {t("composer.send")}
-        </button>
+        {!meanwhile && (
+          <button type="submit" className="button primary small" disabled={!canSend}>
+            <Icon name="send" />
+            {t("composer.send")}
+          </button>
+        )}
       </div>
+      {meanwhile && written && <Ways ways={meanwhile.ways} disabled={!canSend} onSend={send} />}
       <div id={`${draftKey}-hint`} className="composer-hint">
-        {blocked ?? hint ?? t("composer.hint")}
+        {meanwhile?.note ?? hint ?? t("composer.hint")}
       </div>
     </form>
+  );
+}
+
+/** The ways to send a message while something is under way, each with what comes of it. */
+function Ways({ ways, disabled, onSend }: { ways: Way[]; disabled: boolean; onSend: (way: OnPending) => void }) {
+  const id = useId();
+  return (
+    <ul className="ways">
+      {ways.map(({ onPending, label, effect }, i) => (
+        <li key={onPending} className="way">
+          <button
+            type={i === 0 ? "submit" : "button"}
+            className={onPending === "reject" ? "button small danger" : "button small primary"}
+            disabled={disabled}
+            aria-describedby={`${id}-${onPending}`}
+            onClick={i === 0 ? undefined : () => onSend(onPending)}
+          >
+            <Icon name={onPending === "reject" ? "cross" : "send"} />
+            {label}
+          </button>
+          <span id={`${id}-${onPending}`} className="hint">
+            {effect}
+          </span>
+        </li>
+      ))}
+    </ul>
   );
 }

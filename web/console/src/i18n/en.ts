@@ -107,7 +107,7 @@ export const en = {
   "composer.waitingFor": "{who} has to decide this.",
   "composer.waitingAnswer": "{who} has to answer this.",
   "composer.goTo": "Go to the request",
-  "composer.running": "The agent is working. You can write already and send when it is done.",
+  "composer.running": "The agent is working. You can write to it meanwhile.",
   "composer.givesUp": "A message gives the failed turn up.",
   "composer.hint": "Enter sends, Shift+Enter starts a new line.",
 
@@ -256,8 +256,8 @@ export const en = {
   "edit.error.below": "Less than {n}.",
   "edit.error.minLength": "At least {n} characters.",
   "edit.error.maxLength": "At most {n} characters.",
-  "edit.error.minItems": "Choose at least {n}.",
-  "edit.error.maxItems": "Choose at most {n}.",
+  "edit.error.minItems": "At least {n} entries.",
+  "edit.error.maxItems": "At most {n} entries.",
   "edit.error.email": "This is not an email address.",
   "edit.error.uri": "This is not a full address, such as https://example.com.",
   "edit.error.date": "This is not a date, such as 2026-01-31.",
@@ -704,6 +704,47 @@ export const en = {
   "error.too_large": "This is too large for the server.",
   "error.queue_full": "Too many messages are queued already.",
   "error.unreachable": "The server cannot be reached.",
+
+  // Arguments for people.
+  "args.region": "Arguments as a table",
+  "args.exact": "Exact JSON",
+  "args.notSet": "Not set:",
+  "args.default": "default: {value}",
+  "args.more": "{n} more are left out here. The exact JSON below has all of them.",
+  "args.moreChars": "… {n} more characters, which the exact JSON below has.",
+  "edit.noForm": "Valid JSON. The form has no fields for all of it.",
+  "edit.entry": "Entry {n}",
+  "edit.addEntry": "Add an entry",
+  "edit.removeEntry": "Remove entry {n}",
+  "edit.fillIn": "Fill in",
+  "edit.leaveOut": "Leave out",
+  "edit.error.multiple": "A multiple of {n}.",
+
+  // Writing while something waits.
+  "composer.queue": "Send after the decision",
+  "composer.queueAnswer": "Send after the answer",
+  "composer.queueEffect": "What is pending stays so. The agent reads the message with the results.",
+  "composer.queueStep": "Send after this step",
+  "composer.queueStepEffect": "The agent reads it once it is done with what it is at.",
+  "composer.reject": "Reject what is pending and send",
+  "composer.rejectEffect": "The pending request is rejected, with your message as the reason.",
+  "composer.rejectEffects": "All {n} pending requests are rejected, with your message as the reason.",
+  "chat.queued": "Stored. The agent reads it when it gets there.",
+
+  // The drawn part of a long conversation.
+  "chat.earlier": "Earlier: {n} more",
+
+  // Earlier points, looked at and changed.
+  "past.preview": "The conversation up to here",
+  "past.asked": "Waiting",
+  "past.decided": "Decided",
+  "past.images": "[{n} images]",
+  "past.otherMessage": "Another message in its place",
+  "past.nextMessage": "The next message",
+  "past.forkMessage": "Continue with this message as a new session",
+  "past.forkNext": "Send it in a new session",
+  "past.otherCall": "Change the call of {tool}",
+  "past.forkCall": "Continue with this call as a new session",
 } as const;
 
 export type MessageKey = keyof typeof en;

@@ -109,7 +109,7 @@ export const vi: Catalogue = {
   "composer.waitingFor": "Đang chờ {who} quyết định.",
   "composer.waitingAnswer": "Đang chờ {who} trả lời.",
   "composer.goTo": "Tới yêu cầu",
-  "composer.running": "Agent đang làm việc. Bạn có thể viết trước và gửi khi xong.",
+  "composer.running": "Agent đang làm việc. Bạn vẫn có thể viết cho nó.",
   "composer.givesUp": "Gửi tin nhắn sẽ bỏ lượt đã thất bại.",
   "composer.hint": "Enter để gửi, Shift+Enter để xuống dòng.",
 
@@ -258,8 +258,8 @@ export const vi: Catalogue = {
   "edit.error.below": "Nhỏ hơn {n}.",
   "edit.error.minLength": "Ít nhất {n} ký tự.",
   "edit.error.maxLength": "Nhiều nhất {n} ký tự.",
-  "edit.error.minItems": "Chọn ít nhất {n}.",
-  "edit.error.maxItems": "Chọn nhiều nhất {n}.",
+  "edit.error.minItems": "Ít nhất {n} mục.",
+  "edit.error.maxItems": "Nhiều nhất {n} mục.",
   "edit.error.email": "Đây không phải là địa chỉ email.",
   "edit.error.uri": "Đây không phải là địa chỉ đầy đủ, ví dụ https://example.com.",
   "edit.error.date": "Đây không phải là ngày, ví dụ 2026-01-31.",
@@ -706,4 +706,45 @@ export const vi: Catalogue = {
   "error.too_large": "Nội dung quá lớn đối với máy chủ.",
   "error.queue_full": "Đã có quá nhiều tin nhắn trong hàng đợi.",
   "error.unreachable": "Không kết nối được tới máy chủ.",
+
+  // Arguments for people.
+  "args.region": "Các tham số, dạng bảng",
+  "args.exact": "JSON chính xác",
+  "args.notSet": "Không đặt:",
+  "args.default": "mặc định: {value}",
+  "args.more": "Ở đây lược bớt {n} mục. JSON chính xác bên dưới có đủ.",
+  "args.moreChars": "… còn {n} ký tự, có đủ trong JSON chính xác bên dưới.",
+  "edit.noForm": "JSON hợp lệ. Biểu mẫu không có đủ ô cho nội dung này.",
+  "edit.entry": "Mục {n}",
+  "edit.addEntry": "Thêm mục",
+  "edit.removeEntry": "Xóa mục {n}",
+  "edit.fillIn": "Điền",
+  "edit.leaveOut": "Bỏ trống",
+  "edit.error.multiple": "Phải là bội số của {n}.",
+
+  // Writing while something waits.
+  "composer.queue": "Gửi sau khi có quyết định",
+  "composer.queueAnswer": "Gửi sau khi có câu trả lời",
+  "composer.queueEffect": "Yêu cầu vẫn chờ như cũ. Agent đọc tin nhắn này cùng với kết quả.",
+  "composer.queueStep": "Gửi sau bước này",
+  "composer.queueStepEffect": "Agent đọc tin nhắn khi làm xong việc đang làm.",
+  "composer.reject": "Từ chối yêu cầu đang chờ và gửi",
+  "composer.rejectEffect": "Yêu cầu đang chờ bị từ chối, lý do là tin nhắn của bạn.",
+  "composer.rejectEffects": "Cả {n} yêu cầu đang chờ bị từ chối, lý do là tin nhắn của bạn.",
+  "chat.queued": "Đã lưu. Agent sẽ đọc khi tới lượt.",
+
+  // The drawn part of a long conversation.
+  "chat.earlier": "Trước đó: còn {n}",
+
+  // Earlier points, looked at and changed.
+  "past.preview": "Cuộc trò chuyện cho tới đây",
+  "past.asked": "Đang chờ",
+  "past.decided": "Đã quyết định",
+  "past.images": "[{n} hình ảnh]",
+  "past.otherMessage": "Tin nhắn khác thay cho tin này",
+  "past.nextMessage": "Tin nhắn tiếp theo",
+  "past.forkMessage": "Tiếp tục với tin nhắn này trong phiên mới",
+  "past.forkNext": "Gửi trong phiên mới",
+  "past.otherCall": "Sửa lệnh gọi {tool}",
+  "past.forkCall": "Tiếp tục với lệnh gọi này trong phiên mới",
 };

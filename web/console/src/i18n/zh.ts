@@ -109,7 +109,7 @@ export const zh: Catalogue = {
   "composer.waitingFor": "等待 {who} 决定。",
   "composer.waitingAnswer": "等待 {who} 回答。",
   "composer.goTo": "前往请求",
-  "composer.running": "智能体正在工作。您可以先写好，等它完成后发送。",
+  "composer.running": "智能体正在工作，您可以同时给它写消息。",
   "composer.givesUp": "发送消息将放弃失败的这一轮。",
   "composer.hint": "按 Enter 发送，Shift+Enter 换行。",
 
@@ -257,8 +257,8 @@ export const zh: Catalogue = {
   "edit.error.below": "小于 {n}。",
   "edit.error.minLength": "至少 {n} 个字符。",
   "edit.error.maxLength": "最多 {n} 个字符。",
-  "edit.error.minItems": "至少选择 {n} 项。",
-  "edit.error.maxItems": "最多选择 {n} 项。",
+  "edit.error.minItems": "至少 {n} 项。",
+  "edit.error.maxItems": "最多 {n} 项。",
   "edit.error.email": "这不是电子邮件地址。",
   "edit.error.uri": "这不是完整的网址，例如 https://example.com。",
   "edit.error.date": "这不是日期，例如 2026-01-31。",
@@ -698,4 +698,45 @@ export const zh: Catalogue = {
   "error.too_large": "内容过大，服务器无法接受。",
   "error.queue_full": "排队的消息已经太多。",
   "error.unreachable": "无法连接到服务器。",
+
+  // Arguments for people.
+  "args.region": "参数表",
+  "args.exact": "准确的 JSON",
+  "args.notSet": "未设置：",
+  "args.default": "默认值：{value}",
+  "args.more": "此处省略 {n} 项，下方的准确 JSON 中全部列出。",
+  "args.moreChars": "……还有 {n} 个字符，见下方的准确 JSON。",
+  "edit.noForm": "JSON 有效，但表单中没有与之完全对应的字段。",
+  "edit.entry": "第 {n} 项",
+  "edit.addEntry": "添加一项",
+  "edit.removeEntry": "删除第 {n} 项",
+  "edit.fillIn": "填写",
+  "edit.leaveOut": "不填",
+  "edit.error.multiple": "须为 {n} 的倍数。",
+
+  // Writing while something waits.
+  "composer.queue": "决定之后发送",
+  "composer.queueAnswer": "回答之后发送",
+  "composer.queueEffect": "待处理的请求保持不变，智能体会连同结果一起读到这条消息。",
+  "composer.queueStep": "此步骤之后发送",
+  "composer.queueStepEffect": "智能体完成手头的工作后会读到它。",
+  "composer.reject": "拒绝待处理的请求并发送",
+  "composer.rejectEffect": "待处理的请求将被拒绝，您的消息即为理由。",
+  "composer.rejectEffects": "全部 {n} 个待处理的请求将被拒绝，您的消息即为理由。",
+  "chat.queued": "已保存，智能体稍后会读到。",
+
+  // The drawn part of a long conversation.
+  "chat.earlier": "更早：还有 {n} 条",
+
+  // Earlier points, looked at and changed.
+  "past.preview": "到此为止的对话",
+  "past.asked": "等待中",
+  "past.decided": "已决定",
+  "past.images": "[{n} 张图片]",
+  "past.otherMessage": "换一条消息",
+  "past.nextMessage": "下一条消息",
+  "past.forkMessage": "用这条消息在新会话中继续",
+  "past.forkNext": "在新会话中发送",
+  "past.otherCall": "修改对 {tool} 的调用",
+  "past.forkCall": "用这次调用在新会话中继续",
 };

@@ -1,11 +1,12 @@
 /**
  * The form of an answer to what a node of a graph asks, from the JSON Schema that the answer must fit.
  *
- * What is plain gets a fitting field: yes or no, a choice, a text, a number, an object of such. Anything else is written
- * as JSON. Text becomes a value without passing through a JavaScript number. The server checks the whole schema.
+ * What is plain gets a fitting field: yes or no, a choice, a text, a number, an object or a list of such. Anything else is
+ * written as JSON. Text becomes a value without passing through a JavaScript number. The server checks the whole schema.
  */
-import { isObject, parseJson, stringifyJson, type JsonObject, type JsonValue } from "@countersign/client";
-import { fieldsOf, newEdit, readEdit, type Field, type FieldError, type Reading } from "./form.js";
+import { isObject, stringifyJson, type JsonObject, type JsonValue } from "@countersign/client";
+import { fieldsOf, newEdit, readEdit, type Field, type FieldDraft, type FieldError, type Reading } from "./form.js";
+import { plainly } from "./schema.js";
 
 export type AnswerForm =
   | { kind: "boolean" }
@@ -19,7 +20,7 @@ export type FieldsForm = Extract<AnswerForm, { kind: "object" | "field" }>;
 
 /** Kept as text, so that half-typed input survives a reload. */
 export interface AnswerDraft {
-  texts: Record<string, string>;
+  texts: Record<string, FieldDraft>;
   /** Written as JSON, though there is a form. */
   json?: boolean;
 }
@@ -38,7 +39,7 @@ export const json: FieldsForm = { kind: "field", field: { name: ANSWER, kind: "j
 /** `rules`: what the fields' own schemas say simply is checked before it is sent. */
 export function answerForm(schema: JsonValue | undefined, rules = false): AnswerForm {
   if (!isObject(schema)) return json;
-  const reading = { titles: true, rules };
+  const reading = { titles: true, rules, root: schema };
   const plain = plainly(schema, schema);
   if (isObject(plain.properties) && (plain.type === undefined || plain.type === "object")) {
     return objectForm(plain, schema, reading);
@@ -76,50 +77,6 @@ function fitsChoices(field: Field | undefined, value: JsonValue | undefined): bo
   return chosen?.every((one) => field.options?.includes(stringifyJson(one))) ?? false;
 }
 
-/** The same schema with local references followed, without "or null", and choices written as an `enum`. */
-function plainly(schema: JsonObject, root: JsonObject, depth = 0): JsonObject {
-  if (depth > 4) return schema;
-  const { $ref: reference, ...rest } = schema;
-  if (typeof reference === "string") {
-    const found = reference.startsWith("#/") ? pointed(root, reference) : undefined;
-    return isObject(found) ? plainly({ ...found, ...rest }, root, depth + 1) : schema;
-  }
-  if (Array.isArray(schema.type)) {
-    const types = schema.type.filter((type) => type !== "null");
-    return types.length === 1 ? plainly({ ...schema, type: types[0]! }, root, depth + 1) : schema;
-  }
-  const choices = schema.oneOf ?? schema.anyOf;
-  if (Array.isArray(choices) && choices.length > 0 && choices.every(isObject)) {
-    const others = choices.filter((choice) => choice.type !== "null");
-    const { oneOf: _one, anyOf: _any, ...outside } = schema;
-    if (others.every((choice) => choice.const !== undefined)) {
-      const enumNames = others.map((c) => (typeof c.title === "string" ? c.title : choiceText(stringifyJson(c.const!))));
-      return { ...outside, enum: others.map((c) => c.const!), enumNames };
-    }
-    if (others.length === 1 && choices.length === 2) return plainly({ ...outside, ...others[0]! }, root, depth + 1);
-  }
-  if (isObject(schema.items)) return { ...schema, items: plainly(schema.items, root, depth + 1) };
-  return schema;
-}
-
-/** A reference may be written without escapes, or with wrong ones. */
-function decoded(part: string): string {
-  try {
-    return decodeURIComponent(part);
-  } catch {
-    return part;
-  }
-}
-
-function pointed(root: JsonObject, reference: string): JsonValue | undefined {
-  let at: JsonValue | undefined = root;
-  for (const part of reference.slice(2).split("/")) {
-    const name = decoded(part).replaceAll("~1", "/").replaceAll("~0", "~");
-    at = isObject(at) && Object.hasOwn(at, name) ? at[name] : undefined;
-  }
-  return at;
-}
-
 export function emptyAnswer(form: AnswerForm): AnswerDraft {
   return { texts: form.kind === "object" ? newEdit(form.fields, form.begin).texts : { [ANSWER]: "" } };
 }
@@ -130,10 +87,4 @@ export function readAnswer(form: AnswerForm, draft: AnswerDraft): AnswerResult {
   const read = readEdit({ tab: "form", texts: draft.texts, raw: "" }, fields, {});
   if (!read.ok) return read;
   return { ok: true, value: form.kind === "object" ? read.args : (read.args[ANSWER] ?? null) };
-}
-
-/** A choice as it is shown: a text without its quotes. */
-export function choiceText(option: string): string {
-  const value = parseJson(option);
-  return typeof value === "string" ? value : stringifyJson(value);
 }

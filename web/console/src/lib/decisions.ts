@@ -13,8 +13,9 @@ import {
   type ReviewConfig,
 } from "@countersign/client";
 import type { AlwaysDraft } from "./always.js";
-import { fieldsOf, readEdit, type EditDraft, type Field, type FieldError } from "./form.js";
+import { fieldsOf, placeIn, readEdit, type EditDraft, type Field, type FieldError } from "./form.js";
 import { brokenRule, rulesOf } from "./rules.js";
+import { schemaAt } from "./schema.js";
 
 /** What a person has entered for one action so far. */
 export interface ActionDraft {
@@ -83,7 +84,7 @@ export function toDecision(action: Action, config: ReviewConfig, draft: ActionDr
 
 /** The fields of the form in which a call's arguments are edited. */
 export function argFields(action: Action, config: ReviewConfig): Field[] | undefined {
-  return fieldsOf(config.args_schema, action.args, { rules: "limits" });
+  return fieldsOf(config.args_schema, action.args, { titles: true, rules: "limits", ordered: true });
 }
 
 export function editedArgs(action: Action, config: ReviewConfig, draft: ActionDraft): JsonObject | undefined {
@@ -136,28 +137,44 @@ export function problemsOf(details: JsonObject | undefined): FieldProblem[] {
 
 /** A problem in the page's own words, where the schema says simply what is wrong with these arguments. */
 export function problemError(problem: FieldProblem, { args_schema: schema }: ReviewConfig, args: JsonObject): FieldError | undefined {
-  const parts = problem.pointer.split("/").slice(1);
-  const name = argumentOf(problem.pointer);
-  // Deeper down it is not about the argument itself.
-  if (name === "" || parts.length - (parts[0] === "decisions" ? parts.indexOf("args") + 1 : 0) > 1) return undefined;
-  const property = isObject(schema?.properties) && Object.hasOwn(schema.properties, name) ? schema.properties[name] : undefined;
-  const value = Object.hasOwn(args, name) ? args[name] : undefined;
-  if (!isObject(property) || value === undefined) return undefined;
+  const path = stepsOf(problem.pointer);
+  const property = path.length > 0 ? schemaAt(schema, path) : undefined;
+  const value = path.reduce<JsonValue | undefined>((at, step) => inside(at, step), args);
+  if (!property || value === undefined) return undefined;
   if (property.type === "number" && !isNumber(value)) return { key: "edit.error.number" };
   if (property.type === "integer" && !isNumber(value)) return { key: "edit.error.integer" };
   return brokenRule(rulesOf(property, false), value);
 }
 
+function inside(value: JsonValue | undefined, step: string): JsonValue | undefined {
+  if (Array.isArray(value)) return value[Number(step)];
+  return isObject(value) && Object.hasOwn(value, step) ? value[step] : undefined;
+}
+
 const text = (value: JsonValue | undefined) => (typeof value === "string" ? value : "");
 
 /**
- * The argument a JSON pointer is about. Servers may point into the arguments (`/price`) or into the whole
- * message (`/decisions/0/edited_action/args/price`).
+ * The place in the arguments that a JSON pointer is about. Servers may point into the arguments (`/price`) or into the
+ * whole message (`/decisions/0/edited_action/args/price`).
  */
-export function argumentOf(pointer: string): string {
+function stepsOf(pointer: string): string[] {
   const parts = pointer.split("/").slice(1).map((p) => p.replaceAll("~1", "/").replaceAll("~0", "~"));
-  const at = parts[0] === "decisions" ? parts.indexOf("args") : -1;
-  return parts[at + 1] ?? "";
+  return parts.slice(parts[0] === "decisions" ? parts.indexOf("args") + 1 : 0);
+}
+
+/** That place as fields have theirs. */
+export function placeOf(pointer: string): string {
+  return stepsOf(pointer).reduce(placeIn, "");
+}
+
+/** The argument that a pointer is about. */
+export function argumentOf(pointer: string): string {
+  return stepsOf(pointer)[0] ?? "";
+}
+
+/** Those at a place, or inside it. */
+export function problemsAt(problems: readonly FieldProblem[], place: string): FieldProblem[] {
+  return problems.filter(({ pointer }) => `${placeOf(pointer)}/`.startsWith(place === "" ? "" : `${place}/`));
 }
 
 /** Which action an `invalid_edit` error is about, where its pointer or its message says so. */

@@ -1,9 +1,9 @@
 /**
  * A form for a tool's arguments, from their JSON Schema.
  *
- * Each property becomes one field that holds text. Plain types get a fitting field; anything nested gets
- * a small JSON editor of its own. Text is turned into a value without passing through a JavaScript
- * number, so nothing is rounded. The server checks the whole schema; here only what a field itself must be.
+ * Each property becomes a field that holds text, or, where it is an object or a list, a form of its own; what no form
+ * can show is written as JSON. Text is turned into a value without passing through a JavaScript number, so nothing is
+ * rounded. The server checks the whole schema; here only what a field itself must be.
  */
 import {
   equalJson,
@@ -16,10 +16,11 @@ import {
   type JsonObject,
   type JsonValue,
 } from "@countersign/client";
-import { brokenRule, momentOf, rulesOf, type Format, type RuleError, type Rules } from "./rules.js";
+import { brokenRule, formatOf, isLocalMoment, momentOf, rulesOf, type Format, type RuleError, type Rules } from "./rules.js";
+import { membersOf, orderOf, plainly, titleOf, unitOf } from "./schema.js";
 
 /** `choices`: any of the options, as a JSON array. */
-export type FieldKind = "string" | "number" | "integer" | "boolean" | "enum" | "choices" | "json";
+export type FieldKind = "string" | "number" | "integer" | "boolean" | "enum" | "choices" | "object" | "list" | "json";
 
 export interface Field {
   name: string;
@@ -28,10 +29,18 @@ export interface Field {
   /** What people call it, in place of its name. */
   title?: string;
   description?: string;
+  /** What its numbers count. */
+  unit?: string;
+  /** Of a text: what it is the text of. It is checked only where the rules have it too. */
+  format?: Format;
   /** The choices of an enum, each as JSON text. */
   options?: string[];
   /** What people call them, in the same order. */
   labels?: string[];
+  /** Of an object: its members. */
+  fields?: Field[];
+  /** Of a list: what each of its entries is. */
+  item?: Field;
   /** What is checked before it is sent. */
   rules?: Rules;
   /** Where it is required, an empty text is none. */
@@ -44,12 +53,19 @@ export interface Reading {
   titles?: boolean;
   /** Simple rules are checked here, and not by the server alone; of a tool's arguments the limits, since only those bind. */
   rules?: boolean | "limits";
+  /** Fields in the order of `orderOf`. */
+  ordered?: boolean;
+  /** The whole schema, which references are into, where it is not the one that is read. */
+  root?: JsonObject;
 }
+
+/** What is typed in a field: text, of an object or a list what is in each of its fields. Empty: it is not set. */
+export type FieldDraft = string | FieldDraft[] | { [name: string]: FieldDraft };
 
 /** An edit in progress. Kept as text so that half-typed input survives a reload. */
 export interface EditDraft {
   tab: "form" | "json";
-  texts: Record<string, string>;
+  texts: Record<string, FieldDraft>;
   raw: string;
 }
 
@@ -60,68 +76,116 @@ export type FieldError = { key: "edit.error.required" | "edit.error.number" | "e
   | { key: "edit.error.duplicate"; n: string }
   | RuleError;
 
-export type EditResult = { ok: true; args: JsonObject } | { ok: false; errors: Record<string, FieldError> };
+/** By the place of each: `price`, `legs/0/price`. */
+export type FieldErrors = Record<string, FieldError>;
+
+export type EditResult = { ok: true; args: JsonObject } | { ok: false; errors: FieldErrors };
 
 /** The error of the raw editor has no field of its own. */
 export const WHOLE = "";
 
+/** The place of a part, as JSON pointers write it, without the first slash. */
+export function placeIn(place: string, part: string | number): string {
+  const step = String(part).replaceAll("~", "~0").replaceAll("/", "~1");
+  return place === "" ? step : `${place}/${step}`;
+}
+
+/** Deeper objects and lists are written as JSON, and so are lists of more entries. */
+const DEPTH = 4;
+export const MOST_ENTRIES = 50;
+/** Fields of a form with all its inner ones, counting each list once. */
+const MOST_FIELDS = 200;
+
+/** What the parts of one schema share while it is read. */
+interface Context extends Reading {
+  root: JsonObject;
+  left: { fields: number };
+  depth: number;
+}
+
 /** The fields, or nothing where the schema is not that of an object with known properties. */
 export function fieldsOf(schema: JsonObject | undefined, args: JsonObject, reading: Reading = {}): Field[] | undefined {
   if (!schema || !isObject(schema.properties)) return undefined;
-  const properties = schema.properties;
+  const fields = membersFields(schema, schema.properties, args, { root: schema, ...reading, left: { fields: MOST_FIELDS }, depth: 0 });
+  return fields.length === 0 ? undefined : fields;
+}
+
+function membersFields(schema: JsonObject, properties: JsonObject, value: JsonObject, context: Context): Field[] {
   const required = Array.isArray(schema.required) ? schema.required : [];
-  const extra = Object.keys(args).filter((name) => !Object.hasOwn(properties, name));
-  const names = [...Object.keys(properties), ...extra];
-  if (names.length === 0) return undefined;
-  return names.map((name) => {
+  const extra = Object.keys(value).filter((name) => !Object.hasOwn(properties, name));
+  const names = context.ordered ? orderOf({ ...schema, properties }) : Object.keys(properties);
+  return [...names, ...extra].map((name) => {
     const property = Object.hasOwn(properties, name) ? properties[name] : undefined;
-    const value = Object.hasOwn(args, name) ? args[name] : undefined;
-    return field(name, isObject(property) ? property : {}, value, required.includes(name), reading);
+    const own = Object.hasOwn(value, name) ? value[name] : undefined;
+    return field(name, isObject(property) ? plainly(property, context.root) : {}, own, required.includes(name), context);
   });
 }
 
-function field(
-  name: string,
-  schema: JsonObject,
-  value: JsonValue | undefined,
-  required: boolean,
-  { titles, rules }: Reading,
-): Field {
+function field(name: string, schema: JsonObject, value: JsonValue | undefined, required: boolean, context: Context): Field {
+  const { titles, rules } = context;
+  context.left.fields -= 1;
+  const title = titles ? titleOf(schema) : undefined;
+  const unit = titles ? unitOf(schema) : undefined;
+  const format = schema.type === "string" ? formatOf(schema) : undefined;
   const base = {
     name,
     required,
-    ...(titles && typeof schema.title === "string" && schema.title.trim() !== "" ? { title: schema.title } : {}),
+    ...(title === undefined ? {} : { title }),
+    ...(unit === undefined ? {} : { unit }),
+    ...(format === undefined ? {} : { format }),
     ...(rules ? { rules: rulesOf(schema, rules === true) } : {}),
     ...(rules === true ? { filled: true } : {}),
     ...(typeof schema.description === "string" ? { description: schema.description } : {}),
   };
-  if (Array.isArray(schema.enum)) {
-    const choices = schema.enum;
-    if (value === undefined || choices.some((choice) => equalJson(choice, value))) {
-      return { ...base, kind: "enum", ...optionsOf(schema, choices, titles) };
-    }
-  }
-  const items = titles && schema.type === "array" && isObject(schema.items) ? schema.items : undefined;
-  if (items && Array.isArray(items.enum) && items.enum.length > 0) {
-    const choices = items.enum;
-    const chosen = value === undefined ? [] : Array.isArray(value) ? value : undefined;
-    if (chosen?.every((one) => choices.some((choice) => equalJson(choice, one)))) {
-      return { ...base, kind: "choices", ...optionsOf(items, choices, titles) };
-    }
-  }
+  const made = { ...base, ...kindOf(schema, value, context) };
+  // What a field shows must be the value: read back, it is the same.
+  return value === undefined || fits(made, value) ? made : { ...base, kind: typeof value === "string" ? "string" : "json" };
+}
+
+type Kind = Pick<Field, "kind" | "options" | "labels" | "fields" | "item">;
+
+function kindOf(schema: JsonObject, value: JsonValue | undefined, context: Context): Kind {
+  if (Array.isArray(schema.enum)) return { kind: "enum", ...optionsOf(schema, schema.enum, context.titles) };
   const kind = schema.type;
-  const fits =
-    value === undefined ||
-    (kind === "string" && typeof value === "string") ||
-    ((kind === "number" || kind === "integer") && isNumber(value)) ||
-    (kind === "boolean" && typeof value === "boolean");
-  if (fits && (kind === "string" || kind === "number" || kind === "integer" || kind === "boolean")) {
-    return { ...base, kind };
-  }
+  if (kind === "string" || kind === "number" || kind === "integer" || kind === "boolean") return { kind };
   // An argument that the schema does not describe, of a plain type.
-  if (kind === undefined && typeof value === "string") return { ...base, kind: "string" };
-  if (kind === undefined && isNumber(value)) return { ...base, kind: "number" };
-  return { ...base, kind: "json" };
+  if (kind === undefined && typeof value === "string") return { kind: "string" };
+  if (kind === undefined && isNumber(value)) return { kind: "number" };
+  if (context.depth >= DEPTH || context.left.fields <= 0) return { kind: "json" };
+  const inner = { ...context, depth: context.depth + 1 };
+  const members = membersOf(schema);
+  if (members && Object.keys(members).length > 0) {
+    return { kind: "object", fields: membersFields(schema, members, isObject(value) ? value : {}, inner) };
+  }
+  return kind === "array" && isObject(schema.items) ? listOf(schema.items, value, inner) : { kind: "json" };
+}
+
+function listOf(items: JsonObject, value: JsonValue | undefined, context: Context): Kind {
+  const choices = context.titles && Array.isArray(items.enum) ? items.enum : [];
+  const twice = Array.isArray(value) && new Set(value.map((one) => stringifyJson(one))).size < value.length;
+  if (choices.length > 0 && !twice) return { kind: "choices", ...optionsOf(items, choices, context.titles) };
+  const item = field("", plainly(items, context.root), undefined, true, context);
+  return item.kind === "json" || (Array.isArray(value) && value.length > MOST_ENTRIES) ? { kind: "json" } : { kind: "list", item };
+}
+
+function fits(made: Field, value: JsonValue): boolean {
+  const isChoice = (one: JsonValue) => made.options?.includes(stringifyJson(one)) ?? false;
+  switch (made.kind) {
+    case "string":
+    case "boolean":
+      return typeof value === made.kind;
+    case "number":
+    case "integer":
+      return isNumber(value);
+    case "enum":
+      return isChoice(value);
+    case "choices":
+      return Array.isArray(value) && value.every(isChoice);
+    default: {
+      const draft = fieldDraft(made, value);
+      return made.kind === "json" || (typeof draft !== "string" && equalJson(read(made, draft, undefined, "", {}), value));
+    }
+  }
 }
 
 /** The names of choices stand beside them, as the older form of MCP's questions has it. */
@@ -142,17 +206,42 @@ export function chosenOf(text: string): string[] {
   }
 }
 
-export function fieldText(field: Field, value: JsonValue | undefined): string {
+/** The draft of a value; of one that is not set an empty text, but for an object that must be there. */
+export function fieldDraft(field: Field, value: JsonValue | undefined): FieldDraft {
+  if (field.kind === "object" && (isObject(value) || (value === undefined && field.required))) {
+    return Object.fromEntries((field.fields ?? []).map((f) => [f.name, fieldDraft(f, value && own(value, f.name))]));
+  }
+  if (field.kind === "list" && field.item && (Array.isArray(value) || (value === undefined && field.required))) {
+    return (value ?? []).map((one) => fieldDraft(field.item!, one));
+  }
   if (value === undefined) return "";
   if (field.kind === "string" && typeof value === "string") return value;
   return stringifyJson(value, field.kind === "json" ? 2 : undefined);
 }
 
+/** What stands in a field when it is added to a list, or set at all. */
+export function freshDraft(field: Field): FieldDraft {
+  return fieldDraft({ ...field, required: true }, undefined);
+}
+
+/** The draft of a part. */
+export function partOf(draft: FieldDraft | undefined, name: string | number): FieldDraft {
+  if (Array.isArray(draft)) return draft[Number(name)] ?? "";
+  return isGroup(draft) && Object.hasOwn(draft, name) ? draft[name]! : "";
+}
+
+export function isGroup(draft: FieldDraft | undefined): draft is { [name: string]: FieldDraft } {
+  return typeof draft === "object" && !Array.isArray(draft);
+}
+
+export const textOfDraft = (draft: FieldDraft | undefined): string => (typeof draft === "string" ? draft : "");
+
+const own = (object: JsonObject, name: string) => (Object.hasOwn(object, name) ? object[name] : undefined);
+
 export function newEdit(fields: Field[] | undefined, args: JsonObject): EditDraft {
-  const texts = (fields ?? []).map((f) => [f.name, fieldText(f, Object.hasOwn(args, f.name) ? args[f.name] : undefined)]);
   return {
     tab: fields ? "form" : "json",
-    texts: Object.fromEntries(texts) as Record<string, string>,
+    texts: Object.fromEntries((fields ?? []).map((f) => [f.name, fieldDraft(f, own(args, f.name))])),
     raw: stringifyJson(args, 2),
   };
 }
@@ -161,12 +250,22 @@ export function readEdit(draft: EditDraft, fields: Field[] | undefined, original
   return draft.tab === "form" && fields ? readForm(draft.texts, fields, original) : readRaw(draft.raw);
 }
 
-/** The same edit on the other tab; nothing changes where the text of the raw editor cannot be read. */
+/**
+ * The same edit on the other tab; nothing changes where the text of the raw editor cannot be read, or would not be the
+ * same in the fields.
+ */
 export function switchTab(draft: EditDraft, fields: Field[], original: JsonObject): EditDraft {
-  const read = readEdit(draft, fields, original);
-  if (!read.ok) return draft;
-  const fresh = newEdit(fields, read.args);
-  return { ...fresh, tab: draft.tab === "form" ? "json" : "form" };
+  const found = readEdit(draft, fields, original);
+  if (!found.ok) return draft;
+  const fresh = newEdit(fields, found.args);
+  if (draft.tab === "form") return { ...fresh, tab: "json" };
+  return fitsForm(fields, found.args) ? { ...fresh, tab: "form" } : draft;
+}
+
+/** Whether the fields can show these arguments, which may have been written as JSON. */
+export function fitsForm(fields: Field[], args: JsonObject): boolean {
+  const back = readMembers(fields, newEdit(fields, args).texts, args, "", {});
+  return equalJson(back, args);
 }
 
 function readRaw(raw: string): EditResult {
@@ -179,51 +278,66 @@ function readRaw(raw: string): EditResult {
   }
 }
 
-function readForm(texts: Record<string, string>, fields: Field[], original: JsonObject): EditResult {
-  const errors: Record<string, FieldError> = {};
+function readForm(texts: Record<string, FieldDraft>, fields: Field[], original: JsonObject): EditResult {
+  const errors: FieldErrors = {};
+  const args = readMembers(fields, texts, original, "", errors);
+  return Object.keys(errors).length > 0 ? { ok: false, errors } : { ok: true, args };
+}
+
+function readMembers(fields: Field[], drafts: FieldDraft, original: JsonObject, place: string, errors: FieldErrors): JsonObject {
   const values = new Map<string, JsonValue>();
   for (const field of fields) {
-    const before = Object.hasOwn(original, field.name) ? original[field.name] : undefined;
-    const read = readField(field, texts[field.name] ?? "", before);
-    if ("error" in read) errors[field.name] = read.error;
-    else if (read.value !== undefined) values.set(field.name, read.value);
+    const value = read(field, partOf(drafts, field.name), own(original, field.name), placeIn(place, field.name), errors);
+    if (value !== undefined) values.set(field.name, value);
   }
-  if (Object.keys(errors).length > 0) return { ok: false, errors };
   // The order the model wrote them in, then what is new.
   const names = [...Object.keys(original), ...fields.map((f) => f.name)];
   const entries = [...new Set(names)].flatMap((name): [string, JsonValue][] => {
     const value = values.get(name);
     return value === undefined ? [] : [[name, value]];
   });
-  return { ok: true, args: Object.fromEntries(entries) };
+  return Object.fromEntries(entries);
 }
 
-type FieldResult = { value: JsonValue | undefined } | { error: FieldError };
-
-function readField(field: Field, text: string, before: JsonValue | undefined): FieldResult {
-  const read = readPlain(field, text, before);
-  const broken = field.rules && "value" in read && read.value !== undefined ? brokenRule(field.rules, read.value) : undefined;
-  return broken ? { error: broken } : read;
+/** The value of a field; nothing where it is not set, or cannot be read, which is among the errors then. */
+function read(field: Field, draft: FieldDraft, before: JsonValue | undefined, place: string, errors: FieldErrors): JsonValue | undefined {
+  const found = readParts(field, draft, before, place, errors) ?? readText(field, textOfDraft(draft), before);
+  const broken = field.rules && found.value !== undefined ? brokenRule(field.rules, found.value) : undefined;
+  const error = found.error ?? broken;
+  if (error) errors[place] = error;
+  return found.value;
 }
 
-function readPlain(field: Field, text: string, before: JsonValue | undefined): FieldResult {
-  const { rules } = field;
+interface Found {
+  value?: JsonValue | undefined;
+  error?: FieldError;
+}
+
+function readParts(field: Field, draft: FieldDraft, before: JsonValue | undefined, place: string, errors: FieldErrors): Found | undefined {
+  if (field.kind === "object" && isGroup(draft)) {
+    return { value: readMembers(field.fields ?? [], draft, isObject(before) ? before : {}, place, errors) };
+  }
+  if (field.kind !== "list" || !Array.isArray(draft)) return undefined;
+  const was = Array.isArray(before) ? before : [];
+  const values = draft.map((one, i) => read(field.item!, one, was[i], placeIn(place, i), errors));
+  return { value: values.filter((value) => value !== undefined) };
+}
+
+function readText(field: Field, text: string, before: JsonValue | undefined): Found {
   if (field.kind === "string") {
     if (field.filled && field.required && text === "") return { error: { key: "edit.error.required" } };
     // An empty text is a value where there was one, or where there must be one; else it is "not set".
     const unset = text === "" && before === undefined && !field.required;
-    return { value: unset ? undefined : rules?.format ? formatted(rules.format, text.trim()) : text };
+    return { value: unset ? undefined : text === before ? text : formatted(field, text) };
   }
   const trimmed = text.trim();
   if (field.kind === "choices") {
     const chosen = chosenOf(trimmed).map((one) => parseJson(one));
     if (chosen.length > 0) return { value: chosen };
-    if (field.required && rules?.minItems) return { error: { key: "edit.error.required" } };
+    if (field.required && field.rules?.minItems) return { error: { key: "edit.error.required" } };
     return { value: field.required ? [] : undefined };
   }
-  if (trimmed === "") {
-    return field.required ? { error: { key: "edit.error.required" } } : { value: undefined };
-  }
+  if (trimmed === "") return field.required ? { error: { key: "edit.error.required" } } : {};
   if (field.kind === "number" || field.kind === "integer") {
     if (!isNumberText(trimmed)) return { error: { key: "edit.error.number" } };
     if (field.kind === "integer" && !isWhole(trimmed)) return { error: { key: "edit.error.integer" } };
@@ -236,7 +350,11 @@ function readPlain(field: Field, text: string, before: JsonValue | undefined): F
   }
 }
 
-const formatted = (format: Format, text: string) => (format === "date-time" ? momentOf(text) : text);
+/** Of a text with a format that counts, outer spaces are none of it. A moment is written with its zone. */
+function formatted({ format, rules }: Field, text: string): string {
+  const words = rules?.format ? text.trim() : text;
+  return format === "date-time" && isLocalMoment(words) ? momentOf(words) : words;
+}
 
 /** JSON Schema counts 1.0 as a whole number; with an exponent we leave it to the server. */
 function isWhole(text: string): boolean {

@@ -11,6 +11,7 @@ export interface Rules {
   maximum?: JsonValue;
   exclusiveMinimum?: JsonValue;
   exclusiveMaximum?: JsonValue;
+  multipleOf?: JsonValue;
   minLength?: number;
   maxLength?: number;
   minItems?: number;
@@ -28,6 +29,7 @@ export interface RuleError {
     | "edit.error.max"
     | "edit.error.above"
     | "edit.error.below"
+    | "edit.error.multiple"
     | "edit.error.minLength"
     | "edit.error.maxLength"
     | "edit.error.minItems"
@@ -50,8 +52,13 @@ export function rulesOf(schema: JsonObject, formats: boolean): Rules {
     const limit = schema[name];
     if (isNumber(limit)) rules[name] = Number(limit);
   }
-  const format = formats ? FORMATS.find((one) => one === schema.format) : undefined;
+  if (isNumber(schema.multipleOf)) rules.multipleOf = schema.multipleOf;
+  const format = formats ? formatOf(schema) : undefined;
   return format ? { ...rules, format } : rules;
+}
+
+export function formatOf({ format }: JsonObject): Format | undefined {
+  return FORMATS.find((one) => one === format);
 }
 
 /** The first rule that the value breaks. */
@@ -82,6 +89,8 @@ function* limits(rules: Rules): Generator<[RuleError, (value: JsonValue) => bool
     const fits = number(below, (v, n) => v <= n);
     yield [{ key: "edit.error.below", n: plain(below) }, (value) => fits(value) && !equalJson(value, below)];
   }
+  const { multipleOf: step } = rules;
+  if (step !== undefined) yield [{ key: "edit.error.multiple", n: plain(step) }, (v) => isMultiple(v, step)];
   // JSON Schema counts code points.
   const length = (value: JsonValue) => (typeof value === "string" ? [...value].length : undefined);
   const items = (value: JsonValue) => (Array.isArray(value) ? value.length : undefined);
@@ -90,6 +99,19 @@ function* limits(rules: Rules): Generator<[RuleError, (value: JsonValue) => bool
   if (maxLength !== undefined) yield [{ key: "edit.error.maxLength", n: String(maxLength) }, (v) => (length(v) ?? 0) <= maxLength];
   if (minItems) yield [{ key: "edit.error.minItems", n: String(minItems) }, (v) => (items(v) ?? minItems) >= minItems];
   if (maxItems !== undefined) yield [{ key: "edit.error.maxItems", n: String(maxItems) }, (v) => (items(v) ?? 0) <= maxItems];
+}
+
+/** In whole numbers, since 0.3 is no multiple of 0.1 as a double. What has an exponent is left to the server. */
+function isMultiple(value: JsonValue, step: JsonValue): boolean {
+  if (!isNumber(value)) return true;
+  const texts = [String(value), String(step)];
+  if (!texts.every((text) => /^-?\d+(\.\d+)?$/.test(text))) return true;
+  const digits = Math.max(...texts.map((text) => text.split(".")[1]?.length ?? 0));
+  const [whole, by] = texts.map((text) => {
+    const [before = "", after = ""] = text.split(".");
+    return BigInt(before + after.padEnd(digits, "0"));
+  });
+  return by === 0n || whole! % by! === 0n;
 }
 
 function formatError(format: Format | undefined, value: JsonValue): RuleError | undefined {

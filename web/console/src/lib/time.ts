@@ -15,6 +15,11 @@ export function momentText(at: string, language: string): string {
   return new Intl.DateTimeFormat(language, { dateStyle: "medium", timeStyle: "short" }).format(date);
 }
 
+/** A day of the calendar, with its day of the week. */
+export function weekdayText(day: string, language: string): string {
+  return new Intl.DateTimeFormat(language, { dateStyle: "full", timeZone: "UTC" }).format(new Date(`${day}T00:00:00Z`));
+}
+
 /** The time of day. */
 export function timeText(at: number, language: string): string {
   return new Intl.DateTimeFormat(language, { timeStyle: "short" }).format(at);

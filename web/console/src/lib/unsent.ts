@@ -1,11 +1,12 @@
 /** What a person had entered about a request that somebody else, or time, resolved first. */
 import { questionsOf, stringifyJson, type Action, type ApprovalView, type ReviewConfig } from "@countersign/client";
-import { ANSWER, answerForm, choiceText, emptyAnswer, type AnswerDraft } from "./answer.js";
+import { ANSWER, answerForm, emptyAnswer, type AnswerDraft } from "./answer.js";
 import { argFields, configOf, editedArgs, type ActionDraft, type CardDraft } from "./decisions.js";
 import { diff } from "./diff.js";
 import { elicitationForm, elicitationOf } from "./elicitation.js";
-import { chosenOf, newEdit, type EditDraft, type Field } from "./form.js";
+import { chosenOf, isGroup, newEdit, partOf, type Field, type FieldDraft } from "./form.js";
 import { answerText, type QuestionDraft } from "./questions.js";
+import { choiceText } from "./values.js";
 
 /** The names under which a tab keeps it: the reply, and a comment for the other people. */
 export function draftKeys({ kind, approvalKey }: ApprovalView): { reply: string; comment: string } {
@@ -52,14 +53,20 @@ function resumeText(approval: ApprovalView, draft: ReplyDraft | undefined): stri
 }
 
 /** The fields of a form that a person has changed, one line for each. */
-function filledIn(fields: Field[], before: EditDraft["texts"], now: EditDraft["texts"]): string {
-  const changed = fields.filter(({ name }) => (now[name] ?? "") !== (before[name] ?? ""));
-  return changed
-    .map((field) => {
-      const text = shownText(field, now[field.name] ?? "");
-      return field.name === ANSWER ? text : `${field.title ?? field.name}: ${text}`;
-    })
-    .join("\n");
+function filledIn(fields: Field[], before: FieldDraft, now: FieldDraft, inside = ""): string {
+  return fields.flatMap((field) => changedIn(field, partOf(before, field.name), partOf(now, field.name), inside)).join("\n");
+}
+
+function changedIn(field: Field, before: FieldDraft, now: FieldDraft, inside: string): string[] {
+  const name = field.name === ANSWER ? "" : `${inside}${field.title ?? field.name}`;
+  const within = name === "" ? "" : `${name} › `;
+  if (isGroup(now)) return [filledIn(field.fields ?? [], before, now, within)].filter(Boolean);
+  if (Array.isArray(now)) {
+    return now.flatMap((one, i) => changedIn({ ...field.item!, name: String(i + 1) }, partOf(before, i), one, within));
+  }
+  if (now === before) return [];
+  const text = shownText(field, now);
+  return [name === "" ? text : `${name}: ${text}`];
 }
 
 /** Choices in the words that people chose. */

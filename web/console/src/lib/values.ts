@@ -29,3 +29,9 @@ export function prettyJson(text: string): string {
     return text;
   }
 }
+
+/** A choice as it is shown: a text without its quotes. */
+export function choiceText(option: string): string {
+  const value = parseJson(option);
+  return typeof value === "string" ? value : stringifyJson(value);
+}

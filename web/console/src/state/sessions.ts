@@ -4,10 +4,13 @@ import {
   emptySession,
   foldAll,
   randomId,
+  type MessageCommand,
+  type MessageView,
   type SessionEvent,
   type SessionView,
 } from "@countersign/client";
 import { contentOf, type InlineImage } from "../lib/images.js";
+import { readTabJson, writeTab } from "../lib/storage.js";
 import { client } from "./connection.js";
 import { Store } from "./store.js";
 
@@ -16,6 +19,8 @@ export interface OutgoingMessage {
   id: string;
   text: string;
   images: InlineImage[];
+  /** It is stored, and the agent reads it later: then it comes as an event with a higher `seq` than this. */
+  queuedAfter?: number;
 }
 
 export interface OpenSession {
@@ -35,7 +40,8 @@ const followed = new Set<string>();
 export function sessionStore(id: string): Store<OpenSession> {
   let store = opened.get(id);
   if (!store) {
-    store = new Store<OpenSession>({ view: emptySession(id), outgoing: [], missing: false, deleted: false, fresh: false });
+    const outgoing = readTabJson<OutgoingMessage[]>(queueKey(id)) ?? [];
+    store = new Store<OpenSession>({ view: emptySession(id), outgoing, missing: false, deleted: false, fresh: false });
     opened.set(id, store);
   }
   return store;
@@ -58,32 +64,85 @@ export function startSession(agent: string | undefined, text: string, images: In
   const id = randomId();
   followed.add(id);
   sessionStore(id).set((s) => ({ ...s, fresh: true }));
-  return { id, sent: sendMessage(id, text, images, agent) };
+  return { id, sent: sendMessage(id, text, images, { agent }) };
 }
 
-export async function sendMessage(sessionId: string, text: string, images: InlineImage[], agent?: string): Promise<void> {
+export async function sendMessage(sessionId: string, text: string, images: InlineImage[], how: SendOptions = {}): Promise<void> {
+  const { agent, onPending } = how;
   const store = sessionStore(sessionId);
   const message: OutgoingMessage = { id: randomId(), text, images };
+  const after = store.get().view.lastSeq;
   store.set((s) => ({ ...s, outgoing: [...s.outgoing, message] }));
+  const settle = (now: OutgoingMessage[]) => store.set((s) => arrived({ ...s, outgoing: s.outgoing.flatMap((m) => (m.id === message.id ? now : m)) }));
   try {
-    await client.sendMessage({ session_id: sessionId, content: contentOf(text, images), ...(agent ? { agent } : {}) });
-  } finally {
-    store.set((s) => ({ ...s, outgoing: s.outgoing.filter((m) => m.id !== message.id) }));
+    await client.sendMessage({
+      session_id: sessionId,
+      content: contentOf(text, images),
+      ...(agent ? { agent } : {}),
+      ...(onPending ? { on_pending: onPending } : {}),
+    });
+    settle(onPending === "queue" ? [{ ...message, queuedAfter: after }] : []);
+  } catch (error) {
+    settle([]);
+    throw error;
   }
 }
+
+export interface SendOptions {
+  agent?: string | undefined;
+  /** What becomes of what is pending. */
+  onPending?: MessageCommand["on_pending"] | undefined;
+}
+
+const queueKey = (id: string) => `queued:${id}`;
+
+/**
+ * Without the queued messages that have come as events. Until then no event tells of them, so this tab keeps their texts;
+ * what it could not keep over a reload are only the images.
+ */
+function arrived(session: OpenSession): OpenSession {
+  const queued = session.outgoing.filter((m) => m.queuedAfter !== undefined);
+  const id = session.view.sessionId;
+  if (queued.length === 0) return session;
+  const here = session.view.messages.filter((m) => m.role === "user" && !m.open);
+  const taken = new Set<MessageView>();
+  const outgoing = session.outgoing.filter(({ queuedAfter, text }) => {
+    if (queuedAfter === undefined) return true;
+    const found = here.find((m) => !taken.has(m) && m.seq > queuedAfter && textOf(m) === text);
+    if (found) taken.add(found);
+    return !found;
+  });
+  const kept = outgoing.filter((m) => m.queuedAfter !== undefined && m.text !== "").map((m) => ({ ...m, images: [] }));
+  writeTab(queueKey(id), JSON.stringify(kept));
+  return { ...session, outgoing };
+}
+
+const textOf = ({ blocks }: MessageView) => blocks.flatMap((b) => (b.type === "text" ? [b.text] : [])).join("\n");
 
 // ---------------------------------------------------------------- events
 
-/** Events are folded once a frame: a fast stream must not draw more often than the screen. */
+/**
+ * Events are folded once a frame: a fast stream must not draw more often than the screen. While a past pours in, of which
+ * only the end will be looked at, it is drawn once it has come, or each second.
+ */
 let queue: SessionEvent[] = [];
+const MANY = 20;
+const POURING = 5;
+const LONGEST_MS = 1000;
 
 client.on("event", (event) => {
-  if (queue.push(event) === 1) {
-    // A hidden tab gets no frames, and must keep up all the same.
-    if (document.hidden) setTimeout(flush, 50);
-    else requestAnimationFrame(flush);
-  }
+  if (queue.push(event) > 1) return;
+  // A hidden tab gets no frames, and must keep up all the same.
+  if (document.hidden) setTimeout(flush, 50);
+  else requestAnimationFrame((now) => frame(now, now, 0));
 });
+
+function frame(now: number, since: number, before: number): void {
+  const pours = queue.length >= MANY && queue.length - before >= POURING && now - since < LONGEST_MS;
+  if (!pours) return flush();
+  const length = queue.length;
+  requestAnimationFrame((next) => frame(next, since, length));
+}
 
 document.addEventListener("visibilitychange", () => flush());
 
@@ -92,7 +151,7 @@ function flush(): void {
   queue = [];
   const bySession = Map.groupBy(events, (e) => e.session_id);
   for (const [id, list] of bySession) {
-    opened.get(id)?.set((s) => ({ ...s, missing: false, view: foldAll(s.view, list) }));
+    opened.get(id)?.set((s) => arrived({ ...s, missing: false, view: foldAll(s.view, list) }));
   }
 }
 

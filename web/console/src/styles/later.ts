@@ -2,6 +2,7 @@
 import "./steps.css";
 import "./card.css";
 import "./editor.css";
+import "./args.css";
 import "./resolved.css";
 import "./question.css";
 import "./interrupt.css";

@@ -389,20 +389,23 @@ const of = (session_id: string) => ({ path: { session_id } });
 const about = (approval_key: string) => ({ path: { approval_key } });
 const named = (requestId: string | undefined) => (requestId ? { request_id: requestId } : {});
 
-/** A request as lists have it: they say when it was made. */
+/** A request as lists have it: they say when it was made, and when it ended. */
 export interface ListedApproval extends ApprovalView {
   /** RFC 3339. */
   createdAt?: string;
+  /** RFC 3339; absent while it waits. */
+  resolvedAt?: string;
 }
 
 /** What `GET /v1/approvals` and its kin answer: the block, how it stands, and how it ended. */
 function approvalOf(row: ApprovalRow): ListedApproval {
-  const { subject, created_at: createdAt, resolution, by, decisions, answers, resume } = row;
+  const { subject, created_at: createdAt, resolved_at: resolvedAt, resolution, by, decisions, answers, resume } = row;
   return {
     ...approvalFromBlock(row, row.session_id),
     complete: true,
     ...(subject === undefined ? {} : { subject }),
     ...(createdAt === undefined ? {} : { createdAt }),
+    ...(resolvedAt === undefined ? {} : { resolvedAt }),
     ...(resolution === undefined ? {} : { resolution }),
     ...(by === undefined ? {} : { by }),
     ...(decisions === undefined ? {} : { decisions }),

@@ -3,7 +3,7 @@ import { useCallback, useEffect, useId, useMemo, useRef, type RefObject } from "
 import { decidingRole, type Action, type Always, type ApprovalView, type DecisionType, type ReviewConfig } from "@countersign/client";
 import { useI18n } from "../../i18n/index.js";
 import { allowedOf, argFields, configOf, editApproves, needsSight, toDecision, type ActionDraft, type FieldProblem } from "../../lib/decisions.js";
-import { newEdit } from "../../lib/form.js";
+import { newEdit, type EditDraft } from "../../lib/form.js";
 import { alwaysChoices, readAlways, type Scope } from "../../lib/always.js";
 import { roleName } from "../../lib/people.js";
 import { visibleText } from "../../lib/visible.js";
@@ -12,7 +12,7 @@ import { useSubject } from "../../state/me.js";
 import { Icon, type IconName } from "../Icon.js";
 import { ActionFacts } from "./ActionFacts.js";
 import { AlwaysPanel } from "./AlwaysPanel.js";
-import { ArgEditor } from "./ArgEditor.js";
+import { ArgEditor, EditChanges } from "./ArgEditor.js";
 import { AgentSays } from "./AgentSays.js";
 import { PreviewText } from "./Preview.js";
 import { ShownArgs } from "./ShownArgs.js";
@@ -108,12 +108,25 @@ export function ActionPanel({
       </button>
     );
 
+  const onEdit = (next: EditDraft) => onDraft({ ...draft, choice: "edit", edit: next });
+  const changes = panel === "edit" && (
+    <EditChanges
+      original={action.args}
+      display={action.display}
+      fields={fields}
+      draft={edit}
+      schema={config.args_schema}
+      disabled={disabled}
+      onChange={onEdit}
+    />
+  );
+
   return (
     <div ref={root} className="action" data-single={single || undefined} data-action={index} tabIndex={single ? undefined : -1}>
       {!single && <p className="eyebrow">{t("card.actionOf", { n: index + 1, of: approval.actions.length })}</p>}
       <ActionFacts action={action} config={config} showTitle={!single} showRole={differs(approval, index)} />
 
-      {(panel !== "edit" || !seen) && <ShownArgs action={action} seen={seen} onSeen={onSeenHere} />}
+      {(panel !== "edit" || !seen) && <ShownArgs action={action} config={approval.step ? undefined : config} seen={seen} onSeen={onSeenHere} />}
       {panel === "edit" && !editApproves(config) && <EditAsks config={config} role={decidingRole(approval)} />}
       {panel === "edit" && (
         <ArgEditor
@@ -123,9 +136,10 @@ export function ActionPanel({
           draft={edit}
           problems={problems}
           disabled={disabled}
-          onChange={(next) => onDraft({ ...draft, choice: "edit", edit: next })}
+          onChange={onEdit}
         />
       )}
+      {!single && changes}
       {panel !== "edit" && <PreviewText action={action} />}
       <AgentSays action={action} />
       {(panel === "reject" || alwaysDraft?.choice === "reject") && (
@@ -181,6 +195,7 @@ export function ActionPanel({
         />
       ) : single && panel ? (
         <div className="buttons">
+          {changes}
           <button type="button" className="button quiet" disabled={disabled} onClick={() => onPress(undefined)}>
             {t("decide.back")}
           </button>

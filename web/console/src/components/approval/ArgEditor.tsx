@@ -1,16 +1,8 @@
 import { useId, useMemo } from "react";
 import type { Display, JsonObject } from "@countersign/client";
 import { useI18n } from "../../i18n/index.js";
-import type { FieldProblem } from "../../lib/decisions.js";
-import { argumentOf } from "../../lib/decisions.js";
-import {
-  newEdit,
-  readEdit,
-  switchTab,
-  WHOLE,
-  type EditDraft,
-  type Field,
-} from "../../lib/form.js";
+import { problemsAt, type FieldProblem } from "../../lib/decisions.js";
+import { fitsForm, newEdit, partOf, placeIn, readEdit, switchTab, WHOLE, type EditDraft, type Field } from "../../lib/form.js";
 import { escapedIn } from "../../lib/lookalike.js";
 import { Changes } from "./Changes.js";
 import { fieldErrorText, FormField, HiddenNote } from "./FormField.js";
@@ -45,7 +37,7 @@ export function ArgEditor({ original, display, fields, draft, onChange, problems
                 key={tab}
                 type="button"
                 aria-pressed={draft.tab === tab}
-                disabled={draft.tab !== tab && !read.ok}
+                disabled={draft.tab !== tab && !(read.ok && (tab === "json" || fitsForm(fields, read.args)))}
                 onClick={() => draft.tab !== tab && onChange(switchTab(draft, fields, original))}
               >
                 {t(tab === "form" ? "edit.form" : "edit.json")}
@@ -61,12 +53,13 @@ export function ArgEditor({ original, display, fields, draft, onChange, problems
               key={field.name}
               id={`${id}-${field.name}`}
               field={field}
-              text={draft.texts[field.name] ?? ""}
-              error={errors[field.name]}
+              place={placeIn("", field.name)}
+              draft={partOf(draft.texts, field.name)}
+              errors={errors}
               known={known}
-              problems={problems.filter((p) => argumentOf(p.pointer) === field.name)}
-              onText={(text) =>
-                onChange({ ...draft, texts: Object.fromEntries([...Object.entries(draft.texts), [field.name, text]]) })
+              problems={problemsAt(problems, placeIn("", field.name))}
+              onDraft={(next) =>
+                onChange({ ...draft, texts: Object.fromEntries([...Object.entries(draft.texts), [field.name, next]]) })
               }
             />
           ))}
@@ -89,7 +82,7 @@ export function ArgEditor({ original, display, fields, draft, onChange, problems
           />
           <div id={`${id}-raw-state`} aria-live="polite">
             {read.ok ? (
-              <p className="hint">{t("edit.valid")}</p>
+              <p className="hint">{t(fields && !fitsForm(fields, read.args) ? "edit.noForm" : "edit.valid")}</p>
             ) : (
               <p className="field-error">{fieldErrorText(errors[WHOLE], t)}</p>
             )}
@@ -97,19 +90,32 @@ export function ArgEditor({ original, display, fields, draft, onChange, problems
           <HiddenNote text={draft.raw} known={known} />
         </div>
       )}
-      <div className="editor-foot">
-        <div className="editor-changes">
-          <h4 className="eyebrow">{t("edit.changes")}</h4>
-          {read.ok ? <Changes before={original} after={read.args} display={display} /> : <p className="hint">{t("edit.fixFirst")}</p>}
-        </div>
-        <button
-          type="button"
-          className="button quiet small"
-          onClick={() => onChange({ ...newEdit(fields, original), tab: draft.tab })}
-        >
-          {t("edit.reset")}
-        </button>
-      </div>
     </fieldset>
+  );
+}
+
+/** What the edit changes so far: in view while it is made, however long the form is. */
+export function EditChanges({ original, display, fields, draft, schema, disabled, onChange }: Omit<Props, "problems"> & { schema: JsonObject | undefined }) {
+  const { t } = useI18n();
+  const read = readEdit(draft, fields, original);
+  return (
+    <div className="edit-changes">
+      <div className="edit-changes-list" role="group" aria-label={t("edit.changes")} tabIndex={0}>
+        <h4 className="eyebrow">{t("edit.changes")}</h4>
+        {read.ok ? (
+          <Changes before={original} after={read.args} display={display} schema={schema} />
+        ) : (
+          <p className="hint">{t("edit.fixFirst")}</p>
+        )}
+      </div>
+      <button
+        type="button"
+        className="button quiet small"
+        disabled={disabled}
+        onClick={() => onChange({ ...newEdit(fields, original), tab: draft.tab })}
+      >
+        {t("edit.reset")}
+      </button>
+    </div>
   );
 }

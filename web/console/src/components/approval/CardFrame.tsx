@@ -13,6 +13,7 @@ import { Discussion } from "./Discussion.js";
 import { cardId } from "./focus.js";
 import { cardTitle, subjectOf } from "./title.js";
 import type { Submission } from "./useSubmit.js";
+import { AskedLine } from "./When.js";
 
 interface Props {
   approval: ApprovalView;
@@ -54,6 +55,7 @@ export function CardFrame({ approval, submission, problems, onKeyDown, children 
         <h2 id={`${id}-title`}>{cardTitle(approval, t)}</h2>
         {!approval.expiresAt && !totalSeconds && <span className="hint">{t("time.forever")}</span>}
       </header>
+      <AskedLine approval={approval} />
       {approval.expiresAt && (
         <Countdown
           expiresAt={approval.expiresAt}

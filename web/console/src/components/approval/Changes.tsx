@@ -1,8 +1,9 @@
 import { useMemo } from "react";
-import type { Display, JsonValue } from "@countersign/client";
+import type { Display, JsonObject, JsonValue } from "@countersign/client";
 import { useI18n } from "../../i18n/index.js";
-import { diff } from "../../lib/diff.js";
+import { diff, type Change } from "../../lib/diff.js";
 import { escapedIn } from "../../lib/lookalike.js";
+import { titlesAt } from "../../lib/schema.js";
 import { valueText } from "../../lib/values.js";
 import { Visible } from "../Visible.js";
 
@@ -13,10 +14,12 @@ interface Props {
   after: JsonValue;
   /** `before` as the server shows it. */
   display?: Display | undefined;
+  /** Of the arguments, for the names that people know. */
+  schema?: JsonObject | undefined;
 }
 
 /** What an edit changed: old → new, one line for each value. */
-export function Changes({ names, before, after, display }: Props) {
+export function Changes({ names, before, after, display, schema }: Props) {
   const { t } = useI18n();
   const known = useMemo(() => escapedIn(display), [display]);
   const changes = diff(before, after);
@@ -43,9 +46,7 @@ export function Changes({ names, before, after, display }: Props) {
       )}
       {changes.map((change) => (
         <li key={change.path}>
-          <code className="change-path">
-            <Visible text={change.path || "·"} strict={known} />
-          </code>
+          <ChangeName change={change} schema={schema} known={known} />
           <span className="change-values">
             {change.before === undefined ? (
               <span className="muted">{t("edit.notSet")}</span>
@@ -66,6 +67,23 @@ export function Changes({ names, before, after, display }: Props) {
         </li>
       ))}
     </ul>
+  );
+}
+
+/** Where it is: under the name that people know, if it has one, and in the JSON. */
+function ChangeName({ change: { path, at }, schema, known }: { change: Change; schema: JsonObject | undefined; known: ReadonlySet<string> }) {
+  const title = titlesAt(schema, at);
+  return (
+    <span className="change-path">
+      {title !== undefined && (
+        <>
+          <Visible text={title} />{" "}
+        </>
+      )}
+      <code className={title === undefined ? undefined : "raw-name"}>
+        <Visible text={path || "·"} strict={known} />
+      </code>
+    </span>
   );
 }
 

@@ -10,7 +10,8 @@ import { useIntoView } from "../../lib/useIntoView.js";
 import { useRequest } from "../../lib/useRequest.js";
 import { useTabState } from "../../lib/useTabState.js";
 import { visibleText } from "../../lib/visible.js";
-import { client, http } from "../../state/connection.js";
+import { client } from "../../state/connection.js";
+import { useDates } from "../../state/dates.js";
 import { useMayHand } from "../../state/me.js";
 import { Icon } from "../Icon.js";
 import { Refusal } from "../Refusal.js";
@@ -77,7 +78,7 @@ export function Discussion({ approval }: { approval: ApprovalView }) {
 /** What was said and changed, oldest first. */
 export function Updates({ approval }: { approval: ApprovalView }) {
   const { t, language } = useI18n();
-  const updates = useDated(approval);
+  const { updates } = useDates(approval, approval.updates.length > 0);
   const now = useNow(30_000);
   // Reminders are counted above; a list of them says nothing.
   const shown = updates.filter((u) => u.update !== "reminder");
@@ -118,23 +119,6 @@ function eventText(update: UpdateView, t: Translate): string {
     default:
       return "";
   }
-}
-
-/** Events do not say when; the server's list does, in the same order. */
-function useDated({ approvalKey, updates }: ApprovalView): UpdateView[] {
-  const [dated, setDated] = useState<UpdateView[]>([]);
-  const n = updates.length;
-  useEffect(() => {
-    if (n === 0 || updates.every((u) => u.at)) return;
-    let gone = false;
-    http.approval(approvalKey).then(
-      (read) => !gone && setDated(read.updates),
-      () => {}, // The texts are here; only their times are missing.
-    );
-    return () => void (gone = true);
-    // Once for each that is new.
-  }, [approvalKey, n]);
-  return updates.map((update, i) => ({ ...dated[i], ...update }));
 }
 
 /** Say what others add, once, without moving the focus. */

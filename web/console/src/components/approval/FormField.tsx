@@ -1,34 +1,47 @@
 /** One field of a form: of a call's arguments, or of what somebody asks people to fill in. */
+import type { ReactNode } from "react";
 import { useI18n, type Translate } from "../../i18n/index.js";
-import { choiceText } from "../../lib/answer.js";
 import type { FieldProblem } from "../../lib/decisions.js";
-import { chosenOf, type Field, type FieldError } from "../../lib/form.js";
-import { fitsFormat, isLocalMoment, limitsOf } from "../../lib/rules.js";
+import { chosenOf, textOfDraft, type Field, type FieldDraft, type FieldError, type FieldErrors } from "../../lib/form.js";
 import { lookalikes } from "../../lib/lookalike.js";
+import { fitsFormat, isLocalMoment, limitsOf } from "../../lib/rules.js";
+import { choiceText } from "../../lib/values.js";
 import { hasHidden, visibleText } from "../../lib/visible.js";
 import { Visible } from "../Visible.js";
+import { ListField, ObjectField } from "./NestedField.js";
 
-interface FieldProps {
+export interface FieldProps {
   id: string;
   field: Field;
+  /** Where it is in its form. */
+  place: string;
   /** In place of the field's name. */
-  label?: string | undefined;
-  /** Yes and no, where arguments have true and false. */
+  label?: ReactNode;
+  /** It is the answer to somebody, not an argument: yes and no, and titles without the names that only programs know. */
   words?: boolean;
   disabled?: boolean;
-  text: string;
-  error: FieldError | undefined;
+  draft: FieldDraft;
+  /** Of the whole form, each at its place. */
+  errors: FieldErrors;
+  /** What the server found wrong at this place, or inside it. */
   problems: FieldProblem[];
   /** Letters to mark since they are drawn like others; absent where the text is nobody's but the person's. */
   known?: ReadonlySet<string> | undefined;
-  onText: (text: string) => void;
+  onDraft: (draft: FieldDraft) => void;
 }
 
-export function FormField({ id, field, label, words, disabled, text, error, problems, known, onText }: FieldProps) {
+export function FormField(props: FieldProps) {
+  const { kind } = props.field;
+  if (kind === "object") return <ObjectField {...props} />;
+  return kind === "list" ? <ListField {...props} /> : <PlainField {...props} />;
+}
+
+function PlainField(props: FieldProps) {
+  const { id, field, place, words, disabled, draft, errors, problems, onDraft } = props;
   const { t } = useI18n();
-  const wrong = error !== undefined || problems.length > 0;
+  const text = textOfDraft(draft);
+  const wrong = errors[place] !== undefined || problems.length > 0;
   const options = optionsOf(field, words ? t : undefined);
-  const limits = field.rules ? limitsOf(field.rules) : [];
   const common = {
     id,
     value: text,
@@ -38,9 +51,99 @@ export function FormField({ id, field, label, words, disabled, text, error, prob
     "aria-describedby": `${id}-help`,
   };
   const multiline = field.kind === "json" || (field.kind === "string" && (text.length > 60 || text.includes("\n")));
-  const name = label ?? (field.title ? <Visible text={field.title} /> : <code><Visible text={field.name} strict={known} /></code>);
-  const required = field.required && label === undefined && <span className="muted"> · {t("edit.required")}</span>;
-  const help = (
+  const help = <Help {...props} text={text} />;
+  if (field.kind === "choices") return <Choices {...props} options={options ?? []} wrong={wrong} help={help} />;
+  return (
+    <div className="field">
+      <label className="label" htmlFor={id}>
+        <FieldName {...props} />
+      </label>
+      {options ? (
+        <select {...common} className="select" onChange={(e) => onDraft(e.target.value)}>
+          {(!field.required || text === "") && <option value="">{t("edit.notSet")}</option>}
+          {options.map((option) => (
+            <option key={option.value} value={option.value}>
+              {option.text}
+            </option>
+          ))}
+        </select>
+      ) : multiline ? (
+        <textarea
+          {...common}
+          className={field.kind === "json" ? "input mono" : "input"}
+          rows={Math.min(10, Math.max(2, text.split("\n").length + (text.length > 160 ? 2 : 0)))}
+          spellCheck={false}
+          onChange={(e) => onDraft(e.target.value)}
+        />
+      ) : (
+        <input
+          {...common}
+          className="input"
+          {...typeOf(field, text)}
+          autoComplete="off"
+          spellCheck={false}
+          onChange={(e) => onDraft(e.target.value)}
+        />
+      )}
+      {help}
+    </div>
+  );
+}
+
+/** Any of a list's options. */
+function Choices(props: FieldProps & { options: { value: string; text: string }[]; wrong: boolean; help: ReactNode }) {
+  const { id, disabled, draft, options, wrong, help, onDraft } = props;
+  const chosen = chosenOf(textOfDraft(draft));
+  const pick = (value: string, on: boolean) => {
+    const next = on ? [...chosen, value] : chosen.filter((one) => one !== value);
+    onDraft(`[${next.join(",")}]`);
+  };
+  return (
+    <fieldset className="field choices" disabled={disabled} aria-describedby={`${id}-help`}>
+      <legend className="label">
+        <FieldName {...props} />
+      </legend>
+      {options.map((option) => (
+        <label key={option.value} className="choice">
+          <input
+            type="checkbox"
+            checked={chosen.includes(option.value)}
+            aria-invalid={wrong || undefined}
+            onChange={(e) => pick(option.value, e.target.checked)}
+          />
+          <span>{option.text}</span>
+        </label>
+      ))}
+      {help}
+    </fieldset>
+  );
+}
+
+/** What people call it, and beside that the name under which it is in the JSON. */
+export function FieldName({ field, label, words, known }: Pick<FieldProps, "field" | "label" | "words" | "known">) {
+  const { t } = useI18n();
+  if (label !== undefined) return label;
+  const raw = (
+    <code className={field.title ? "raw-name" : undefined}>
+      <Visible text={field.name} strict={known} />
+    </code>
+  );
+  return (
+    <>
+      {field.title ? <Visible text={field.title} /> : raw}
+      {field.unit && <span className="muted"> ({visibleText(field.unit)})</span>}
+      {field.title && !words && <> {raw}</>}
+      {field.required && <span className="muted"> · {t("edit.required")}</span>}
+    </>
+  );
+}
+
+/** What it is for, what it must be, and what is wrong with it. */
+export function Help({ id, field, place, errors, problems, known, text }: FieldProps & { text: string }) {
+  const { t } = useI18n();
+  const error = errors[place];
+  const limits = field.rules ? limitsOf(field.rules) : [];
+  return (
     <div id={`${id}-help`}>
       {field.description && (
         <p className="hint">
@@ -57,69 +160,6 @@ export function FormField({ id, field, label, words, disabled, text, error, prob
       <HiddenNote text={text} known={known} />
     </div>
   );
-  if (field.kind === "choices") {
-    const chosen = chosenOf(text);
-    const pick = (value: string, on: boolean) => {
-      const next = on ? [...chosen, value] : chosen.filter((one) => one !== value);
-      onText(`[${next.join(",")}]`);
-    };
-    return (
-      <fieldset className="field choices" disabled={disabled} aria-describedby={`${id}-help`}>
-        <legend className="label">
-          {name}
-          {required}
-        </legend>
-        {options?.map((option) => (
-          <label key={option.value} className="choice">
-            <input
-              type="checkbox"
-              checked={chosen.includes(option.value)}
-              aria-invalid={wrong || undefined}
-              onChange={(e) => pick(option.value, e.target.checked)}
-            />
-            <span>{option.text}</span>
-          </label>
-        ))}
-        {help}
-      </fieldset>
-    );
-  }
-  return (
-    <div className="field">
-      <label className="label" htmlFor={id}>
-        {name}
-        {required}
-      </label>
-      {options ? (
-        <select {...common} className="select" onChange={(e) => onText(e.target.value)}>
-          {(!field.required || text === "") && <option value="">{t("edit.notSet")}</option>}
-          {options.map((option) => (
-            <option key={option.value} value={option.value}>
-              {option.text}
-            </option>
-          ))}
-        </select>
-      ) : multiline ? (
-        <textarea
-          {...common}
-          className={field.kind === "json" ? "input mono" : "input"}
-          rows={Math.min(10, Math.max(2, text.split("\n").length + (text.length > 160 ? 2 : 0)))}
-          spellCheck={false}
-          onChange={(e) => onText(e.target.value)}
-        />
-      ) : (
-        <input
-          {...common}
-          className="input"
-          {...typeOf(field, text)}
-          autoComplete="off"
-          spellCheck={false}
-          onChange={(e) => onText(e.target.value)}
-        />
-      )}
-      {help}
-    </div>
-  );
 }
 
 /** The choices of a field that has some; with `t`, in the words of people. */
@@ -133,9 +173,9 @@ function optionsOf({ kind, options, labels }: Field, t: Translate | undefined): 
 }
 
 /** The browser's own field for a day or a moment, as long as it can show what stands there; the keys that fit for others. */
-function typeOf({ kind, rules }: Field, text: string): { type: string; inputMode?: "decimal" | "numeric" | "email" | "url" } {
+function typeOf({ kind, format }: Field, text: string): { type: string; inputMode?: "decimal" | "numeric" | "email" | "url" } {
   if (kind === "number") return { type: "text", inputMode: "decimal" };
-  switch (rules?.format) {
+  switch (format) {
     case "date":
       return { type: text === "" || fitsFormat("date", text) ? "date" : "text" };
     case "date-time":

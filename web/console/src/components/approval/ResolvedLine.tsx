@@ -1,7 +1,7 @@
 import { useState } from "react";
 import type { ApprovalView, Decision, JsonValue, SessionView } from "@countersign/client";
 import { useI18n, type Translate } from "../../i18n/index.js";
-import { askedAgain, decisionFor } from "../../lib/decisions.js";
+import { askedAgain, configOf, decisionFor } from "../../lib/decisions.js";
 import { elicitationOf, outcomeOf } from "../../lib/elicitation.js";
 import { roleName } from "../../lib/people.js";
 import { valueText } from "../../lib/values.js";
@@ -16,6 +16,7 @@ import { Updates } from "./Discussion.js";
 import { PreviewText } from "./Preview.js";
 import { ShownArgs } from "./ShownArgs.js";
 import { toolNames } from "./title.js";
+import { ResolvedWhen } from "./When.js";
 
 type Tone = "good" | "bad" | "neutral";
 
@@ -37,6 +38,7 @@ export function ResolvedLine({ approval }: { approval: ApprovalView }) {
         <span className="resolved-text">
           <strong>{text}</strong> <code>{toolNames(approval)}</code>
           {approval.by && <span className="muted"> {t("resolved.by", { name: visibleText(approval.by) })}</span>}
+          <ResolvedWhen approval={approval} />
         </span>
         <span className="resolved-more">
           <span>{t("resolved.details")}</span>
@@ -61,10 +63,11 @@ export function ResolvedLine({ approval }: { approval: ApprovalView }) {
                     before={action.args}
                     after={decision.edited_action.args}
                     display={action.display}
+                    schema={configOf(approval, i).args_schema}
                   />
                 ) : (
                   <>
-                    <ShownArgs action={action} />
+                    <ShownArgs action={action} config={configOf(approval, i)} />
                     <PreviewText action={action} />
                   </>
                 )}

@@ -1,24 +1,33 @@
 /** What would run, as the server shows it: the same text on every screen, made from the bytes that will run. */
 import { useId, useMemo, useRef, useState } from "react";
-import type { Action, Display } from "@countersign/client";
+import type { Action, Display, ReviewConfig } from "@countersign/client";
 import { isMessageKey, useI18n, type Translate } from "../../i18n/index.js";
 import { isLongText, shownParts, textOf, totals } from "../../lib/shown.js";
 import { Icon } from "../Icon.js";
+import { ArgTable } from "./ArgTable.js";
 
 interface Props {
   action: Action;
+  /** How it is reviewed, which has the names of its arguments: with it they are a table, and the text is one click away. */
+  config?: ReviewConfig | undefined;
   /** Called once the whole text has been in view. Without it nothing waits for that. */
   onSeen?: () => void;
   seen?: boolean;
 }
 
-export function ShownArgs({ action, onSeen, seen = false }: Props) {
-  const { t, language } = useI18n();
+export function ShownArgs({ action, config, onSeen, seen = false }: Props) {
+  const { t } = useI18n();
   const id = useId();
-  const { display } = action;
+  const { args, display } = action;
   const text = textOf(action);
   const long = isLongText(text);
+  const warned = display !== undefined && display.warnings.length > 0;
+  const tabled = config !== undefined && Object.keys(args).length > 0;
+  // What could mislead, and what the table cuts, is seen as it is without a click.
+  const exact = !tabled || warned || long;
+  const [chosen, setChosen] = useState<boolean>();
   const [open, setOpen] = useState(false);
+  const shown = exact || chosen === true;
   const box = useRef<HTMLPreElement>(null);
   const look = () => {
     const pre = box.current;
@@ -28,30 +37,35 @@ export function ShownArgs({ action, onSeen, seen = false }: Props) {
 
   return (
     <div className="shown" data-long={(long && !open) || undefined}>
-      {display && display.warnings.length > 0 && <Warnings display={display} />}
+      {warned && <Warnings display={display} />}
+      {tabled && <ArgTable args={args} schema={config.args_schema} display={display} cut={long} />}
       {long && onSeen && (
-        <div className="shown-more">
-          {!seen && (
-            <p id={`${id}-long`} className="hint warn">
-              {t("shown.long")}
-            </p>
-          )}
-          {!open && (
-            <button
-              type="button"
-              className="link"
-              onClick={() => {
-                setOpen(true);
-                onSeen();
-              }}
-            >
-              {t("shown.all")}
+        <SeeAll
+          id={`${id}-long`}
+          seen={seen}
+          open={open}
+          onOpen={() => {
+            setOpen(true);
+            onSeen();
+          }}
+        />
+      )}
+      {tabled && (
+        <div className="shown-foot">
+          {exact ? (
+            <span className="label">{t("args.exact")}</span>
+          ) : (
+            <button type="button" className="link" aria-expanded={shown} aria-controls={`${id}-exact`} onClick={() => setChosen(!shown)}>
+              {t("args.exact")}
             </button>
           )}
+          <Size action={action} />
         </div>
       )}
       <pre
         ref={box}
+        id={`${id}-exact`}
+        hidden={!shown}
         className="shown-text"
         dir="ltr"
         tabIndex={0}
@@ -61,29 +75,55 @@ export function ShownArgs({ action, onSeen, seen = false }: Props) {
       >
         <ShownText text={text} />
       </pre>
-      {display && (
-        <details className="shown-size">
-          <summary title={action.args_digest}>
-            {t("shown.size", { n: display.bytes.toLocaleString(language) })}
-            {action.args_digest && <> · SHA-256 {action.args_digest.slice(0, 12)}…</>}
-          </summary>
-          <dl>
-            {action.args_digest && (
-              <>
-                <dt>{t("shown.hashArgs")}</dt>
-                <dd>
-                  <code>{action.args_digest}</code>
-                </dd>
-              </>
-            )}
-            <dt>{t("shown.hashText")}</dt>
-            <dd>
-              <code>{display.digest}</code>
-            </dd>
-          </dl>
-        </details>
+      {!tabled && <Size action={action} />}
+    </div>
+  );
+}
+
+/** That a long text has to be looked at to its end, and the way to see all of it at once. */
+function SeeAll({ id, seen, open, onOpen }: { id: string; seen: boolean; open: boolean; onOpen: () => void }) {
+  const { t } = useI18n();
+  return (
+    <div className="shown-more">
+      {!seen && (
+        <p id={id} className="hint warn">
+          {t("shown.long")}
+        </p>
+      )}
+      {!open && (
+        <button type="button" className="link" onClick={onOpen}>
+          {t("shown.all")}
+        </button>
       )}
     </div>
+  );
+}
+
+/** How much it is, and what names it to the byte. */
+function Size({ action: { args_digest: digest, display } }: { action: Action }) {
+  const { t, language } = useI18n();
+  if (!display) return null;
+  return (
+    <details className="shown-size">
+      <summary title={digest}>
+        {t("shown.size", { n: display.bytes.toLocaleString(language) })}
+        {digest && <> · SHA-256 {digest.slice(0, 12)}…</>}
+      </summary>
+      <dl>
+        {digest && (
+          <>
+            <dt>{t("shown.hashArgs")}</dt>
+            <dd>
+              <code>{digest}</code>
+            </dd>
+          </>
+        )}
+        <dt>{t("shown.hashText")}</dt>
+        <dd>
+          <code>{display.digest}</code>
+        </dd>
+      </dl>
+    </details>
   );
 }
 

@@ -3,6 +3,7 @@ import { useCallback, useEffect, useId, useRef, useState } from "react";
 import type { CountersignError, ListedApproval } from "@countersign/client";
 import { useI18n } from "../../i18n/index.js";
 import { bulkDecisions, type BulkChoice } from "../../lib/bulk.js";
+import { configOf } from "../../lib/decisions.js";
 import { isLongText, textOf } from "../../lib/shown.js";
 import { visibleText } from "../../lib/visible.js";
 import { client, connectionState } from "../../state/connection.js";
@@ -155,7 +156,7 @@ function BulkRow({ row, outcome, seen, onSeen }: RowProps) {
       {row.actions.map((action, i) => (
         <div key={i} className="bulk-action">
           <code className="bulk-tool">{visibleText(action.name)}</code>
-          <ShownArgs action={action} seen={seen.has(placeOf(row, i))} onSeen={() => onSeen(placeOf(row, i))} />
+          <ShownArgs action={action} config={configOf(row, i)} seen={seen.has(placeOf(row, i))} onSeen={() => onSeen(placeOf(row, i))} />
           <PreviewText action={action} />
           <AgentSays action={action} />
           {action.digest !== undefined && (

@@ -2,14 +2,14 @@
 import { useId } from "react";
 import { useI18n } from "../../i18n/index.js";
 import { ANSWER, type AnswerDraft, type FieldsForm } from "../../lib/answer.js";
-import { argumentOf, type FieldProblem } from "../../lib/decisions.js";
-import type { FieldError } from "../../lib/form.js";
+import { problemsAt, type FieldProblem } from "../../lib/decisions.js";
+import { partOf, placeIn, type FieldErrors } from "../../lib/form.js";
 import { FormField } from "../approval/FormField.js";
 
 interface Props {
   form: FieldsForm;
   draft: AnswerDraft;
-  errors: Record<string, FieldError>;
+  errors: FieldErrors;
   /** What the server found wrong. */
   problems: FieldProblem[];
   disabled: boolean;
@@ -29,11 +29,12 @@ export function AnswerFields({ form, draft, errors, problems, disabled, onDraft 
           field={field}
           words
           label={field.name === ANSWER ? t(field.kind === "json" ? "interrupt.json" : "interrupt.answer") : undefined}
-          text={draft.texts[field.name] ?? ""}
-          error={errors[field.name]}
+          place={placeIn("", field.name)}
+          draft={partOf(draft.texts, field.name)}
+          errors={errors}
           disabled={disabled}
-          problems={problems.filter((p) => p.pointer !== "" && (form.kind === "field" || argumentOf(p.pointer) === field.name))}
-          onText={(text) => onDraft({ ...draft, texts: { ...draft.texts, [field.name]: text } })}
+          problems={problemsAt(problems, placeIn("", field.name)).filter((p) => p.pointer !== "")}
+          onDraft={(next) => onDraft({ ...draft, texts: { ...draft.texts, [field.name]: next } })}
         />
       ))}
     </div>

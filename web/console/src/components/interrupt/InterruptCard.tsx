@@ -5,10 +5,11 @@
 import { useMemo, useRef, useState, type FormEvent } from "react";
 import { parseJson, type ApprovalView, type JsonValue } from "@countersign/client";
 import { useI18n } from "../../i18n/index.js";
-import { answerForm, choiceText, emptyAnswer, readAnswer, type AnswerDraft } from "../../lib/answer.js";
+import { answerForm, emptyAnswer, readAnswer, type AnswerDraft } from "../../lib/answer.js";
 import { problemsOf } from "../../lib/decisions.js";
 import { elicitationOf } from "../../lib/elicitation.js";
 import { useTabState } from "../../lib/useTabState.js";
+import { choiceText } from "../../lib/values.js";
 import { visibleText } from "../../lib/visible.js";
 import { useBar } from "../../state/me.js";
 import { CardFrame } from "../approval/CardFrame.js";

@@ -5,6 +5,7 @@ import { elicitationOf, outcomeOf } from "../../lib/elicitation.js";
 import { visibleText } from "../../lib/visible.js";
 import { shortAnswer, summarize } from "../approval/ResolvedLine.js";
 import { subjectOf } from "../approval/title.js";
+import { ResolvedWhen } from "../approval/When.js";
 import { Icon } from "../Icon.js";
 import { Asked } from "./ElicitationCard.js";
 import { hasContent, Payload, Plain } from "./Payload.js";
@@ -29,6 +30,7 @@ export function ResolvedInterrupt({ approval }: { approval: ApprovalView }) {
         <span className="resolved-text">
           <strong>{text}</strong> <code>{asked ? visibleText(asked.from) : subjectOf(approval)}</code>
           {approval.by && <span className="muted"> {t("question.by", { name: visibleText(approval.by) })}</span>}
+          <ResolvedWhen approval={approval} />
         </span>
       </p>
       <div className="resolved-body">

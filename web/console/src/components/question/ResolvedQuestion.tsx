@@ -3,6 +3,7 @@ import { questionsOf, type ApprovalView } from "@countersign/client";
 import { useI18n } from "../../i18n/index.js";
 import { visibleText } from "../../lib/visible.js";
 import { summarize } from "../approval/ResolvedLine.js";
+import { ResolvedWhen } from "../approval/When.js";
 import { Icon } from "../Icon.js";
 import { AnswerList } from "./AnswerList.js";
 
@@ -21,6 +22,7 @@ export function ResolvedQuestion({ approval }: { approval: ApprovalView }) {
         <span className="resolved-text">
           <strong>{text}</strong>
           {approval.by && <span className="muted"> {t("question.by", { name: visibleText(approval.by) })}</span>}
+          <ResolvedWhen approval={approval} />
         </span>
       </p>
       <div className="resolved-body">

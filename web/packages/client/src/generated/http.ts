@@ -1612,6 +1612,10 @@ export interface CheckpointView {
    */
   pending: string[];
   /**
+   * The `seq` of the last event before it: what a client has folded up to there is what the session was.
+   */
+  seq: number;
+  /**
    * The session's status there.
    */
   status: Status;

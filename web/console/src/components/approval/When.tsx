@@ -1,0 +1,38 @@
+/** When something was asked and when it ended, and who asked. */
+import { useRef } from "react";
+import type { ListedApproval } from "@countersign/client";
+import { useI18n } from "../../i18n/index.js";
+import { agoText, momentText } from "../../lib/time.js";
+import { useNow } from "../../lib/useNow.js";
+import { visibleText } from "../../lib/visible.js";
+import { useDates, useSeen } from "../../state/dates.js";
+
+/** Of a card in a conversation; beside the inbox it stands above the card, with the way to its session. */
+export function AskedLine({ approval }: { approval: ListedApproval }) {
+  const { t, language } = useI18n();
+  const now = useNow(30_000);
+  const inList = approval.createdAt !== undefined;
+  const { subject, createdAt } = useDates(approval, !inList);
+  if (inList || createdAt === undefined) return null;
+  const when = agoText(createdAt, now, language);
+  return (
+    <p className="card-asked">
+      <time dateTime={createdAt} title={momentText(createdAt, language)}>
+        {subject === undefined ? t("inbox.askedAt", { when }) : t("inbox.askedBy", { name: visibleText(subject), when })}
+      </time>
+    </p>
+  );
+}
+
+/** When it was decided, answered, or over in another way. */
+export function ResolvedWhen({ approval }: { approval: ListedApproval }) {
+  const { language } = useI18n();
+  const now = useNow(30_000);
+  const place = useRef<HTMLTimeElement>(null);
+  const { resolvedAt } = useDates(approval, useSeen(place));
+  return (
+    <time ref={place} className="muted resolved-when" dateTime={resolvedAt} title={resolvedAt && momentText(resolvedAt, language)}>
+      {resolvedAt !== undefined && ` · ${agoText(resolvedAt, now, language)}`}
+    </time>
+  );
+}

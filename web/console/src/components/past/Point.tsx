@@ -1,0 +1,112 @@
+/** One earlier point: what had just happened, what stood before it, and going on from it, with a change or without. */
+import { useId, useMemo, useState } from "react";
+import type { Checkpoint, ForkRequest, SessionView } from "@countersign/client";
+import { isMessageKey, useI18n, type Translate } from "../../i18n/index.js";
+import { editableAt, itemsAt, oneLine, type PastItem } from "../../lib/past.js";
+import { personName } from "../../lib/people.js";
+import { agoText, momentText } from "../../lib/time.js";
+import { useNow } from "../../lib/useNow.js";
+import { summarize } from "../approval/ResolvedLine.js";
+import { rowTitle } from "../approval/title.js";
+import { Icon } from "../Icon.js";
+import { Visible } from "../Visible.js";
+import { PointEdit } from "./PointEdit.js";
+
+/** What is shown of the conversation before a point. */
+const MOST = 8;
+
+interface Props {
+  view: SessionView;
+  point: Checkpoint;
+  busy: boolean;
+  onFork: (edit?: ForkRequest["edit"]) => void;
+}
+
+export function Point({ view, point, busy, onFork }: Props) {
+  const { t, language } = useI18n();
+  const id = useId();
+  const now = useNow(30_000);
+  const [open, setOpen] = useState(false);
+  const [last] = useMemo(() => itemsAt(view, point, 1), [view, point]);
+  const key = `past.after.${point.after}`;
+  const what = isMessageKey(key) ? t(key) : point.after;
+  return (
+    <li className="past-point" data-open={open || undefined}>
+      <span className="past-what">
+        <button type="button" className="past-toggle" aria-expanded={open} aria-controls={id} onClick={() => setOpen(!open)}>
+          <Icon name="chevron" />
+          <span>{what}</span>
+        </button>
+        {last && (
+          <span className="past-excerpt">
+            <Visible text={oneLine(excerpt(last, view, t))} />
+          </span>
+        )}
+        <span className="session-meta">
+          <time dateTime={point.at} title={momentText(point.at, language)}>
+            {agoText(point.at, now, language)}
+          </time>
+          {point.pending.length > 0 && ` · ${t("past.waited", { n: point.pending.length })}`}
+        </span>
+      </span>
+      <button type="button" className="button small" disabled={busy} aria-label={t("past.forkFrom", { what })} onClick={() => onFork()}>
+        {t("past.fork")}
+      </button>
+      <div id={id} className="past-open-body" hidden={!open}>
+        {open && (
+          <>
+            <Preview view={view} point={point} />
+            <PointEdit editable={editableAt(view, point)} busy={busy} onFork={onFork} />
+          </>
+        )}
+      </div>
+    </li>
+  );
+}
+
+/** The end of the conversation as it was there. */
+function Preview({ view, point }: { view: SessionView; point: Checkpoint }) {
+  const { t } = useI18n();
+  const items = useMemo(() => itemsAt(view, point, MOST), [view, point]);
+  if (items.length === 0) return <p className="muted">{t("chat.empty")}</p>;
+  return (
+    <ol className="past-items" aria-label={t("past.preview")}>
+      {items.map((item) => (
+        <li key={item.key} data-kind={item.kind}>
+          <span className="past-by">{byText(item, t)}</span>
+          <span className="past-text">
+            <Visible text={excerpt(item, view, t)} />
+          </span>
+        </li>
+      ))}
+    </ol>
+  );
+}
+
+function byText(item: PastItem, t: Translate): string {
+  switch (item.kind) {
+    case "said":
+      return item.by === undefined ? t("chat.you") : personName(item.by, t);
+    case "answered":
+      return t("chat.agent");
+    case "called":
+    case "result":
+      return item.name;
+    case "asked":
+      return t(item.waits ? "past.asked" : "past.decided");
+  }
+}
+
+/** What was said, called or decided, as its own line has it. */
+function excerpt(item: PastItem, view: SessionView, t: Translate): string {
+  switch (item.kind) {
+    case "said":
+      return [item.text, item.images > 0 && t("past.images", { n: item.images })].filter(Boolean).join(" ");
+    case "called":
+      return item.text === "" ? item.name : item.text;
+    case "asked":
+      return item.waits ? rowTitle(item.approval, t) : `${rowTitle(item.approval, t)}: ${summarize(item.approval, t, view.approvals).text}`;
+    default:
+      return item.text;
+  }
+}

@@ -1,0 +1,118 @@
+/**
+ * Who asked for a request, when, and when it ended. Events do not say it; the server's own list of requests does, so a
+ * card that is in view asks for it, and again when something about the request has changed.
+ */
+import { useEffect, useState, type RefObject } from "react";
+import type { ListedApproval, UpdateView } from "@countersign/client";
+import { http } from "./connection.js";
+import { Store, useStore } from "./store.js";
+
+export interface Dates {
+  subject?: string;
+  createdAt?: string;
+  resolvedAt?: string;
+  updates: UpdateView[];
+}
+
+const known = new Store<ReadonlyMap<string, Dates>>(new Map());
+/** How far each request was when it was asked for last. */
+const asked = new Map<string, string>();
+
+/** How far the list of a session's resolved requests is read, which has the newest first. */
+interface Reading {
+  waiting: boolean;
+  resolved: Set<string>;
+  /** Where it goes on; `null` at its end. */
+  next: string | null | undefined;
+  busy: boolean;
+}
+const sessions = new Map<string, Reading>();
+const ROWS = 50;
+/** Pages for one look. What a fork has from another session is in no list. */
+const PAGES = 10;
+
+function want({ sessionId, approvalKey, resolution }: ListedApproval): void {
+  const reading = sessions.get(sessionId) ?? { waiting: false, resolved: new Set(), next: undefined, busy: false };
+  sessions.set(sessionId, reading);
+  if (resolution === undefined) reading.waiting = true;
+  else reading.resolved.add(approvalKey);
+  if (reading.busy) return;
+  reading.busy = true;
+  // What is drawn together is asked for together.
+  setTimeout(() => void read(sessionId, reading).finally(() => (reading.busy = false)));
+}
+
+async function read(session_id: string, reading: Reading): Promise<void> {
+  try {
+    while (reading.waiting || reading.resolved.size > 0) {
+      if (reading.waiting) {
+        reading.waiting = false;
+        keep((await http.approvals({ session_id, status: "waiting", limit: ROWS })).approvals);
+      }
+      const keys = new Set(reading.resolved);
+      reading.resolved.clear();
+      if (keys.size > 0) await readResolved(session_id, reading, keys);
+    }
+  } catch {
+    // What happened is here; only its times are missing.
+  }
+}
+
+async function readResolved(session_id: string, reading: Reading, keys: Set<string>): Promise<void> {
+  const page = async (cursor?: string) => {
+    const { approvals, next } = await http.approvals({ session_id, status: "resolved", limit: ROWS, ...(cursor === undefined ? {} : { cursor }) });
+    keep(approvals);
+    for (const { approvalKey } of approvals) keys.delete(approvalKey);
+    return next ?? null;
+  };
+  const first = await page();
+  reading.next = reading.next === undefined ? first : reading.next;
+  for (let pages = 0; pages < PAGES && keys.size > 0 && typeof reading.next === "string"; pages++) reading.next = await page(reading.next);
+}
+
+function keep(rows: readonly ListedApproval[]): void {
+  known.set((all) => {
+    const next = new Map(all);
+    for (const { approvalKey, subject, createdAt, resolvedAt, updates } of rows) {
+      next.set(approvalKey, {
+        ...(subject === undefined ? {} : { subject }),
+        ...(createdAt === undefined ? {} : { createdAt }),
+        ...(resolvedAt === undefined ? {} : { resolvedAt }),
+        updates,
+      });
+    }
+    return next;
+  });
+}
+
+/** `wanted`: somebody looks at it. */
+export function useDates(approval: ListedApproval, wanted: boolean): Dates {
+  const { approvalKey, subject, createdAt, resolvedAt, resolution, updates } = approval;
+  const found = useStore(known).get(approvalKey);
+  const whole = createdAt !== undefined && (resolution === undefined || resolvedAt !== undefined) && updates.every((u) => u.at);
+  const state = `${resolution ?? ""} ${updates.length}`;
+  useEffect(() => {
+    if (!wanted || whole || asked.get(approvalKey) === state) return;
+    asked.set(approvalKey, state);
+    want(approval);
+    // The request as it is when its state changes is the one to ask about.
+  }, [approvalKey, state, wanted, whole]);
+  const own = {
+    ...(subject === undefined ? {} : { subject }),
+    ...(createdAt === undefined ? {} : { createdAt }),
+    ...(resolvedAt === undefined ? {} : { resolvedAt }),
+  };
+  return { ...found, ...own, updates: updates.map((update, i) => ({ ...found?.updates[i], ...update })) };
+}
+
+/** Whether an element has been in view. */
+export function useSeen(element: RefObject<Element | null>): boolean {
+  const [seen, setSeen] = useState(false);
+  useEffect(() => {
+    if (seen || !element.current || typeof IntersectionObserver === "undefined") return;
+    const observer = new IntersectionObserver((entries) => entries.some((e) => e.isIntersecting) && setSeen(true));
+    observer.observe(element.current);
+    return () => observer.disconnect();
+  }, [seen, element]);
+  return seen;
+}

@@ -1,0 +1,124 @@
+/** Writing while something waits: what becomes of that is said and chosen, and nothing that was written is lost. */
+import { ask, call, checkAccessible, expect, goal, hasNoSidewaysScroll, oneOrder, openCard, resolved, send, test } from "./support/console.js";
+
+const later = { calls: [{ name: "execute_trade", args: '{"symbol":"VNM","quantity":1}' }] };
+
+test("w9: a message that waits for the decision is read with its results, also over a reload", async ({ page, serve }) => {
+  const { url } = await serve({ turns: [...oneOrder.slice(0, 1), { text: "Read: {{ last_user }}" }] });
+  const card = await openCard(page, url);
+  const field = page.getByLabel("Message to the agent");
+  await expect(page.locator(".way")).toHaveCount(0);
+  await field.fill("And tell me the price.");
+  await expect(page.locator(".way")).toHaveCount(2);
+  // Not with a link half under the buttons that stay in view.
+  await page.locator(".chat-scroll").evaluate((box) => box.scrollTo(0, box.scrollHeight));
+  await checkAccessible(page, "ways to send");
+  const button = page.getByRole("button", { name: "Send after the decision" });
+  await expect(button).toHaveAccessibleDescription("What is pending stays so. The agent reads the message with the results.");
+  await button.click();
+  await expect(field).toHaveValue("");
+  const waiting = page.locator(".message.user.sending");
+  await expect(waiting).toContainText("And tell me the price.");
+  await expect(waiting).toContainText("Stored. The agent reads it when it gets there.");
+  await expect(card).toBeVisible();
+  await page.reload();
+  await expect(waiting).toContainText("And tell me the price.");
+  await page.locator(".card").getByRole("button", { name: "Approve", exact: true }).click();
+  await expect(page.locator(".message.user:not(.sending)")).toHaveCount(2);
+  await expect(page.locator(".message.user").last()).toContainText("And tell me the price.");
+  await expect(waiting).toHaveCount(0);
+  await page.reload();
+  await expect(page.locator(".message.user")).toHaveCount(2);
+});
+
+test("w9: a message can reject what is pending, which it says, and is the reason", async ({ page, serve }) => {
+  const { url } = await serve({ turns: [...oneOrder.slice(0, 1), { text: "Understood." }] });
+  await openCard(page, url);
+  await page.getByLabel("Message to the agent").fill("Wait for tomorrow");
+  const button = page.getByRole("button", { name: "Reject what is pending and send" });
+  await expect(button).toHaveAccessibleDescription("The pending request is rejected, with your message as the reason.");
+  await button.click();
+  await expect(resolved(page)).toContainText("Rejected: Wait for tomorrow");
+  await expect(page.locator(".message.user").last()).toContainText("Wait for tomorrow");
+  await expect(page.getByText("Understood.")).toBeVisible();
+});
+
+test("w9: Enter takes the harmless way, and questions are answered or declined", async ({ page, serve }) => {
+  const { url } = await serve({ turns: [ask(goal), later, { text: "Done." }] });
+  await page.goto(url);
+  await send(page, "Plan");
+  await expect(page.locator(".card[data-kind=question]")).toBeVisible();
+  const field = page.getByLabel("Message to the agent");
+  await field.fill("One more thing");
+  await expect(page.getByRole("button", { name: "Send after the answer" })).toBeVisible();
+  await field.press("Enter");
+  await expect(page.locator(".card[data-kind=question]")).toBeVisible();
+  await expect(page.locator(".message.user.sending")).toContainText("One more thing");
+});
+
+test("w9: while the agent works, a message waits for its step", async ({ page, serve }) => {
+  const { url } = await serve({ turns: [{ text: "Slow.", delay_ms: 3000 }, { text: "Second." }] });
+  await page.goto(url);
+  await send(page, "Go");
+  const field = page.getByLabel("Message to the agent");
+  await expect(page.getByText("The agent is working. You can write to it meanwhile.")).toBeVisible();
+  await field.fill("Faster");
+  await page.getByRole("button", { name: "Send after this step" }).click();
+  await expect(page.locator(".message.user.sending")).toContainText("Faster");
+  await expect(page.getByText("Second.")).toBeVisible();
+  await expect(page.locator(".message.user.sending")).toHaveCount(0);
+});
+
+test("w9: who does not own the session writes no message for it", async ({ page, context, serve }) => {
+  const people = { alice: ["user"], bob: ["admin", "user"] };
+  const { url } = await serve({ turns: oneOrder, people, approval: 'levels = ["admin"]' });
+  const { signIn, tabOf } = await import("./support/console.js");
+  await signIn(page, "alice");
+  await page.goto(url);
+  await send(page);
+  await expect(page.locator(".card")).toBeVisible();
+  const bob = await tabOf(context, "bob", page.url());
+  await expect(bob.locator(".card").getByRole("button", { name: "Approve", exact: true })).toBeEnabled();
+  await bob.getByLabel("Message to the agent").fill("hi");
+  await expect(bob.locator(".way")).toHaveCount(0);
+
+  // Requester and time stand on the card for both; who decided and when on what is left of it.
+  await expect(bob.locator(".card-asked")).toHaveText(/^Requested by alice, (now|\d+ (sec|min)\. ago|this minute)/);
+  await expect(page.locator(".card-asked time")).toHaveAttribute("datetime", /^\d{4}-\d\d-\d\dT/);
+  await bob.locator(".card").getByRole("button", { name: "Approve", exact: true }).click();
+  for (const tab of [page, bob]) {
+    await tab.locator(".group-row").last().click();
+    await expect(resolved(tab)).toContainText("Approved");
+    await expect(resolved(tab)).toContainText(tab === bob ? "by" : "by bob");
+    await expect(resolved(tab).locator(".resolved-when")).toHaveAttribute("datetime", /^\d{4}-\d\d-\d\dT/);
+    await expect(resolved(tab).locator(".resolved-when")).toHaveText(/ago|now/);
+  }
+  // The server says the same of it by itself.
+  const key = (await (await fetch(`${url}/v1/approvals?status=resolved`, { headers: { authorization: "Bearer alice-token" } })).json()).approvals[0];
+  await expect(resolved(page).locator(".resolved-when")).toHaveAttribute("datetime", key.resolved_at);
+});
+
+for (const [locale, labels] of [
+  ["en-US", ["Send after the decision", "Reject what is pending and send"]],
+  ["vi-VN", ["Gửi sau khi có quyết định", "Từ chối yêu cầu đang chờ và gửi"]],
+  ["zh-CN", ["决定之后发送", "拒绝待处理的请求并发送"]],
+] as const) {
+  for (const [width, colorScheme] of [[1280, "dark"], [360, "light"]] as const) {
+    test.describe(`${locale}, ${width}`, () => {
+      test.use({ locale, colorScheme, viewport: { width, height: 780 } });
+      test("w9: the ways to send fit and are named", async ({ page, serve }) => {
+        const { url } = await serve({ turns: [call('{"symbol":"VNM","quantity":1}'), { text: "Done." }] });
+        await page.goto(url);
+        await page.locator(".composer textarea").fill("go");
+        await page.locator(".composer textarea").press("Enter");
+        await expect(page.locator(".card .arg").first()).toBeVisible();
+        await page.locator(".composer textarea").fill("1");
+        for (const name of labels) await expect(page.getByRole("button", { name })).toBeInViewport({ ratio: 1 });
+        await hasNoSidewaysScroll(page);
+        await page.locator(".chat-scroll").evaluate((box) => box.scrollTo(0, box.scrollHeight));
+        await checkAccessible(page, "ways");
+        if (process.env.LOOK) await page.screenshot({ path: `${process.env.LOOK}/ways-${locale}-${width}.png` });
+      });
+    });
+  }
+}

@@ -1,0 +1,2 @@
+/** Only styles: importing it has no value. */
+export {};
