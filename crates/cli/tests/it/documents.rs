@@ -88,7 +88,7 @@ async fn u2_the_recipe_for_python_approves_what_it_shows() {
     let ended = run_program("python3", dir.path(), &["-c", &recipe("python", 0, &running)], "", &[]);
     let told = done(&ended);
     assert!(told.starts_with("execute_trade {\"price\": 82000, \"quantity\": 100"), "{told}");
-    assert!(told.contains("completed Here is what came of it: **Order 1: buy 100 VNM"), "{told}");
+    assert!(told.contains("completed Done: **Order 1: buy 100 VNM"), "{told}");
     assert_eq!(book(dir.path()).len(), 1);
 }
 
