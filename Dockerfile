@@ -11,13 +11,15 @@ WORKDIR /src
 RUN apt-get update && apt-get install -y --no-install-recommends cmake g++ make && rm -rf /var/lib/apt/lists/*
 COPY . .
 COPY --from=console /src/web/console/dist web/console/dist
-RUN cargo build --release --locked -p countersign-cli
+RUN cargo build --release --locked -p countersign-cli \
+    && sh deploy/share.sh target/release/countersign target/share
 
 FROM debian:bookworm-slim
 RUN apt-get update && apt-get install -y --no-install-recommends ca-certificates && rm -rf /var/lib/apt/lists/* \
     && useradd --system --uid 10001 --no-create-home countersign \
     && install -d -o countersign -g countersign -m 700 /var/lib/countersign
 COPY --from=build /src/target/release/countersign /usr/local/bin/countersign
+COPY --from=build /src/target/share /usr/local/share
 USER 10001
 WORKDIR /var/lib/countersign
 EXPOSE 7410

@@ -80,9 +80,9 @@ const PACKAGES: &str = "the console's packages";
 const CONSOLE: &str = "build the console";
 const RUST: &str = "build all of Rust";
 const OTHERS: &str = "third-party servers";
-const PYTHON: &str = "generators of clients, MCP servers and SDKs, from PyPI";
+const PYTHON: &str = "generators of clients, mail and MCP servers and SDKs, from PyPI";
 /// Folders of `tests/third-party` with a `requirements.txt`.
-const ENVIRONMENTS: [&str; 4] = ["clients", "mcp", "mcp-sdk-1", "sdks"];
+const ENVIRONMENTS: [&str; 5] = ["clients", "mail", "mcp", "mcp-sdk-1", "sdks"];
 /// One of them that takes minutes to install.
 const LARGE: &str = "litellm";
 const PROXY: &str = "a proxy before models, from PyPI";
@@ -146,8 +146,8 @@ pub(crate) fn run(places: &Places, all: bool) -> Outcome {
     });
     steps.step_after(
         &[(rust, RUST), (others, OTHERS), (python, PYTHON)],
-        "test third-party generated clients, third-party MCP servers, and requests by the SDKs' types",
-        || third_party(places, &["third_party", "mcp_npm", "mcp_pypi", "sdk_types"]),
+        "test third-party generated clients, MCP and mail servers, and requests by the SDKs' types",
+        || third_party(places, &["third_party", "mail::", "mcp_npm", "mcp_pypi", "sdk_types"]),
     );
     if all {
         let proxy = steps.step(PROXY, || python::install(places, LARGE));

@@ -263,6 +263,8 @@ texts! {
     NotifyDeadline = "notify_deadline",
     /// The text of the link to it.
     NotifyOpen = "notify_open",
+    /// The end of an e-mail: nobody reads answers to it.
+    NotifyNoReply = "notify_no_reply",
     /// How a request ended.
     NotifyApprove = "notify_approve",
     /// The same.

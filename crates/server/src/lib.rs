@@ -43,4 +43,4 @@ pub use http::{asyncapi::asyncapi, openapi::openapi};
 pub use options::{ConnectionLimits, HEARTBEAT_SECONDS, Options};
 pub use problem::Problem;
 pub use server::Server;
-pub use webhooks::{Endpoint, Format, NoticeKind, SigningKey, Webhooks};
+pub use webhooks::{Endpoint, Format, Mail, NoticeKind, SigningKey, Webhooks};

@@ -1,10 +1,10 @@
 //! Spec U3, C: the command line.
 
-use std::fs;
+use std::{fs, path::Path};
 
 use serde_json::{Value, json};
 
-use crate::support::{Setup, Store, run};
+use crate::support::{BINARY, Setup, Store, run, run_program};
 
 const GOOD: &str = r#"
 [models.m]
@@ -94,6 +94,33 @@ async fn u3_a_port_in_use_is_reported() {
     let second = run(&server.path(""), &["serve", "--config", "countersign.toml", "--listen", &address], "", &[]);
     assert_eq!(second.code, Some(1));
     assert!(second.stderr.contains(&address), "{}", second.stderr);
+}
+
+#[test]
+fn u3_the_archives_and_the_image_of_a_release_have_the_manual_and_the_completions() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let dir = tempfile::tempdir().unwrap();
+    let script = root.join("deploy/share.sh");
+    let ended = run_program("sh", dir.path(), &[script.to_str().unwrap(), BINARY, "share"], "", &[]);
+    assert_eq!((ended.code, &*ended.stderr), (Some(0), ""));
+    for (file, has) in [
+        ("man/man1/countersign.1", ".TH countersign 1"),
+        ("man/man1/countersign-approvals-edit.1", "in an editor"),
+        ("bash-completion/completions/countersign", "complete -F _countersign"),
+        ("zsh/site-functions/_countersign", "#compdef countersign"),
+        ("fish/vendor_completions.d/countersign.fish", "complete -c countersign"),
+    ] {
+        let text = fs::read_to_string(dir.path().join("share").join(file)).unwrap_or_default();
+        assert!(text.contains(has), "{file}: {text}");
+    }
+    let read = |name: &str| fs::read_to_string(root.join(name)).unwrap();
+    assert!(
+        read(".github/workflows/release.yml").contains("sh deploy/share.sh \"$name/countersign\" \"$name/share\"\n")
+    );
+    let image = read("Dockerfile");
+    assert!(image.contains("sh deploy/share.sh target/release/countersign target/share\n"));
+    assert!(image.contains("COPY --from=build /src/target/share /usr/local/share\n"));
+    assert_eq!(run_program("sh", dir.path(), &[script.to_str().unwrap()], "", &[]).code, Some(2));
 }
 
 #[test]

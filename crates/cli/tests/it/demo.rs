@@ -47,7 +47,7 @@ async fn u3_the_demo_trades_once_it_was_approved() {
     let dir = tempfile::tempdir().unwrap();
     let mut running = demo(dir.path(), "vi").await;
     let mut ws = Ws::connect(running.1, &[]).await;
-    ws.message("s", "mua cổ phiếu").await;
+    ws.message("s", "Mua 100 VNM").await;
     let frames = ws.until_status("awaiting_input").await;
     assert!(frames.iter().any(|f| f["content_block"]["type"] == "thinking"));
     assert!(frames.iter().any(|f| f["delta"]["content"] == "VNM: 82,000 VND"), "the price was looked up");
@@ -63,20 +63,179 @@ async fn u3_the_demo_trades_once_it_was_approved() {
     assert_eq!(orders.len(), 1);
     assert_eq!((&orders[0]["quantity"], &orders[0]["side"]), (&json!(100), &json!("buy")));
     // And again, edited.
-    ws.message("s", "nữa").await;
+    ws.message("s", "mua 60 cổ phiếu VNM").await;
     ws.until_status("awaiting_input").await;
     let edited =
         json!({ "name": "execute_trade", "args": { "symbol": "VNM", "quantity": 50, "side": "buy", "price": 82000 } });
     ws.decide("s_2", json!([{ "type": "edit", "edited_action": edited }])).await;
     ws.until_status("completed").await;
-    ws.message("s", "nữa").await;
-    ws.until_status("awaiting_input").await;
-    ws.decide("s_3", json!([{ "type": "reject" }])).await;
-    let frames = ws.until_status("completed").await;
-    let text: String = frames.iter().filter_map(|f| f["delta"]["text"].as_str()).collect();
-    assert!(text.contains("Thao tác đã bị người dùng từ chối"), "{text}");
     let quantities: Vec<_> = book(dir.path()).iter().map(|order| order["quantity"].clone()).collect();
     assert_eq!(quantities, [100, 50]);
+}
+
+/// What the agent has said in these frames, and the arguments of the order that it asks for.
+fn said(frames: &[Value]) -> (String, Value) {
+    let mut user = None;
+    let text = frames.iter().filter_map(|frame| {
+        if frame["type"] == "message_start" && frame["role"] == "user" {
+            user = Some(frame["message_id"].clone());
+        }
+        (user.as_ref() != Some(&frame["message_id"])).then(|| frame["delta"]["text"].as_str())?
+    });
+    let text = text.collect();
+    let asked = frames.iter().find(|frame| frame["content_block"]["type"] == "approval_request");
+    (text, asked.map_or(Value::Null, |frame| frame["content_block"]["actions"][0]["args"].clone()))
+}
+
+/// Orders in a language, approved or rejected, and what the agent says of each in the end.
+async fn understands(locale: &str, orders: &[(&str, Value, Option<&str>, &str)]) {
+    let dir = tempfile::tempdir().unwrap();
+    let running = demo(dir.path(), locale).await;
+    let mut ws = Ws::connect(running.1, &[]).await;
+    let mut booked = 0;
+    for (n, (typed, order, rejected, told)) in orders.iter().enumerate() {
+        ws.message("s", typed).await;
+        let (text, args) = said(&ws.until_status("awaiting_input").await);
+        assert_eq!(&args, order, "{typed}: {text}");
+        let decision = match rejected {
+            None => json!({ "type": "approve" }),
+            Some("") => json!({ "type": "reject" }),
+            Some(why) => json!({ "type": "reject", "message": why }),
+        };
+        ws.decide(&format!("s_{}", n + 1), json!([decision])).await;
+        let (text, _) = said(&ws.until_status("completed").await);
+        assert!(text.contains(told), "{typed}: {text}");
+        booked += usize::from(rejected.is_none());
+        assert_eq!(book(dir.path()).len(), booked, "{typed}");
+    }
+    assert!(booked > 0);
+}
+
+fn order(side: &str, quantity: u64, symbol: &str, price: u64) -> Value {
+    json!({ "symbol": symbol, "quantity": quantity, "side": side, "price": price })
+}
+
+#[tokio::test]
+async fn u3_the_demo_in_english_does_what_was_typed_and_says_what_became_of_it() {
+    understands(
+        "en",
+        &[
+            ("Sell 10 FPT", order("sell", 10, "FPT", 118_500), None, "Done: **Order 1: sell 10 FPT at 118,500 VND**"),
+            (
+                "please buy 1,000 shares of hpg at 27,000.",
+                order("buy", 1_000, "HPG", 27_000),
+                Some(""),
+                "You rejected the order, so it was not placed",
+            ),
+            (
+                "Buy 100 VNM at 82000 VND",
+                order("buy", 100, "VNM", 82_000),
+                Some("Too dear"),
+                "with this reason: “Too dear”. It was not placed",
+            ),
+            // A name that has the other verb in it.
+            ("Sell 5 BUY", order("sell", 5, "BUY", 34_000), None, "sell 5 BUY at 34,000 VND"),
+        ],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn u3_the_demo_in_vietnamese_does_what_was_typed_and_says_what_became_of_it() {
+    understands(
+        "vi",
+        &[
+            (
+                "Bán 10 FPT",
+                order("sell", 10, "FPT", 118_500),
+                None,
+                "Đã bán **10 FPT** với giá 118,500 VND (lệnh số 1)",
+            ),
+            (
+                "Mua 100 VNM giá 82.000",
+                order("buy", 100, "VNM", 82_000),
+                Some(""),
+                "Bạn đã từ chối nên lệnh không được đặt",
+            ),
+            (
+                "mua 1.000 cổ phiếu vcb với giá 91.000 đồng",
+                order("buy", 1_000, "VCB", 91_000),
+                Some("Đắt quá"),
+                "với lý do: “Đắt quá”. Lệnh không được đặt",
+            ),
+        ],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn u3_the_demo_in_chinese_does_what_was_typed_and_says_what_became_of_it() {
+    understands(
+        "zh",
+        &[
+            (
+                "卖出10股FPT",
+                order("sell", 10, "FPT", 118_500),
+                None,
+                "已卖出 **10 股 FPT**，价格 118,500 VND（订单号 1）",
+            ),
+            (
+                "请买入100股VNM，价格82,000。",
+                order("buy", 100, "VNM", 82_000),
+                Some(""),
+                "您拒绝了此订单，因此没有下单",
+            ),
+            ("购买 5 股 VCB", order("buy", 5, "VCB", 91_200), Some("太贵了"), "理由是：“太贵了”。没有下单"),
+        ],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn u3_the_demo_says_what_it_does_not_understand_with_an_example_and_does_nothing() {
+    for (locale, typed, example) in [
+        ("en", "Don't sell 10 FPT", "`Sell 10 FPT`"),
+        ("en", "Buy 10.5 VNM", "`Sell 10 FPT`"),
+        ("en", "Buy 1 share", "`Sell 10 FPT`"),
+        ("vi", "nữa", "`Bán 10 FPT`"),
+        ("zh", "你好", "“卖出10股FPT”"),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let running = demo(dir.path(), locale).await;
+        let mut ws = Ws::connect(running.1, &[]).await;
+        ws.message("s", typed).await;
+        let frames = ws.until_status("completed").await;
+        let (text, asked) = said(&frames);
+        assert!(text.contains(example) && asked.is_null(), "{typed}: {text}");
+        assert!(!frames.iter().any(|frame| frame["content_block"]["type"] == "tool_use"), "{typed}");
+        assert!(book(dir.path()).is_empty());
+    }
+}
+
+#[tokio::test]
+async fn u3_the_adviser_of_the_demo_goes_on_with_answers_and_thanks_nobody_for_none() {
+    for (locale, answered, declined) in [
+        ("en", "With your answers", "no questions then"),
+        ("vi", "Với các câu trả lời", "không hỏi nữa"),
+        ("zh", "根据您的回答", "那就不问了"),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let running = demo(dir.path(), locale).await;
+        let mut ws = Ws::connect(running.1, &[]).await;
+        for (n, told) in [(1, declined), (2, answered)] {
+            ws.send(&json!({ "type": "message", "session_id": "s", "agent": "adviser", "content": "?" })).await;
+            ws.until_status("awaiting_input").await;
+            let key = format!("s_{n}");
+            if n == 1 {
+                ws.decide(&key, json!([{ "type": "reject" }])).await;
+            } else {
+                let reply = json!({ "type": "approval", "session_id": "s", "approval_key": key, "answers": {} });
+                ws.send(&reply).await;
+            }
+            let (text, _) = said(&ws.until_status("completed").await);
+            assert!(text.contains(told), "{locale}: {text}");
+        }
+    }
 }
 
 #[test]

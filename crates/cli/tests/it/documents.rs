@@ -1,10 +1,18 @@
 //! What the documents show works as it stands there: configurations are checked, recipes talk with the real demo.
 
-use std::{fs, path::Path};
+use std::{
+    fs,
+    path::Path,
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt as _, BufReader};
 
 use crate::{
     demo::{Demo, book, demo},
-    support::{Ended, python, run, run_program},
+    support::{BINARY, DEADLINE, Ended, Provider, python, run, run_program},
 };
 
 /// A page of the repository.
@@ -22,7 +30,10 @@ fn blocks(page: &str, language: &str) -> Vec<String> {
 fn check(config: &str) -> Ended {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("countersign.toml"), config).unwrap();
-    run(dir.path(), &["check"], "", &[("OPENAI_API_KEY", "k"), ("ANTHROPIC_API_KEY", "k")])
+    let keys = ["OPENAI_API_KEY", "ANTHROPIC_API_KEY", "CRM_TOKEN", "TRACKER_TOKEN", "MAIL_PASSWORD"];
+    let mut variables: Vec<(&str, &str)> = keys.into_iter().map(|key| (key, "k-of-tests")).collect();
+    variables.push(("DESK_SECRET", crate::support::receiver::SECRET));
+    run(dir.path(), &["check"], "", &variables)
 }
 
 #[track_caller]
@@ -53,6 +64,136 @@ fn u3_the_configuration_of_the_quickstart_is_right_after_each_step() {
     assert_eq!(check(agent).code, Some(0));
     assert_eq!(agent.matches("approval = true\n").count(), 1);
     is_right(&format!("{}\n{policy}", agent.replace("approval = true\n", approval)));
+}
+
+#[test]
+fn u3_the_configuration_of_every_guide_is_right() {
+    for (guide, tells) in [
+        ("docs/tools.md", "tool send_offer: POST https://crm.example.com; a person decides if args.discount > 5"),
+        ("docs/policies.md", "\"Large payment\": pay, when args.amount >= 10000"),
+        ("docs/questions.md", "tool ask_user_question"),
+        ("docs/mcp.md", "MCP server files"),
+        ("docs/webhooks.md", "webhook mail: email messages to mail.example.com"),
+    ] {
+        let mut config = blocks(&page(guide), "toml").concat();
+        if guide == "docs/webhooks.md" {
+            // It shows what is added to a file.
+            config.push_str("[models.m]\nprovider = \"openai\"\nmodel = \"m\"\n[agents.a]\nmodel = \"m\"\n");
+        }
+        let ended = check(&config);
+        assert_eq!((ended.code, &*ended.stderr), (Some(0), ""), "{guide}");
+        assert!(ended.stdout.contains(tells), "{guide}: {}", ended.stdout);
+    }
+}
+
+/// The commands of a page, as somebody types them in a folder of their own, with the program in their `PATH`.
+struct Typed {
+    folder: tempfile::TempDir,
+    path: String,
+}
+
+impl Typed {
+    fn new() -> Typed {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("bin")).unwrap();
+        std::os::unix::fs::symlink(BINARY, folder.path().join("bin/countersign")).unwrap();
+        let path = format!("{}:{}", folder.path().join("bin").display(), std::env::var("PATH").unwrap());
+        Typed { folder, path }
+    }
+
+    fn run(&self, script: &str, input: &str, url: &str) -> Ended {
+        let env = [("PATH", self.path.as_str()), ("COUNTERSIGN_URL", url)];
+        run_program("sh", self.folder.path(), &["-ec", script], input, &env)
+    }
+
+    /// Starts a script that serves, and returns what it has printed before, and where it listens.
+    async fn serve(&self, script: &str) -> (Serving, String, String) {
+        let mut child = Command::new("sh")
+            .args(["-ec", script])
+            .current_dir(self.folder.path())
+            .env("PATH", &self.path)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let stdout = tokio::process::ChildStdout::from_std(child.stdout.take().unwrap()).unwrap();
+        let serving = Serving(child);
+        let (mut lines, mut before) = (BufReader::new(stdout).lines(), String::new());
+        loop {
+            let line = tokio::time::timeout(DEADLINE, lines.next_line()).await.unwrap().unwrap();
+            let line = line.unwrap_or_else(|| panic!("it does not serve: {before}"));
+            if let Some(url) = line.strip_prefix("listening on ") {
+                return (serving, before, url.to_owned());
+            }
+            before += &(line + "\n");
+        }
+    }
+}
+
+/// A server that was started by a script. Killed on drop.
+struct Serving(Child);
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Only the address of the model's provider and the port of the server are others.
+#[tokio::test]
+async fn u3_the_commands_of_the_quickstart_do_what_it_says() {
+    let quickstart = page("docs/quickstart.md");
+    let (commands, config) = (blocks(&quickstart, "sh"), blocks(&quickstart, "toml"));
+    let [demo, serve, chat, test, after] = &commands[..] else { panic!("{} blocks", commands.len()) };
+    assert_eq!(demo, "countersign demo\n", "which the tests of the demo run");
+    let call = |id: &str, name: &str, args: Value| json!({ "tool_calls": [{ "id": id, "name": name, "args": args }] });
+    let paying = call("c2", "pay", json!({ "to": "ACME", "amount": 1250 }));
+    let answers = vec![call("c1", "find_invoice", json!({ "number": 7 })), paying, json!({ "text": "It is paid." })];
+    let provider = Provider::start(answers).await;
+    let real = "provider = \"openai\"\n";
+    let fake = format!("provider = \"openai-chat\"\nbase_url = \"{}\"\n", provider.base_url);
+    assert!(config[0].contains(real) && serve.contains("\ncountersign serve\n"));
+    let typed = Typed::new();
+    let first = config[0].replace(real, &fake);
+    fs::write(typed.folder.path().join("countersign.toml"), &first).unwrap();
+    let serve = serve.replace("\ncountersign serve\n", "\nexec countersign serve --listen 127.0.0.1:0\n");
+    let (_serving, checked, url) = typed.serve(&serve).await;
+    assert!(checked.contains("tool pay: a person decides"), "{checked}");
+    let typed = std::sync::Arc::new(typed);
+    let run = async |script: &str, input: &'static str| {
+        let (typed, script, url) = (typed.clone(), script.to_owned(), url.clone());
+        tokio::task::spawn_blocking(move || typed.run(&script, input, &url)).await.unwrap()
+    };
+    // Without a terminal nobody is asked, and the program says so.
+    let asked = run(chat, "Pay invoice 7\n").await;
+    assert_eq!(asked.code, Some(7), "{}{}", asked.stdout, asked.stderr);
+    let paid = typed.folder.path().join("paid.jsonl");
+    assert!(!paid.exists(), "nothing is paid yet");
+    let pending = run("countersign approvals list --json", "").await;
+    let pending: Value = serde_json::from_str(done(&pending)).unwrap();
+    let key = pending["approvals"][0]["approval_key"].as_str().unwrap_or_else(|| panic!("{pending}"));
+    done(&run(&format!("countersign approvals approve {key} --yes"), "").await);
+    until_exists(&paid).await;
+    let args: Value = serde_json::from_str(&fs::read_to_string(&paid).unwrap()).unwrap();
+    assert_eq!(args, json!({ "to": "ACME", "amount": 1250 }));
+    let changed = format!("{}\n{}", first.replace("approval = true\n", &config[1]), config[2]);
+    fs::write(typed.folder.path().join("changed.toml"), changed).unwrap();
+    let judged = run(&format!("export OPENAI_API_KEY=k\n{test}"), "").await;
+    assert!(done(&judged).contains("pay"), "{}", judged.stdout);
+    let told = run(&format!("export OPENAI_API_KEY=k\n{after}"), "").await;
+    let told = done(&told);
+    assert!(told.contains("\"event\":\"decided\"") && told.contains("records"), "{told}");
+}
+
+async fn until_exists(path: &Path) {
+    let deadline = Instant::now() + DEADLINE;
+    while !fs::read_to_string(path).is_ok_and(|text| text.ends_with('}')) {
+        assert!(Instant::now() < deadline, "{} is not there", path.display());
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
 }
 
 /// A program of the page about clients, for a server at another address.
@@ -88,7 +229,7 @@ async fn u2_the_recipe_for_python_approves_what_it_shows() {
     let ended = run_program("python3", dir.path(), &["-c", &recipe("python", 0, &running)], "", &[]);
     let told = done(&ended);
     assert!(told.starts_with("execute_trade {\"price\": 82000, \"quantity\": 100"), "{told}");
-    assert!(told.contains("completed Here is what came of it: **Order 1: buy 100 VNM"), "{told}");
+    assert!(told.contains("completed Done: **Order 1: buy 100 VNM"), "{told}");
     assert_eq!(book(dir.path()).len(), 1);
 }
 

@@ -38,6 +38,7 @@ mod images;
 mod jwt;
 mod large;
 mod litellm;
+mod mail;
 mod matrix;
 mod mcp_hostile;
 mod mcp_pypi;

@@ -92,8 +92,16 @@ pub struct ToolResult {
     pub name: Arc<str>,
     /// The text for the model.
     pub text: String,
+    /// How the call ended.
+    pub status: CallStatus,
+}
+
+impl ToolResult {
     /// Whether the call failed or was refused.
-    pub is_error: bool,
+    #[must_use]
+    pub fn is_error(&self) -> bool {
+        self.status != CallStatus::Success
+    }
 }
 
 /// Folds records into the messages of the conversation.
@@ -332,7 +340,7 @@ impl Conversation {
         for (at, call, result) in self.succeeded() {
             if is_hosted(&result.name) && (self.sent.contains(&call) || !calls.contains(&call)) {
                 let text = self.locale.text(Text::OutcomeUnknown).to_owned();
-                let unknown = ToolResult { text, is_error: true, ..result.clone() };
+                let unknown = ToolResult { text, status: CallStatus::Error, ..result.clone() };
                 Arc::make_mut(&mut messages)[at] = unknown.into();
             }
         }
@@ -475,12 +483,7 @@ impl Conversation {
             }
             _ => finished.output.clone(),
         };
-        let result = ToolResult {
-            id: finished.id.clone(),
-            name: finished.name.clone(),
-            text,
-            is_error: finished.status != CallStatus::Success,
-        };
+        let result = ToolResult { id: finished.id.clone(), name: finished.name.clone(), text, status: finished.status };
         if let Some(open) = self.open.iter_mut().find(|open| open.call == finished.call) {
             open.result = Some(result);
         }
@@ -494,7 +497,7 @@ impl Conversation {
         let (begin, calls) = &self.latest;
         let results = self.messages.iter().enumerate().skip(*begin).zip(calls);
         results.filter_map(|((at, message), call)| match message {
-            Message::ToolResult(result) if !result.is_error => Some((at, *call, &**result)),
+            Message::ToolResult(result) if !result.is_error() => Some((at, *call, &**result)),
             _ => None,
         })
     }

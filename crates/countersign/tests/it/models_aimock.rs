@@ -11,7 +11,7 @@ use countersign::{
 };
 use countersign_core::{
     conversation::{Answer, ToolResult},
-    journal::record::{Block, ToolUse},
+    journal::record::{Block, CallStatus, ToolUse},
 };
 use futures::StreamExt as _;
 use serde_json::json;
@@ -134,7 +134,12 @@ async fn m1_aimock_accepts_our_conversation_with_calls_and_results() {
     let aimock = Aimock::start(fixtures, &["--strict"]).await;
     let call = |id: &str, input: &str| Block::ToolUse(ToolUse::new(id, "pay", input));
     let result = |id: &str, text: &str| {
-        Message::from(ToolResult { id: id.into(), name: "pay".into(), text: text.to_owned(), is_error: true })
+        Message::from(ToolResult {
+            id: id.into(),
+            name: "pay".into(),
+            text: text.to_owned(),
+            status: CallStatus::Error,
+        })
     };
     let blocks = vec![call("c1", r#"{"p":1.10}"#), call("c2", "{broken")];
     let mut conversation = user("pay twice");

@@ -12,7 +12,7 @@ use countersign::{
 };
 use countersign_core::{
     conversation::{Answer, ToolResult},
-    journal::record::{Block, ToolUse},
+    journal::record::{Block, CallStatus, ToolUse},
 };
 use futures::StreamExt as _;
 use serde_json::{Value, json, value::RawValue};
@@ -139,7 +139,12 @@ async fn m1_aimock_accepts_our_conversation_with_reasoning_calls_and_results() {
         let mut conversation = user("go");
         conversation.push(Message::from(Answer { model: "m".into(), blocks, opaque }));
         let text = "denied by a person".to_owned();
-        conversation.push(Message::from(ToolResult { id: "call_p".into(), name: "pay".into(), text, is_error: true }));
+        conversation.push(Message::from(ToolResult {
+            id: "call_p".into(),
+            name: "pay".into(),
+            text,
+            status: CallStatus::Error,
+        }));
         let (told, _) = ask(&model, conversation).await;
         assert!(told.contains(&"text Understood.".to_owned()), "{name}: {told:?}");
     }

@@ -11,7 +11,7 @@ use countersign::{
 };
 use countersign_core::{
     conversation::{Answer, ToolResult},
-    journal::record::{Block, ToolUse},
+    journal::record::{Block, CallStatus, ToolUse},
 };
 use countersign_engine::model::OutputSchema;
 use countersign_models::GENAI_PROVIDERS;
@@ -62,7 +62,12 @@ fn conversation(opaque: Option<Box<RawValue>>) -> Vec<Message> {
         Block::ToolUse(ToolUse::new("call_b", "look", "{}")),
     ];
     let result = |id: &str, name: &str, text: &str| {
-        Message::from(ToolResult { id: id.into(), name: name.into(), text: text.to_owned(), is_error: false })
+        Message::from(ToolResult {
+            id: id.into(),
+            name: name.into(),
+            text: text.to_owned(),
+            status: CallStatus::Success,
+        })
     };
     vec![
         Message::User("pay".into()),

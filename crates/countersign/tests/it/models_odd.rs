@@ -13,7 +13,7 @@ use countersign::{
 };
 use countersign_core::{
     conversation::{Answer, ToolResult},
-    journal::record::{Block, ToolUse},
+    journal::record::{Block, CallStatus, ToolUse},
 };
 use futures::{StreamExt as _, stream};
 use serde_json::{Value, json};
@@ -187,7 +187,12 @@ async fn sent_back(fake: &Fake, thinking: &str) -> Value {
     let mut conversation = user("go");
     let text = "seen".to_owned();
     conversation.push(Message::from(Answer { model: "m".into(), blocks, opaque }));
-    conversation.push(Message::from(ToolResult { id: "a".into(), name: "look".into(), text, is_error: false }));
+    conversation.push(Message::from(ToolResult {
+        id: "a".into(),
+        name: "look".into(),
+        text,
+        status: CallStatus::Success,
+    }));
     let _: Vec<_> = model.call(request(conversation, "", vec![tool("look")])).collect().await;
     fake.seen.lock().unwrap().last().unwrap().body["messages"][1].clone()
 }

@@ -6,7 +6,7 @@ use countersign::{
 };
 use countersign_core::{
     conversation::{Answer, ToolResult},
-    journal::record::{Block, ToolUse},
+    journal::record::{Block, CallStatus, ToolUse},
 };
 use futures::{StreamExt as _, stream};
 use serde_json::{json, value::RawValue};
@@ -281,7 +281,7 @@ fn use_tool(id: &str, name: &str, input: &str) -> Block {
 }
 
 fn result(id: &str, text: &str) -> Message {
-    Message::from(ToolResult { id: id.into(), name: "n".into(), text: text.to_owned(), is_error: false })
+    Message::from(ToolResult { id: id.into(), name: "n".into(), text: text.to_owned(), status: CallStatus::Success })
 }
 
 #[tokio::test]

@@ -9,7 +9,7 @@ use countersign::{
 };
 use countersign_core::{
     conversation::{Answer, ToolResult},
-    journal::record::{Block, ToolUse},
+    journal::record::{Block, CallStatus, ToolUse},
 };
 use countersign_engine::model::OutputSchema;
 use futures::StreamExt as _;
@@ -119,7 +119,12 @@ pub(crate) fn answered(blocks: Vec<Block>, opaque: Option<Box<RawValue>>) -> Mes
 }
 
 pub(crate) fn result(id: &str, text: &str, is_error: bool) -> Message {
-    Message::from(ToolResult { id: id.into(), name: "n".into(), text: text.to_owned(), is_error })
+    Message::from(ToolResult {
+        id: id.into(),
+        name: "n".into(),
+        text: text.to_owned(),
+        status: if is_error { CallStatus::Error } else { CallStatus::Success },
+    })
 }
 
 /// The input that is sent with this conversation.

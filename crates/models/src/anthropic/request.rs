@@ -183,7 +183,7 @@ fn messages<'a>(model: &str, tools: &[ToolSpec], conversation: &'a [Message]) ->
             }
             Message::ToolResult(result) => {
                 let tool_use_id = ids.of(&result.id);
-                let known = Known::ToolResult { tool_use_id, content: &result.text, is_error: result.is_error };
+                let known = Known::ToolResult { tool_use_id, content: &result.text, is_error: result.is_error() };
                 push(&mut wire, Role::User, Some(Content::Known(known)));
             }
         }

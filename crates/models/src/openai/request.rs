@@ -200,14 +200,14 @@ fn result_of<'a>(
 ) -> Tagged<'a> {
     match asked.iter().find(|(call, _)| *call == &*result.id) {
         Some((_, request)) => {
-            let (approve, reason) = match hosted_mcp::answer(&result.text, result.is_error) {
+            let (approve, reason) = match hosted_mcp::answer(&result.text, result.is_error()) {
                 (true, _) if !may(request) => (false, Some(Locale::En.text(Text::OutcomeUnknown))),
                 answer => answer,
             };
             Tagged::McpApprovalResponse { approval_request_id: request.clone(), approve, reason }
         }
         // The provider no longer knows the request, so nothing is sent for it.
-        None if is_hosted(&result.name) && hosted_mcp::answer(&result.text, result.is_error).0 => {
+        None if is_hosted(&result.name) && hosted_mcp::answer(&result.text, result.is_error()).0 => {
             Tagged::FunctionCallOutput { call_id: &result.id, output: Locale::En.text(Text::OutcomeUnknown) }
         }
         None => Tagged::FunctionCallOutput { call_id: &result.id, output: &result.text },

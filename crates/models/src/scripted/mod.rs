@@ -12,11 +12,32 @@
 //! script)`, or with `"at_end": "repeat"` the script starts over. An entry that gave no answer (its call failed or was
 //! cut off) is used again.
 //!
+//! A script that reads what was said has `rules` in place of `turns`: the first that applies answers, whatever number
+//! the answer has. A rule is an entry with a `when`; without one it always applies.
+//!
+//! ```json
+//! {"rules": [
+//!    {"when": {"after": "user", "user": "(?i)^sell (?<n>[0-9.]+) (?<what>[a-z]{3})$"},
+//!     "tool_calls": [{"name": "sell", "args": "{\"what\": \"{{ what | upper }}\", \"n\": {{ n | digits }}}"}]},
+//!    {"when": {"after": "sell", "status": "rejected"}, "text": "Nothing was sold."},
+//!    {"when": {"after": "sell", "result": "^Order (?<id>[0-9]+)"}, "text": "Sold, by order {{ id }}."},
+//!    {"text": "I understand “Sell 10 FPT”."}]}
+//! ```
+//! - `user` is a regular expression (of the `regex` crate) that finds something in the newest message of the user.
+//! - `after` says what came since the model's newest answer: `"user"`, a message of the user, or a result of the tool of
+//!   this name.
+//! - `status` and `result` are about that result, or the newest one since then: how its call ended (`success`, `error` or
+//!   `rejected`), and a regular expression that finds something in its text.
+//! - Each named group of `user` and `result` is a placeholder: `{{ what }}`, empty if it matched nothing.
+//! - If no rule applies, the text is `(no rule applies)`.
+//!
+//! For both:
 //! - `args` is an object, whose text is passed on byte for byte, or a string, which is the argument text itself, so
 //!   that a script can also play a model that writes broken JSON.
 //! - `id` defaults to `call_{answer}_{i}`, both from 1, which is unique in a session.
 //! - `{{ last_user }}` and `{{ last_tool_result }}` in `text`, `thinking`, `error` and `args` are replaced by the
 //!   newest user message and tool result; inside a JSON string of `args` they are escaped for it.
+//! - `{{ NAME | upper }}` fills in capital letters, `{{ NAME | digits }}` only the digits 0 to 9.
 //! - `error` fails the call permanently, with this text, after whatever else the entry has.
 //! - `stop_reason` marks an incomplete answer: `max_tokens`, `refusal`, `content_filter` or `incomplete`.
 //! - `chunk_chars` cuts texts and arguments into parts of that many characters.
@@ -24,6 +45,7 @@
 //!   for its share first. Without `chunk_chars` each text and each argument text is one part.
 
 mod parse;
+mod rules;
 mod template;
 
 use std::{path::Path, sync::Arc, time::Duration};
@@ -34,7 +56,10 @@ use futures::{
     stream::{self, BoxStream},
 };
 
-use self::template::{Fills, Template};
+use self::{
+    rules::{Rule, Situation},
+    template::{Fills, Template},
+};
 use countersign_engine::model::{Model, ModelError, ModelEvent, ModelRequest, TakesImages};
 
 pub use self::parse::ScriptError;
@@ -48,11 +73,18 @@ pub struct Scripted {
 
 #[derive(Debug)]
 struct Script {
-    entries: Vec<Arc<Entry>>,
-    end: Arc<Entry>,
-    repeat: bool,
+    source: Source,
     /// Parts of this many characters; 0 is no cutting.
     chunk_chars: usize,
+}
+
+/// Where answers come from.
+#[derive(Debug)]
+enum Source {
+    /// In order.
+    Turns { entries: Vec<Arc<Entry>>, end: Arc<Entry>, repeat: bool },
+    /// The first rule that applies.
+    Rules { rules: Vec<Rule>, otherwise: Arc<Entry> },
 }
 
 /// One answer.
@@ -112,10 +144,24 @@ impl Scripted {
 }
 
 impl Script {
-    fn entry(&self, answers_before: u64) -> &Arc<Entry> {
-        let count = self.entries.len() as u64;
-        let at = if self.repeat && count > 0 { answers_before % count } else { answers_before };
-        usize::try_from(at).ok().and_then(|at| self.entries.get(at)).unwrap_or(&self.end)
+    /// The answer of a script with an order, which follows from the number of answers before.
+    fn in_order(&self, answers_before: u64) -> Option<&Arc<Entry>> {
+        let Source::Turns { entries, end, repeat } = &self.source else { return None };
+        let count = entries.len() as u64;
+        let at = if *repeat && count > 0 { answers_before % count } else { answers_before };
+        Some(usize::try_from(at).ok().and_then(|at| entries.get(at)).unwrap_or(end))
+    }
+
+    /// The answer and the captures of its rule.
+    async fn entry(&self, request: &ModelRequest) -> Result<(Arc<Entry>, Vec<String>), ModelError> {
+        match &self.source {
+            Source::Turns { end, .. } => Ok((self.in_order(request.answers_before).unwrap_or(end).clone(), Vec::new())),
+            Source::Rules { rules, otherwise } => {
+                let situation = Situation::of(&request.conversation.messages().await?);
+                let first = rules.iter().find_map(|rule| Some((rule.entry.clone(), rule.when.applies(&situation)?)));
+                Ok(first.unwrap_or_else(|| (otherwise.clone(), Vec::new())))
+            }
+        }
     }
 }
 
@@ -125,13 +171,14 @@ impl Model for Scripted {
     }
 
     fn call(&self, request: ModelRequest) -> BoxStream<'static, Result<ModelEvent, ModelError>> {
-        let entry = self.script.entry(request.answers_before).clone();
         let answer = request.answers_before.saturating_add(1);
-        if !entry.dynamic && entry.delay.is_zero() {
-            return stream::iter(Plain { entry, answer, at: 0 }).boxed();
+        if let Some(entry) = self.script.in_order(request.answers_before)
+            && !entry.dynamic
+            && entry.delay.is_zero()
+        {
+            return stream::iter(Plain { entry: entry.clone(), answer, at: 0 }).boxed();
         }
-        let chunk_chars = self.script.chunk_chars;
-        stream::once(filled(entry, answer, chunk_chars, request)).flatten().boxed()
+        stream::once(filled(self.script.clone(), answer, request)).flatten().boxed()
     }
 }
 
@@ -155,17 +202,22 @@ impl Iterator for Plain {
     }
 }
 
-/// The events of an entry with its templates filled in, at their pace.
+/// The events of an answer with its templates filled in, at their pace.
 async fn filled(
-    entry: Arc<Entry>,
+    script: Arc<Script>,
     answer: u64,
-    chunk_chars: usize,
     request: ModelRequest,
 ) -> BoxStream<'static, Result<ModelEvent, ModelError>> {
-    let fills = match Fills::load(&entry, &*request.conversation).await {
-        Ok(fills) => fills,
+    let prepared = async {
+        let (entry, captures) = script.entry(&request).await?;
+        let fills = Fills::load(&entry, captures, &*request.conversation).await?;
+        Ok((entry, fills))
+    };
+    let (entry, fills) = match prepared.await {
+        Ok(prepared) => prepared,
         Err(error) => return stream::iter([Err(error)]).boxed(),
     };
+    let chunk_chars = script.chunk_chars;
     let mut events = Vec::with_capacity(entry.parts.len() + 1);
     for part in &entry.parts {
         part.fill(answer, chunk_chars, &fills, &mut events);

@@ -7,14 +7,23 @@ use std::{
     time::Duration,
 };
 
-use countersign_core::journal::record::Cut;
+use countersign_core::journal::record::{CallStatus, Cut};
+use regex::{Regex, RegexBuilder};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{Entry, Part, Script, template::Template};
+use super::{
+    Entry, Part, Script, Source,
+    rules::{Rule, When},
+    template::Template,
+};
 
 /// The text after the end of the script (spec M4).
 const END: &str = "(end of script)";
+/// The text where no rule applies (spec M4).
+const NO_RULE: &str = "(no rule applies)";
+/// The compiled size of a rule's expression, in bytes; expressions of people are far below.
+const PATTERN_BYTES: usize = 1024 * 1024;
 
 /// Why a script was refused. Its text says where, and how to fix it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -89,23 +98,25 @@ fn with_nearest(message: &str) -> String {
 #[serde(deny_unknown_fields)]
 struct ScriptFile<'a> {
     #[serde(borrow)]
-    turns: Vec<TurnFile<'a>>,
-    #[serde(default)]
-    at_end: AtEnd,
+    turns: Option<Vec<TurnFile<'a>>>,
+    #[serde(borrow)]
+    rules: Option<Vec<TurnFile<'a>>>,
+    at_end: Option<AtEnd>,
     chunk_chars: Option<usize>,
 }
 
-#[derive(Default, Deserialize)]
+#[derive(Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum AtEnd {
     Repeat,
-    #[default]
     Stop,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct TurnFile<'a> {
+    #[serde(borrow)]
+    when: Option<WhenFile<'a>>,
     #[serde(borrow)]
     thinking: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -117,6 +128,17 @@ struct TurnFile<'a> {
     stop_reason: Option<Cut>,
     #[serde(default)]
     delay_ms: u64,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WhenFile<'a> {
+    #[serde(borrow)]
+    user: Option<&'a RawValue>,
+    after: Option<String>,
+    status: Option<CallStatus>,
+    #[serde(borrow)]
+    result: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
@@ -138,15 +160,30 @@ pub(super) fn script(text: &str) -> Result<Script, ScriptError> {
     }
     let chunk_chars = file.chunk_chars.unwrap_or(0);
     let reader = Reader { text, chunk_chars };
-    let entries = file.turns.iter().map(|turn| reader.entry(turn).map(Arc::new)).collect::<Result<_, _>>()?;
-    let end = Entry {
-        parts: reader.cut_plain(END).map(Part::Text).collect(),
-        error: None,
-        cut: None,
-        delay: Duration::ZERO,
-        dynamic: false,
+    let source = match (&file.turns, &file.rules) {
+        (Some(turns), None) => Source::Turns {
+            entries: turns.iter().map(|turn| reader.turn(turn)).collect::<Result<_, _>>()?,
+            end: reader.plain(END),
+            repeat: matches!(file.at_end, Some(AtEnd::Repeat)),
+        },
+        (None, Some(rules)) if file.at_end.is_none() => Source::Rules {
+            rules: rules.iter().map(|rule| reader.rule(rule)).collect::<Result<_, _>>()?,
+            otherwise: reader.plain(NO_RULE),
+        },
+        (None, Some(_)) => {
+            let at = text.find("\"at_end\"").unwrap_or(0);
+            return Err(ScriptError::at(text, at, "`at_end` is for `turns`; `rules` have no end".into()));
+        }
+        (Some(_), Some(_)) => {
+            let at = text.find("\"rules\"").unwrap_or(0);
+            return Err(ScriptError::at(text, at, "a script has `turns` or `rules`, not both".into()));
+        }
+        (None, None) => {
+            let message = "the script has neither `turns`, answers in order, nor `rules`, answers by condition";
+            return Err(ScriptError::at(text, 0, message.into()));
+        }
     };
-    Ok(Script { entries, end: Arc::new(end), repeat: matches!(file.at_end, AtEnd::Repeat), chunk_chars })
+    Ok(Script { source, chunk_chars })
 }
 
 struct Reader<'a> {
@@ -155,18 +192,66 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    fn entry(&self, turn: &TurnFile<'_>) -> Result<Entry, ScriptError> {
+    /// An answer of this text.
+    fn plain(&self, text: &str) -> Arc<Entry> {
+        let parts = self.cut_plain(text).map(Part::Text).collect();
+        Arc::new(Entry { parts, error: None, cut: None, delay: Duration::ZERO, dynamic: false })
+    }
+
+    fn turn(&self, turn: &TurnFile<'_>) -> Result<Arc<Entry>, ScriptError> {
+        if turn.when.is_some() {
+            let at = self.text.find("\"when\"").unwrap_or(0);
+            let message = "`when` is for `rules`; the answers of `turns` come in order";
+            return Err(ScriptError::at(self.text, at, message.to_owned()));
+        }
+        self.entry(turn, &[]).map(Arc::new)
+    }
+
+    fn rule(&self, rule: &TurnFile<'_>) -> Result<Rule, ScriptError> {
+        let mut captures = Vec::new();
+        let mut when = When::default();
+        if let Some(file) = &rule.when {
+            when.after.clone_from(&file.after);
+            when.status = file.status;
+            when.user = file.user.map(|raw| self.pattern(raw, "user", &mut captures)).transpose()?;
+            when.result = file.result.map(|raw| self.pattern(raw, "result", &mut captures)).transpose()?;
+        }
+        Ok(Rule { when, entry: Arc::new(self.entry(rule, &captures)?) })
+    }
+
+    /// An expression, whose named groups become captures.
+    fn pattern(&self, raw: &RawValue, key: &str, captures: &mut Vec<String>) -> Result<Regex, ScriptError> {
+        let text: String = serde_json::from_str(raw.get())
+            .map_err(|_| self.error(raw, format!("`{key}` must be a regular expression, a string")))?;
+        let regex = RegexBuilder::new(&text).size_limit(PATTERN_BYTES).build().map_err(|error| {
+            // The last line says what, those before draw where.
+            let why = error.to_string();
+            let why = why.lines().last().unwrap_or_default().trim_start_matches("error: ");
+            self.error(raw, format!("`{key}` is no regular expression: {why}"))
+        })?;
+        for name in regex.capture_names().flatten() {
+            if captures.iter().any(|one| one == name) {
+                return Err(
+                    self.error(raw, format!("the group `{name}` is in `user` and in `result`; name one otherwise"))
+                );
+            }
+            captures.push(name.to_owned());
+        }
+        Ok(regex)
+    }
+
+    fn entry(&self, turn: &TurnFile<'_>, captures: &[String]) -> Result<Entry, ScriptError> {
         let mut parts = Vec::new();
         if let Some(thinking) = turn.thinking {
-            self.push(self.string(thinking, "thinking")?, Part::Thinking, &mut parts);
+            self.push(self.string(thinking, "thinking", captures)?, Part::Thinking, &mut parts);
         }
         if let Some(text) = turn.text {
-            self.push(self.string(text, "text")?, Part::Text, &mut parts);
+            self.push(self.string(text, "text", captures)?, Part::Text, &mut parts);
         }
         for (i, call) in turn.tool_calls.iter().enumerate() {
             let args = match call.args.get().as_bytes().first() {
-                Some(b'{') => self.template(call.args, call.args.get().to_owned())?,
-                Some(b'"') => self.string(call.args, "args")?,
+                Some(b'{') => self.template(call.args, call.args.get().to_owned(), captures)?,
+                Some(b'"') => self.string(call.args, "args", captures)?,
                 _ => {
                     let message = "`args` must be an object, or a string with the argument text itself";
                     return Err(self.error(call.args, message.to_owned()));
@@ -175,7 +260,7 @@ impl Reader<'_> {
             parts.push(Part::Call { i: i + 1, id: call.id.clone(), name: call.name.clone() });
             self.push(args, Part::Input, &mut parts);
         }
-        let error = turn.error.map(|error| self.string(error, "error")).transpose()?;
+        let error = turn.error.map(|error| self.string(error, "error", captures)).transpose()?;
         let mut entry =
             Entry { parts, error, cut: turn.stop_reason, delay: Duration::from_millis(turn.delay_ms), dynamic: false };
         let dynamic = entry.templates().any(|template| !template.is_plain());
@@ -196,16 +281,14 @@ impl Reader<'_> {
         cut(text, self.chunk_chars).map(|part| Template::plain(part.to_owned()))
     }
 
-    fn string(&self, raw: &RawValue, key: &str) -> Result<Template, ScriptError> {
+    fn string(&self, raw: &RawValue, key: &str, captures: &[String]) -> Result<Template, ScriptError> {
         let text = serde_json::from_str(raw.get())
             .map_err(|_| self.error(raw, format!("`{key}` must be a string of valid Unicode")))?;
-        self.template(raw, text)
+        self.template(raw, text, captures)
     }
 
-    fn template(&self, raw: &RawValue, text: String) -> Result<Template, ScriptError> {
-        Template::new(text).map_err(|(written, meant)| {
-            self.error(raw, format!("unknown placeholder `{{{{ {written} }}}}`; did you mean `{{{{ {meant} }}}}`?"))
-        })
+    fn template(&self, raw: &RawValue, text: String, captures: &[String]) -> Result<Template, ScriptError> {
+        Template::new(text, captures).map_err(|message| self.error(raw, message))
     }
 
     /// An error at a value, which is borrowed from the text.

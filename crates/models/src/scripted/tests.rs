@@ -1,6 +1,9 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use countersign_core::conversation::Message;
+use countersign_core::{
+    conversation::{Answer, Message, ToolResult},
+    journal::record::CallStatus,
+};
 use futures::future::BoxFuture;
 
 use super::*;
@@ -12,6 +15,7 @@ struct Talk {
     user: String,
     result: String,
     asked: Arc<AtomicUsize>,
+    messages: Vec<Message>,
 }
 
 impl Talk {
@@ -24,7 +28,9 @@ impl Talk {
 
 impl Transcript for Talk {
     fn messages(&self) -> BoxFuture<'_, Result<Arc<Vec<Message>>, ModelError>> {
-        unreachable!("a script needs only the newest texts")
+        self.asked.fetch_add(1, Ordering::SeqCst);
+        let messages = Arc::new(self.messages.clone());
+        Box::pin(async move { Ok(messages) })
     }
     fn last_user(&self) -> BoxFuture<'_, Result<String, ModelError>> {
         self.answer(&self.user)
@@ -210,7 +216,22 @@ fn m4_a_wrong_script_is_refused_with_the_place_and_the_nearest_right_name() {
     for (json, want) in [
         (r#"{"turns": [], "at_end": "repeet"}"#, "did you mean `repeat`?"),
         (r#"{"turn": []}"#, "did you mean `turns`?"),
-        (r#"{"turns": [], "zzzzzzzzzzzz": 1}"#, "expected one of `turns`, `at_end`, `chunk_chars`"),
+        (r#"{"turns": [], "zzzzzzzzzzzz": 1}"#, "expected one of `turns`, `rules`, `at_end`, `chunk_chars`"),
+        (r#"{"chunk_chars": 3}"#, "neither `turns`, answers in order, nor `rules`"),
+        (r#"{"turns": [], "rules": []}"#, "`turns` or `rules`, not both"),
+        (r#"{"rules": [], "at_end": "repeat"}"#, "`rules` have no end"),
+        (r#"{"turns": [{"when": {}, "text": "x"}]}"#, "`when` is for `rules`"),
+        (r#"{"rules": [{"when": {"usr": "x"}}]}"#, "did you mean `user`?"),
+        (r#"{"rules": [{"when": {"status": "refused"}}]}"#, "expected one of `success`, `error`, `rejected`"),
+        (r#"{"rules": [{"when": {"user": "(a"}}]}"#, "`user` is no regular expression: unclosed group"),
+        (r#"{"rules": [{"when": {"user": 5}}]}"#, "`user` must be a regular expression"),
+        (r#"{"rules": [{"when": {"result": "(\\w{1000}){1000}"}}]}"#, "size limit"),
+        (
+            r#"{"rules": [{"when": {"user": "(?<a>x)", "result": "(?<a>y)"}}]}"#,
+            "the group `a` is in `user` and in `result`",
+        ),
+        (r#"{"rules": [{"when": {"user": "(?<amount>x)"}, "text": "{{ amuont }}"}]}"#, "did you mean `{{ amount }}`?"),
+        (r#"{"rules": [{"text": "{{ last_user | lower }}"}]}"#, "unknown filter `lower`"),
         (r#"{"turns": [{"tool_calls": [{"name": "x"}]}]}"#, "missing field `args`"),
         (r#"{"turns": [{"tool_calls": [{"name": "x", "arguments": {}}]}]}"#, "unknown key `arguments`"),
         (r#"{"turns": [{"tool_calls": [{"name": "x", "args": 5}]}]}"#, "must be an object, or a string"),
@@ -245,4 +266,58 @@ fn m4_a_script_file_is_named_in_its_errors() {
     assert!(error.contains("demo.json: line 1, column") && error.contains("did you mean `text`?"), "{error}");
     std::fs::write(&path, "\u{feff}{\"turns\": [{\"text\": \"hi\"}]}").unwrap();
     assert!(Scripted::from_file(&path).is_ok());
+}
+
+/// What was said and done: `user: TEXT`, `answer`, or `TOOL STATUS: RESULT`.
+fn talk(lines: &[&str]) -> Talk {
+    let result = |name: &str, status, text: &str| {
+        Message::from(ToolResult { id: "c".into(), name: name.into(), text: text.to_owned(), status })
+    };
+    let message = |line: &&str| match line.split_once(": ") {
+        None => Message::from(Answer { model: "m".into(), blocks: Vec::new(), opaque: None }),
+        Some(("user", text)) => Message::User(text.to_owned().into()),
+        Some((call, text)) => match call.split_once(' ').expect("a status") {
+            (name, "rejected") => result(name, CallStatus::Rejected, text),
+            (name, "error") => result(name, CallStatus::Error, text),
+            (name, _) => result(name, CallStatus::Success, text),
+        },
+    };
+    Talk { messages: lines.iter().map(message).collect(), ..Talk::default() }
+}
+
+#[tokio::test]
+async fn m4_the_first_rule_that_applies_answers_what_was_said_and_done() {
+    let model = script(
+        r#"{"rules": [
+            {"when": {"after": "user", "user": "(?i)^sell (?<n>[0-9.]+) (?<what>[a-z]{3})(?: at (?<price>[0-9]+))?$"},
+             "text": "<{{ price }}>",
+             "tool_calls": [{"name": "sell", "args": "{\"what\": \"{{ what | upper }}\", \"n\": {{ n | digits }}}"}]},
+            {"when": {"after": "sell", "status": "rejected"}, "text": "not sold"},
+            {"when": {"after": "sell", "status": "error"}, "text": "failed"},
+            {"when": {"after": "sell", "user": "(?<who>.*)", "result": "Order (?<id>[0-9]+)"}, "text": "sold by {{id}}"},
+            {"when": {"status": "error"}, "text": "some error"},
+            {"when": {"after": "user"}, "text": "what?"}
+        ]}"#,
+    );
+    for (lines, want) in [
+        (
+            &["user: Sell 1.000 fpt"][..],
+            &["text <>", "call call_1_1 sell", r#"input {"what": "FPT", "n": 1000}"#, "stop"][..],
+        ),
+        (&["user: sell 5 VNM at 82"], &["text <82>", "call call_1_1 sell", r#"input {"what": "VNM", "n": 5}"#, "stop"]),
+        (&["user: hello"], &["text what?", "stop"]),
+        (&["user: sell 5 VNM", "answer", "sell rejected: no"], &["text not sold", "stop"]),
+        (&["user: sell 5 VNM", "answer", "sell rejected: no", "user: too dear"], &["text not sold", "stop"]),
+        (&["user: sell 5 VNM", "answer", "sell error: no"], &["text failed", "stop"]),
+        (&["user: sell 5 VNM", "answer", "sell success: [edited]\nOrder 7"], &["text sold by 7", "stop"]),
+        // Only what came since the last answer counts.
+        (&["user: sell 5 VNM", "answer", "sell rejected: no", "answer", "user: hm"], &["text what?", "stop"]),
+        (&["user: sell 5 VNM", "answer", "look error: no"], &["text some error", "stop"]),
+        (&["user: sell 5 VNM", "answer", "look success: yes"], &["text (no rule applies)", "stop"]),
+        (&[], &["text (no rule applies)", "stop"]),
+    ] {
+        assert_eq!(events(&model, 0, &talk(lines)).await, want, "{lines:?}");
+    }
+    // The number of the answer counts only for ids.
+    assert_eq!(events(&model, 7, &talk(&["user: sell 5 VNM"])).await[1], "call call_8_1 sell");
 }

@@ -1,4 +1,6 @@
 //! `[webhooks.*]` (spec U4).
+//!
+//! E-mail is one more form of message: who gets which, how often it is attempted and what did not arrive are the same.
 
 use std::fmt;
 
@@ -11,9 +13,9 @@ use super::{
     literal::warn_of_address,
     mcp::host,
     reader::Section,
-    table::{boolean, choice, list, own_name, set, text, variable, whole},
+    table::{boolean, choice, list, own_name, set, short, text, variable, whole},
 };
-use crate::webhooks::{ATTEMPTS, Endpoint, Format, NoticeKind, SigningKey, check};
+use crate::webhooks::{ATTEMPTS, Endpoint, Format, Mail, NoticeKind, PEOPLE, SigningKey, address, check, server};
 
 /// A declared webhook.
 #[derive(Clone, PartialEq)]
@@ -26,6 +28,8 @@ pub struct ConfigWebhook {
     pub keys: Vec<SigningKey>,
     /// Their form.
     pub format: Format,
+    /// From whom and to whom, if it is e-mail.
+    pub mail: Option<Mail>,
     /// Which it gets.
     pub events: Vec<NoticeKind>,
     /// Only those of this tenant.
@@ -52,22 +56,30 @@ impl ConfigWebhook {
     /// The endpoint, for a server.
     #[must_use]
     pub fn endpoint(&self) -> Endpoint {
-        let ConfigWebhook { name, url, keys, format, events, tenant, private, attempts } = self.clone();
-        Endpoint { name, url, keys, format, kinds: events, tenant, private, attempts }
+        let ConfigWebhook { name, url, keys, format, mail, events, tenant, private, attempts } = self.clone();
+        Endpoint { name, url, keys, format, mail, kinds: events, tenant, private, attempts }
     }
 
     pub(super) fn read(section: &Section<'_>) -> Option<ConfigWebhook> {
         let name = section.field("name", "", own_name("webhook", limits::NAME_BYTES))?;
-        let private = "Whether messages may go to addresses of private networks and of this machine, and over `http`.";
-        let private = section.field("private", private, boolean().or(false))?;
-        let url = url(section, private);
-        let format = "The form of its messages: signed ones of Standard Webhooks, or what a chat shows.";
+        let format = "The form of its messages: signed ones of Standard Webhooks, what a chat shows, or e-mail.";
         let format = section.field(
             "format",
             format,
             choice("format", Format::NAMED.to_vec()).or_as("`\"standard\"`", Format::default),
         )?;
+        let private = "Whether messages may go to addresses of private networks and of this machine, and over `http`. A mail server \
+                       may be anywhere.";
+        let alien = "means nothing to e-mail: the mail server may be anywhere".to_owned();
+        let posted = Part {
+            of: "all but `email`",
+            when: json!({ "not": { "properties": { "format": { "const": "email" } }, "required": ["format"] } }),
+            not_meant: (format == Format::Email).then_some(alien),
+        };
+        let private = section.field("private", private, boolean().or(false).of(posted))?;
+        let url = url(section, format, private);
         let keys = keys(section, format);
+        let mail = mail(section, format);
         let known: Vec<_> = NoticeKind::ALL.into_iter().map(|kind| (kind.name(), kind)).collect();
         let events = set(choice("event", known), |kind: &NoticeKind| kind.name());
         let events = events.and(|entry, events| {
@@ -84,26 +96,31 @@ impl ConfigWebhook {
         let attempts =
             "How often a message is tried, the first time included; after that it is kept and can be sent again.";
         let attempts = section.field("attempts", attempts, whole(1..=ATTEMPTS, "attempts").or(ATTEMPTS))?;
-        Some(ConfigWebhook { name, url: url?, keys: keys?, format, events, tenant, private, attempts })
+        Some(ConfigWebhook { name, url: url?, keys: keys?, format, mail: mail?, events, tenant, private, attempts })
     }
 }
 
-fn url(section: &Section<'_>, private: bool) -> Option<ApiKey> {
+fn url(section: &Section<'_>, format: Format, private: bool) -> Option<ApiKey> {
+    let check = move |url: &str| match format {
+        Format::Email => server(url),
+        _ => check(url, private),
+    };
     let (is_url, is_env) = (section.has("url").is_some(), section.has("url_env").is_some());
     if !is_url && !is_env {
         section.missing("\"url\" or \"url_env\"", ": where messages go");
     } else if is_url && is_env {
         section.bad("url_env", "cannot stand beside \"url\": an address is one or the other");
     }
-    let doc = "Where messages are posted to: an `https` address. Redirects are not followed.";
+    let doc = "Where messages are posted to: an `https` address. Redirects are not followed. For `email` the mail server: \
+               `smtps://HOST` (TLS from the beginning, port 465) or `smtp://HOST` (STARTTLS, port 587), with `:PORT` for another port.";
     let checked = text().and(move |entry, url| {
         warn_of_address(entry, &url);
-        check(&url, private).map_err(|what| entry.bad(what)).ok().map(|_| ApiKey::new(&url))
+        check(&url).map_err(|what| entry.bad(what)).ok().map(|_| ApiKey::new(&url))
     });
     let url = section.field("url", doc, checked.called("URL").optional("one of the two"))?;
     let doc =
         "In place of `url`: the variable that has the address, where there is a secret in it, as in those of chats.";
-    let in_variable = variable().and(move |entry, (variable, url)| match check(&url, private) {
+    let in_variable = variable().and(move |entry, (variable, url)| match check(&url) {
         Ok(_) => Some(ApiKey::new(&url)),
         Err(what) => {
             entry.bad(format!("names the environment variable {variable}, whose address {what}"));
@@ -134,8 +151,14 @@ fn keys(section: &Section<'_>, format: Format) -> Option<Vec<SigningKey>> {
         }
         Some(keys)
     });
-    let alien = matches!(format, Format::Slack | Format::Teams)
-        .then(|| "means nothing to this format: its secret is the address, see \"url_env\"".to_owned());
+    let alien = match format {
+        Format::Slack | Format::Teams => {
+            Some("means nothing to this format: its secret is the address, see \"url_env\"")
+        }
+        Format::Email => Some("means nothing to e-mail: its secret is the password, see \"password_env\""),
+        Format::Standard | Format::Feishu => None,
+    };
+    let alien = alien.map(str::to_owned);
     let signed = Part {
         of: "`standard`, `feishu`",
         when: json!({ "properties": { "format": { "enum": ["standard", "feishu"] } } }),
@@ -150,4 +173,64 @@ fn keys(section: &Section<'_>, format: Format) -> Option<Vec<SigningKey>> {
         return None;
     }
     Some(keys)
+}
+
+/// The keys of e-mail; `Some(None)` for another form.
+fn mail(section: &Section<'_>, format: Format) -> Option<Option<Mail>> {
+    let is_mail = format == Format::Email;
+    let part = || Part {
+        of: "`email`",
+        when: json!({ "properties": { "format": { "const": "email" } }, "required": ["format"] }),
+        not_meant: (!is_mail).then(|| "is for e-mail, format = \"email\"".to_owned()),
+    };
+    let one = || text().try_map(|text| address(&text).map(|_| text)).called("address");
+    let doc = "Whom it comes from: `desk@example.com` or `Desk <desk@example.com>`.";
+    let from = section.field("from", doc, one().optional("required for `email`").of(part()))?;
+    let to = list(one()).schema(json!({ "minItems": 1, "maxItems": PEOPLE })).called("list of addresses");
+    let to = to.and(|entry, to| {
+        if !(1..=PEOPLE).contains(&entry.items().len()) {
+            entry.bad(format!("must name 1 to {PEOPLE} addresses"));
+        }
+        Some(to)
+    });
+    let doc = "Whom it goes to. All of them read who the others are.";
+    let to = section.field("to", doc, to.optional("required for `email`").of(part()))?;
+    let doc = "`required`: the mail server must offer TLS, with a certificate that this machine trusts (`SSL_CERT_FILE` names \
+               others). `none`: without, port 25, for a mail server on this machine.";
+    let tls = choice("mode", vec![("required", true), ("none", false)]).or_as("`\"required\"`", || true);
+    let tls = section.field("tls", doc, tls.of(part()))?;
+    let doc = "The name to sign in with at the mail server; with `password_env`.";
+    let user = section.field("user", doc, short(limits::NAME_BYTES).optional("nobody signs in").of(part()))?;
+    let doc = "The variable that has the password. It is sent with TLS only.";
+    let password = section.field("password_env", doc, variable().optional("nobody signs in").of(part()))?;
+    if !is_mail {
+        return Some(None);
+    }
+    for (key, what) in [("from", ": whom its e-mails come from"), ("to", ": whom they go to, a list")] {
+        if section.has(key).is_none() {
+            section.missing(&format!("{key:?}"), what);
+        }
+    }
+    let encrypted = section.peek("url").is_some_and(|url| url.trim_start().starts_with("smtps:"));
+    match (tls, &user, &password) {
+        (false, ..) if encrypted => {
+            section.bad("tls", "is \"none\", but an smtps address is TLS; without TLS it is smtp")
+        }
+        (false, Some(_), _) | (false, _, Some(_)) => {
+            section
+                .bad("tls", "is \"none\", so the password could be read on the way; leave it out, or sign in nowhere");
+        }
+        (true, Some(_), None) if section.has("password_env").is_none() => {
+            section.missing("\"password_env\"", ": what \"user\" signs in with");
+        }
+        (true, None, Some(_)) if section.has("user").is_none() => section.missing("\"user\"", ": whose password it is"),
+        _ => {}
+    }
+    // What is wrong with them was reported.
+    let mail = Mail::new(&from?, &to?).ok()?;
+    let mail = if tls { mail } else { mail.plain() };
+    Some(Some(match (user, password) {
+        (Some(user), Some((_, password))) => mail.login(&user, ApiKey::new(&password)),
+        _ => mail,
+    }))
 }

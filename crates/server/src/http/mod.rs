@@ -14,6 +14,8 @@ mod graphs;
 pub(crate) mod health;
 mod history;
 pub(crate) mod openapi;
+#[cfg(test)]
+mod pages;
 mod past;
 mod route;
 mod routes;

@@ -54,7 +54,7 @@ pub(super) struct WebhookView {
     name: String,
     /// The host that messages go to.
     host: String,
-    /// The form of its messages: `standard`, `slack`, `teams` or `feishu`.
+    /// The form of its messages: `standard`, `slack`, `teams`, `feishu` or `email`.
     format: &'static str,
     /// The types of the messages it gets.
     events: Vec<&'static str>,

@@ -1,4 +1,5 @@
-//! The bodies of messages: the standard one, and those that Slack, Teams and Feishu (Lark) show in a chat.
+//! The bodies of messages: the standard one, and those that Slack, Teams and Feishu (Lark) show in a chat; [`super::mail`]
+//! makes e-mails of the same lines.
 //!
 //! Names in them can be written by whoever runs an MCP server or issues tokens. So hidden characters are made visible, long
 //! names are cut, and every such text stands where the chat takes no markup: Slack's `plain_text`, the runs of Teams' rich text,
@@ -29,15 +30,18 @@ pub enum Format {
     Teams,
     /// A custom robot of Feishu or Lark.
     Feishu,
+    /// E-mail, by way of a mail server.
+    Email,
 }
 
 impl Format {
     /// Each with its name in the file.
-    pub const NAMED: [(&'static str, Format); 4] = [
+    pub const NAMED: [(&'static str, Format); 5] = [
         ("standard", Format::Standard),
         ("slack", Format::Slack),
         ("teams", Format::Teams),
         ("feishu", Format::Feishu),
+        ("email", Format::Email),
     ];
 
     /// Its name in the file.
@@ -50,7 +54,8 @@ impl Format {
 /// The body of a message. `key` signs what is signed inside, at this time.
 pub(super) fn body(format: Format, notice: &Notice, locale: Locale, key: Option<&SigningKey>, seconds: i64) -> Value {
     match format {
-        Format::Standard => json!(notice),
+        // An e-mail has no such body.
+        Format::Standard | Format::Email => json!(notice),
         Format::Slack => slack(notice, locale),
         Format::Teams => teams(notice, locale),
         Format::Feishu => feishu(notice, locale, key, seconds),
@@ -139,7 +144,7 @@ fn facts(notice: &Notice, locale: Locale) -> Vec<String> {
 }
 
 /// The lines in one text, the first of them the headline.
-fn lines(notice: &Notice, locale: Locale) -> (String, String) {
+pub(super) fn lines(notice: &Notice, locale: Locale) -> (String, String) {
     (headline(notice, locale), facts(notice, locale).join("\n"))
 }
 

@@ -1,4 +1,4 @@
-//! Notifications by webhook (spec U4).
+//! Notifications by webhook and by e-mail (spec U4).
 //!
 //! The audit log is the outbox: its records are written in the transaction of each append, numbered over all sessions and
 //! never changed. So nothing is decided without being notified, and nothing is notified that did not happen. Of each endpoint
@@ -7,8 +7,8 @@
 //!
 //! A message is thin: names, ids and times, a link that shows the request in the console, never arguments or texts, and nothing
 //! in it decides. What it says comes from the record and from the request's row in the inbox ([`notice`]); [`format`] makes a
-//! body of it, [`sign`] signs it, [`send`] attempts once to deliver it to an address that [`guard`] allows, and [`dispatch`]
-//! does that for all that is new, and again for what failed.
+//! body of it, [`sign`] signs it, [`send`] attempts once to deliver it to an address that [`guard`] allows, or [`mail`] to a
+//! mail server, and [`dispatch`] does that for all that is new, and again for what failed.
 //!
 //! Two loops belong to an endpoint, one for new records and one for those that failed before. So no receiver that hangs and no
 //! long list of failures holds up other endpoints, and what is new waits for no old failure. It does wait for the batch
@@ -18,6 +18,7 @@
 mod dispatch;
 mod format;
 mod guard;
+mod mail;
 mod notice;
 mod send;
 mod sign;
@@ -35,9 +36,12 @@ use countersign_store::{Store, StoreError, machine_time};
 use reqwest::{Client, Url};
 use tokio::sync::Mutex;
 
-pub(crate) use self::guard::check;
-pub use self::{format::Format, notice::NoticeKind, sign::SigningKey};
-use self::{notice::Notice, send::Outcome};
+pub use self::{format::Format, mail::Mail, notice::NoticeKind, sign::SigningKey};
+pub(crate) use self::{
+    guard::check,
+    mail::{PEOPLE, address, server},
+};
+use self::{mail::Sender, notice::Notice, send::Outcome};
 
 /// Most attempts to deliver a message, and so the default.
 pub(crate) const ATTEMPTS: u32 = dispatch::PAUSES.len() as u32 + 1;
@@ -49,12 +53,14 @@ const ENDPOINTS: usize = 1000;
 pub struct Endpoint {
     /// Its name; the store knows it by that.
     pub name: String,
-    /// Where requests go. It may hold a secret.
+    /// Where requests go, or the mail server. It may hold a secret.
     pub url: ApiKey,
     /// What signs: messages of the standard format by each of them; Feishu's by the first.
     pub keys: Vec<SigningKey>,
     /// The form of its messages.
     pub format: Format,
+    /// From whom and to whom, for [`Format::Email`].
+    pub mail: Option<Mail>,
     /// Which messages it gets.
     pub kinds: Vec<NoticeKind>,
     /// Only those of this tenant's sessions.
@@ -68,12 +74,17 @@ pub struct Endpoint {
 /// An endpoint at work.
 struct Active {
     endpoint: Endpoint,
-    url: Url,
-    client: Client,
+    way: Way,
     /// It said just now that it is gone, which the store is not told yet.
     is_gone: AtomicBool,
     /// Held while a test is under way.
     testing: Mutex<()>,
+}
+
+/// How an endpoint is reached.
+enum Way {
+    Post { url: Url, client: Client },
+    Mail(Sender),
 }
 
 /// The webhooks of a server. Cheap to clone.
@@ -107,9 +118,18 @@ impl Webhooks {
     ) -> Result<Webhooks, String> {
         let active = |endpoint: Endpoint| {
             let wrong = |error: String| format!("webhook {:?}: \"url\" {error}", endpoint.name);
-            let url = check(endpoint.url.expose(), endpoint.private).map_err(wrong)?;
-            let client = send::client(&url, endpoint.private).map_err(wrong)?;
-            Ok(Arc::new(Active { endpoint, url, client, is_gone: AtomicBool::new(false), testing: Mutex::default() }))
+            let way = match (endpoint.format, &endpoint.mail) {
+                (Format::Email, Some(mail)) => {
+                    Way::Mail(Sender::new(mail.clone(), endpoint.url.expose()).map_err(wrong)?)
+                }
+                (Format::Email, None) => return Err(format!("webhook {:?}: nobody to send e-mail to", endpoint.name)),
+                _ => {
+                    let url = check(endpoint.url.expose(), endpoint.private).map_err(wrong)?;
+                    let client = send::client(&url, endpoint.private).map_err(wrong)?;
+                    Way::Post { url, client }
+                }
+            };
+            Ok(Arc::new(Active { endpoint, way, is_gone: AtomicBool::new(false), testing: Mutex::default() }))
         };
         let endpoints = endpoints.into_iter().map(active).collect::<Result<Arc<[Arc<Active>]>, String>>()?;
         for active in endpoints.iter() {

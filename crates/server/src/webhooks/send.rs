@@ -11,10 +11,10 @@ use countersign_store::machine_time;
 use reqwest::{Client, Response, StatusCode, Url, header};
 use serde::Deserialize;
 
-use super::{Active, Format, format::body, guard::PublicOnly, notice::Notice};
+use super::{Active, Endpoint, Format, Way, format::body, guard::PublicOnly, notice::Notice};
 
 /// The longest time of an attempt, from the name to the end of the answer.
-const TIME_LIMIT: Duration = Duration::from_secs(15);
+pub(super) const TIME_LIMIT: Duration = Duration::from_secs(15);
 /// How much is read of an answer. Only Feishu says in it whether the message arrived.
 const ANSWER_BYTES: usize = 4 * 1024;
 /// The longest pause that a receiver may ask for.
@@ -46,9 +46,16 @@ pub(super) fn client(url: &Url, private: bool) -> Result<Client, String> {
 
 /// Attempts once.
 pub(super) async fn once(active: &Active, notice: &Notice, locale: Locale) -> Outcome {
-    let (endpoint, seconds) = (&active.endpoint, machine_time() / 1000);
+    match &active.way {
+        Way::Post { url, client } => post(&active.endpoint, (url, client), notice, locale).await,
+        Way::Mail(sender) => sender.once(notice, locale).await,
+    }
+}
+
+async fn post(endpoint: &Endpoint, (url, client): (&Url, &Client), notice: &Notice, locale: Locale) -> Outcome {
+    let seconds = machine_time() / 1000;
     let body = body(endpoint.format, notice, locale, endpoint.keys.first(), seconds).to_string();
-    let mut request = active.client.post(active.url.clone()).header(header::CONTENT_TYPE, "application/json");
+    let mut request = client.post(url.clone()).header(header::CONTENT_TYPE, "application/json");
     if endpoint.format == Format::Standard {
         let signed: Vec<String> = endpoint.keys.iter().map(|key| key.sign(&notice.id, seconds, &body)).collect();
         request = request

@@ -9,9 +9,10 @@ use serde_json::{Value, json};
 use standardwebhooks::Webhook;
 
 use super::{
-    ATTEMPTS, Endpoint, SigningKey, Webhooks, check, dispatch,
+    ATTEMPTS, Endpoint, Mail, SigningKey, Webhooks, check, dispatch,
     format::{Format, body},
     guard::{PublicOnly, is_public},
+    mail,
     notice::{Data, Notice, NoticeKind},
     send::{self, Outcome},
 };
@@ -100,6 +101,85 @@ fn u4_x_feishu_shows_names_without_markup_and_is_signed_its_own_way() {
         },
     });
     assert_eq!(body(Format::Feishu, &hostile(), Locale::En, Some(&key), 1_599_360_473), expected);
+}
+
+fn desk() -> Mail {
+    Mail::new("Desk <desk@example.com>", &["ann@example.com".to_owned()]).expect("addresses")
+}
+
+#[test]
+fn u4_x_no_name_in_an_e_mail_begins_a_header_or_a_line() {
+    let mut notice = hostile();
+    notice.data.tools = vec!["pay\r\nBcc: eve@evil.example\r\n\r\nApproved".to_owned(), "x".repeat(500)];
+    notice.data.agent = Some("clerk\nDecided (approved): pay\u{2028}x".to_owned());
+    for locale in Locale::ALL {
+        let written = mail::message(&desk(), &notice, locale).expect("an e-mail").formatted();
+        let written = String::from_utf8(written).expect("ASCII");
+        assert!(written.is_ascii());
+        let (head, _) = written.split_once("\r\n\r\n").expect("a body");
+        let names: Vec<&str> = head
+            .split("\r\n")
+            .filter(|line| !line.starts_with(' '))
+            .map(|line| line.split_once(": ").expect("a header").0)
+            .collect();
+        let expected = [
+            "From",
+            "To",
+            "Message-ID",
+            "Date",
+            "Auto-Submitted",
+            "Content-Type",
+            "Subject",
+            "Content-Transfer-Encoding",
+        ];
+        assert_eq!(names, expected, "{head}");
+        assert!(!written.contains("\r\nBcc") && head.len() < 4_000, "{head}");
+    }
+    let english = mail::message(&desk(), &notice, Locale::En).expect("an e-mail").formatted();
+    let english = String::from_utf8(english).expect("ASCII").replace("=\r\n", "");
+    let text = english.split_once("\r\n\r\n").expect("a body").1;
+    let agent = r"Agent: clerk\nDecided (approved): pay\u{2028}x";
+    assert_eq!(text.split("\r\n").filter(|line| *line == agent).count(), 1, "{text}");
+}
+
+#[test]
+fn u4_addresses_of_e_mail_are_checked() {
+    assert!(Mail::new("desk@example.com", &[]).is_err());
+    assert!(Mail::new("desk@example.com", &vec!["a@example.com".to_owned(); 101]).is_err());
+    for wrong in
+        ["", "desk", "desk@", "a@example.com, b@example.com", "a@example.com\r\nBcc: b@example.com", "A\n <a@b.c>"]
+    {
+        let told = Mail::new(wrong, &["ann@example.com".to_owned()]).expect_err(wrong);
+        assert!(told.contains("an address is name@example.com"), "{told}");
+    }
+    for (wrong, why) in [
+        ("https://mail.example.com", "is no mail server"),
+        ("mail.example.com:25", "is no mail server"),
+        ("smtp://", "is no mail server"),
+        ("smtp://desk:verysecret@mail.example.com", "\"password_env\""),
+        ("smtp://mail.example.com/x", "must end after the host or the port"),
+        ("smtps://mail.example.com?tls=none", "must end after the host or the port"),
+        ("mail", "is no address"),
+    ] {
+        let told = mail::server(wrong).expect_err(wrong);
+        assert!(told.contains(why) && !told.contains("verysecret"), "{wrong}: {told}");
+    }
+    // The guard is for addresses that others could choose.
+    for right in ["smtps://mail.example.com", "smtp://127.0.0.1:2525/", "smtp://[::1]"] {
+        assert!(mail::server(right).is_ok(), "{right}");
+    }
+}
+
+#[tokio::test]
+async fn u4_a_mail_server_that_says_nothing_costs_an_attempt_and_no_more() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("smtp://{}", listener.local_addr().unwrap());
+    let sender = mail::Sender::new(desk().plain(), &url).unwrap();
+    let began = std::time::Instant::now();
+    let outcome = sender.once(&Notice::test("https://a.example.com", now()), Locale::En).await;
+    let Outcome::Failed { why, not_before: None } = outcome else { panic!("{outcome:?}") };
+    assert_eq!(why, "the mail server took longer than 15 seconds");
+    assert!(began.elapsed().as_secs() < 60, "{:?}", began.elapsed());
 }
 
 #[test]
@@ -225,6 +305,7 @@ async fn answered(format: Format, answer: String) -> (Webhooks, Outcome) {
         url: ApiKey::new(&format!("http://{address}/")),
         keys: Vec::new(),
         format,
+        mail: None,
         kinds: NoticeKind::ALL.to_vec(),
         tenant: None,
         private: true,

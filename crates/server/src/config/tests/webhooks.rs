@@ -1,7 +1,9 @@
 //! `[webhooks.*]` (spec U4).
 
 use super::{MINIMAL, lines};
-use crate::webhooks::{ATTEMPTS, Format, NoticeKind};
+use countersign_engine::key::ApiKey;
+
+use crate::webhooks::{ATTEMPTS, Format, Mail, NoticeKind};
 
 fn with(section: &str) -> String {
     format!("{MINIMAL}[webhooks.desk]\n{section}")
@@ -23,6 +25,22 @@ fn u4_x_the_address_of_a_chat_is_a_secret_that_nothing_prints() {
     let config = config.unwrap_or_else(|errors| panic!("{errors:?}"));
     assert_eq!(config.webhooks[0].events, [NoticeKind::Requested]);
     assert!(!format!("{config:?}").contains("verysecret"), "{config:?}");
+}
+
+#[test]
+fn u4_e_mail_goes_to_a_list_of_people_by_a_mail_server_with_tls() {
+    let text = with(
+        "format = \"email\"\nurl = \"smtps://mail.example.com\"\nfrom = \"Desk <desk@example.com>\"\n\
+         to = [\"ann@example.com\", \"Bob <bob@example.com>\"]\nuser = \"desk\"\npassword_env = \"HOOK_URL\"",
+    );
+    let config = super::parse(&text).unwrap_or_else(|errors| panic!("{errors:?}"));
+    let [webhook] = &config.webhooks[..] else { panic!("{:?}", config.webhooks) };
+    let to = ["ann@example.com".to_owned(), "Bob <bob@example.com>".to_owned()];
+    let mail = Mail::new("Desk <desk@example.com>", &to)
+        .map(|mail| mail.login("desk", ApiKey::new("https://hooks.slack.example/services/T0/B0/verysecret")));
+    assert_eq!((webhook.format, webhook.host().as_deref()), (Format::Email, Some("mail.example.com")));
+    assert_eq!(webhook.mail, mail.ok());
+    assert!(!format!("{config:?} {:?}", webhook.mail).contains("verysecret"), "{config:?}");
 }
 
 #[test]
@@ -51,6 +69,33 @@ fn u4_mistakes_in_a_webhook_are_named() {
         ("url_env = \"HOOK_URL\"\nformat = \"slack\"\nattempts = 11", "1 to 10 attempts"),
     ] {
         let told = lines(&with(section));
+        assert_eq!(told.len(), 1, "{section}: {told:?}");
+        assert!(told[0].contains(expected) && !told[0].contains("verysecret"), "{section}: {told:?}");
+    }
+    let mail =
+        |rest: &str| format!("format = \"email\"\nfrom = \"desk@example.com\"\nto = [\"ann@example.com\"]\n{rest}");
+    let at = "url = \"smtp://mail.example.com\"\n";
+    for (section, expected) in [
+        (mail(""), "\"url\" or \"url_env\""),
+        (mail("url = \"https://mail.example.com\""), "is no mail server"),
+        (format!("format = \"email\"\nto = [\"ann@example.com\"]\n{at}"), "missing \"from\""),
+        (format!("format = \"email\"\nfrom = \"desk@example.com\"\n{at}"), "missing \"to\""),
+        (format!("format = \"email\"\nfrom = \"desk@example.com\"\nto = []\n{at}"), "must name 1 to 100 addresses"),
+        (format!("format = \"email\"\nfrom = \"desk\"\nto = [\"ann@example.com\"]\n{at}"), "is no e-mail address"),
+        (format!("format = \"email\"\nfrom = \"desk@example.com\"\nto = [\"a\\nb@c.d\"]\n{at}"), "control character"),
+        (mail(&format!("{at}user = \"desk\"")), "missing \"password_env\""),
+        (mail(&format!("{at}password_env = \"HOOK_SECRET\"")), "missing \"user\""),
+        (
+            mail(&format!("{at}user = \"desk\"\npassword_env = \"HOOK_SECRET\"\ntls = \"none\"")),
+            "could be read on the way",
+        ),
+        (mail("url = \"smtps://mail.example.com\"\ntls = \"none\""), "an smtps address is TLS"),
+        (mail(&format!("{at}tls = \"opportunistic\"")), "it must be \"required\" or \"none\""),
+        (mail(&format!("{at}private = true")), "the mail server may be anywhere"),
+        (mail(&format!("{at}secret_env = [\"HOOK_SECRET\"]")), "its secret is the password"),
+        ("url_env = \"HOOK_URL\"\nformat = \"slack\"\nto = [\"ann@example.com\"]".to_owned(), "is for e-mail"),
+    ] {
+        let told = lines(&with(&section));
         assert_eq!(told.len(), 1, "{section}: {told:?}");
         assert!(told[0].contains(expected) && !told[0].contains("verysecret"), "{section}: {told:?}");
     }

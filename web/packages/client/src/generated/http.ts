@@ -2162,7 +2162,7 @@ export interface WebhookView {
    */
   events: string[];
   /**
-   * The form of its messages: `standard`, `slack`, `teams` or `feishu`.
+   * The form of its messages: `standard`, `slack`, `teams`, `feishu` or `email`.
    */
   format: string;
   /**
