@@ -24,6 +24,8 @@ use crate::{
 };
 
 const NODES: usize = 1_000;
+/// The bound for their run in memory, in milliseconds: what can be kept depends on the allocator.
+const CHAIN_MS: f64 = if cfg!(feature = "mimalloc") { 1.2 } else { 1.6 };
 const ITEMS: u64 = 1_000;
 const QUESTIONS: u64 = 100;
 const RUNS: usize = 9;
@@ -135,7 +137,7 @@ async fn answered(questions: u64) -> Result<(f64, u64)> {
     }
 }
 
-pub(crate) fn all(bound: f64) -> Result<Vec<Verdict>> {
+pub(crate) fn all() -> Result<Vec<Verdict>> {
     let executor = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let graph = chain()?;
     let memory = runs(Arc::new(MemoryStore::new()), &graph)?;
@@ -159,10 +161,10 @@ pub(crate) fn all(bound: f64) -> Result<Vec<Verdict>> {
     Ok(vec![
         Verdict {
             name: "graph: 1,000 nodes, memory",
-            ratio: chain_ms / bound,
+            ratio: chain_ms / CHAIN_MS,
             at_least: None,
             at_most: Some(1.0),
-            detail: format!("{chain_ms:.2} ms of {bound}"),
+            detail: format!("{chain_ms:.2} ms of {CHAIN_MS}"),
         },
         Verdict {
             name: "graph: fan-out to 1,000, memory",

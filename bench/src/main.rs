@@ -24,6 +24,11 @@ mod server;
 
 use std::process::ExitCode;
 
+/// The same as the `countersign` program's.
+#[cfg(feature = "mimalloc")]
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
 /// A measured ratio and its bounds.
@@ -41,11 +46,8 @@ impl Verdict {
     }
 }
 
-/// Measures what the arguments name. `nodes` is the bound for a thousand nodes in a row, in milliseconds: what can be
-/// kept depends on the allocator.
-#[must_use]
-pub fn main(nodes: f64) -> ExitCode {
-    match run(nodes) {
+fn main() -> ExitCode {
+    match run() {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
@@ -55,7 +57,7 @@ pub fn main(nodes: f64) -> ExitCode {
     }
 }
 
-fn run(nodes: f64) -> Result<bool> {
+fn run() -> Result<bool> {
     let wanted: Vec<String> = std::env::args().skip(1).collect();
     match wanted.as_slice() {
         [command] if command == paused::IN_MEMORY => return paused::in_memory().map(|()| true),
@@ -101,7 +103,7 @@ fn run(nodes: f64) -> Result<bool> {
         verdicts.extend(compressed::transcripts()?);
     }
     if want("graphs") {
-        verdicts.extend(graphs::all(nodes)?);
+        verdicts.extend(graphs::all()?);
     }
     if want("paused") {
         verdicts.extend(paused::hundred_thousand()?);

@@ -1,4 +1,4 @@
-//! What people read and type: foreign text without anything that a terminal obeys, and questions to whoever sits there.
+//! What people read and type: foreign text without anything that a terminal obeys, and questions to the person there.
 
 use std::{
     fmt::Write as _,
@@ -68,7 +68,7 @@ pub(crate) fn ask(prompt: &str) -> Result<Option<String>, Failure> {
     }
 }
 
-/// Goes on only if the person says yes, or has said so with `--yes`; where nobody can be asked, `instead` says what to
+/// Continues only if the person says yes, or has said so with `--yes`; where nobody can be asked, `instead` says what to
 /// give.
 pub(crate) fn confirm(question: &str, yes: bool, instead: &str) -> Result<(), Failure> {
     if yes {

@@ -21,7 +21,7 @@ use rust_embed::{EmbeddedFile, RustEmbed};
 
 use crate::{app::App, problem::Problem};
 
-// In a package the files are beside the sources, as whoever builds it has no npm; `build.rs` says which it is.
+// In a package the files are beside the sources, since it is built without npm; `build.rs` says which it is.
 #[derive(RustEmbed)]
 #[cfg_attr(packaged_console, folder = "console")]
 #[cfg_attr(not(packaged_console), folder = "../../web/console/dist")]

@@ -1,7 +1,7 @@
 //! Limits on connections: in total, per address, and for those without a valid token so far.
 //!
 //! Nobody waits for a place. Where there is none, the connection without a token that was idle longest is closed:
-//! legitimate clients present one at once, and whoever holds connections open in silence loses them first. Where all
+//! legitimate clients present one at once, and a client that holds connections open in silence loses them first. Where all
 //! have presented one, the principal with the most gives one up, so that no authenticated client can keep others out.
 
 use std::{

@@ -7,7 +7,7 @@
 //!
 //! Of several processes that share a store one sends for an endpoint at a time. In PostgreSQL the claim lasts as long as the
 //! node lives, by the database's clock, like the leases of sessions ([`super::nodes`]); a store of one process has none.
-//! Whoever lost a claim can still be sending, but moves nothing any more: receivers may see a message twice, never none.
+//! A process that lost a claim can still be sending, but moves nothing any more: receivers may see a message twice, never none.
 
 use countersign_core::journal::record::Millis;
 use futures::future::BoxFuture;

@@ -105,7 +105,7 @@ impl Talk {
         }
     }
 
-    /// Whether whoever sits here decides it.
+    /// Whether the person at this terminal decides it.
     fn is_mine(&self, request: &Value) -> bool {
         let Some(me) = &self.subject else { return true };
         if let Some(assignee) = request["assignee"].as_str() {

@@ -174,7 +174,7 @@ impl Talk {
         self.link.send(&frame.to_string()).await;
     }
 
-    /// Goes on until the person ends it, or the input does.
+    /// Continues until the person ends it, or the input does.
     async fn run(&mut self) -> Outcome {
         loop {
             if self.is_running() {
@@ -308,7 +308,7 @@ impl Talk {
         Ok(())
     }
 
-    /// Connects again, and goes on after the last event that was seen.
+    /// Connects again, and continues after the last event that was seen.
     async fn connect_again(&mut self) -> Outcome {
         tell("the connection is lost; connecting again");
         for wait in AGAIN {

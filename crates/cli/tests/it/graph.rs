@@ -47,14 +47,13 @@ async fn g7_a_failed_turn_stands_where_its_retry_continues() {
         let graph = server.get("/v1/sessions/s/graph").await.ok();
         (graph["status"].clone(), graph["drawing"]["current"].clone())
     };
-    server.post("/v1/sessions/s/messages", &json!({ "content": "go" })).await.ok();
+    let mut ws = server.ws().await;
+    ws.message("s", "go").await;
+    ws.until_status("failed").await;
     // It has no model call left, so the agent's is what comes next.
     let at = |node: &str| json!([{ "node": node, "running": 0, "waiting": 0 }]);
     assert_eq!(stands().await, (json!("failed"), at("agent")));
     server.post("/v1/sessions/s/retry", &json!({ "more_calls": 1 })).await.ok();
-    let mut ws = server.ws().await;
-    ws.subscribe("s", 0).await;
-    ws.until_status("failed").await;
     ws.until_status("completed").await;
     assert_eq!(stands().await, (json!("completed"), at("END")));
 }

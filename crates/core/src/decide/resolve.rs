@@ -1,4 +1,4 @@
-//! Deciding an interruption: who may, whether the decisions are valid, and what is recorded (spec W5).
+//! Deciding an interruption: its reviewers, whether the decisions are valid, and what is recorded (spec W5).
 //!
 //! An edited call is judged again and never more leniently: the runtime asks the policy about it, and the core takes
 //! the stricter of that and of the earlier verdict, from the first level on. Otherwise an edit would bypass every
@@ -147,7 +147,7 @@ pub(super) fn check_time(asked: &Interrupted, now: Millis) -> Result<(), Refusal
 }
 
 /// Whether this person may approve: not their own request, where the policy forbids it, and not at two levels (spec
-/// P1). Anybody who may decide may reject.
+/// P1). Every reviewer may reject.
 fn check_person(state: &State, open: &Open, decisions: &[Decision], by: &Principal) -> Result<(), Refusal> {
     let yes = |kind| matches!(kind, DecisionType::Approve | DecisionType::Edit | DecisionType::Respond);
     for (action, decision) in open.asked.actions.iter().zip(decisions).filter(|(_, decision)| yes(decision.kind())) {

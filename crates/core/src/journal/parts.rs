@@ -9,12 +9,15 @@ use super::{
     outdated::Shown,
     record::{Action, CallStatus, Interrupted, Kind, Millis, ToolUse, after, is_zero},
 };
-use crate::call::{
-    args::Args,
-    display::Display,
-    gate::{Ask, StoodIn, Target},
-    preview::Preview,
-    reviewer::Reviewer,
+use crate::{
+    approval::decision::EditedAction,
+    call::{
+        args::Args,
+        display::Display,
+        gate::{Ask, StoodIn, Target},
+        preview::Preview,
+        reviewer::Reviewer,
+    },
 };
 
 /// The state of one call of the latest answer.
@@ -179,6 +182,47 @@ impl Call {
         if let Some(stood_in) = self.stood_in.take() {
             self.ask.get_or_insert_with(|| Arc::new(stood_in.ask.clone()));
         }
+    }
+
+    /// These people have approved it as this action, at the action's level.
+    pub(super) fn approved(&mut self, action: &Action, people: &[Arc<str>]) -> Phase {
+        self.approved_by.extend(people.iter().cloned());
+        if action.ask.is_last(action.level) {
+            return Phase::Permitted;
+        }
+        self.restart_levels();
+        self.level = action.level + 1;
+        self.deadline = Deadline::Fresh;
+        Phase::Gated
+    }
+
+    /// A reviewer has changed it, and from now on it is asked about like this.
+    ///
+    /// An edit at the first level approves what will run, which its reviewer has seen, if one approval is enough. What the
+    /// first level has not seen goes back to it; and where requesters may not approve, an edit makes its author the requester
+    /// of something else.
+    pub(super) fn edited(&mut self, action: &Action, to: &EditedAction, ask: Ask, by: Option<&Arc<str>>) -> Phase {
+        self.name = Arc::from(to.name.as_str());
+        self.args = Some(to.args.clone());
+        self.display.edited();
+        self.deadline = Deadline::Fresh;
+        self.approved_by.clear();
+        self.restart_levels();
+        let same_reviewer = ask.reviewer(0) == action.ask.reviewer(0);
+        let own = ask.not_self && !ask.reviewer(0).is_owner();
+        let counts = action.level == 0 && same_reviewer && ask.quorum_at(0) <= 1 && !own;
+        let last = ask.is_last(0);
+        self.edited_by = by.cloned();
+        self.ask = Some(Arc::new(ask));
+        if !counts {
+            return Phase::Gated;
+        }
+        self.approved_by.extend(by.cloned());
+        if last {
+            return Phase::Permitted;
+        }
+        self.level = 1;
+        Phase::Gated
     }
 
     /// It is asked about from the first level again.

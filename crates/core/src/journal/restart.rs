@@ -7,7 +7,7 @@
 //!
 //! A turn of a store that was restored from a backup is held in the same way: what it would begin may have run after the
 //! backup was made. Its calls that may begin by themselves are therefore asked about, as calls whose outcome is unknown are:
-//! whoever continues the turn has not allowed them again.
+//! to continue the turn does not allow them again.
 
 use serde::{Deserialize, Serialize};
 

@@ -51,8 +51,8 @@ impl Rule {
         rules
     }
 
-    /// Whether it decides this call, in place of the reviewer whom `ask` needs. A rule that rejects does so whoever
-    /// would be asked, and whatever the tool has become.
+    /// Whether it decides this call, in place of the reviewer whom `ask` needs. A rule that rejects does so for every
+    /// reviewer, and whatever the tool has become.
     #[must_use]
     pub fn applies(&self, call: &RuleFacts<'_>, ask: Option<&Ask>) -> bool {
         let same = *self.agent == *call.agent

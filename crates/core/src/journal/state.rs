@@ -530,48 +530,15 @@ impl State {
         }
         let mut people: Vec<Arc<str>> = votes.into_iter().flatten().collect();
         people.extend(decided.by.clone());
+        let rejected = if asked.kind == Kind::Question { Text::QuestionDeclined } else { Text::Rejected };
         for (i, (action, decision)) in asked.actions.iter().zip(&decided.decisions).enumerate() {
-            let rejected = if asked.kind == Kind::Question { Text::QuestionDeclined } else { Text::Rejected };
-            let raised = decided.asks.get(i).cloned().flatten();
             self.set_phase(action.call, |call| match &decision.choice {
                 Choice::Approve { .. } if in_doubt => call.runs_again(action.level, &people),
-                Choice::Approve { .. } => {
-                    call.approved_by.extend(people.iter().cloned());
-                    if action.ask.is_last(action.level) {
-                        return Phase::Permitted;
-                    }
-                    call.restart_levels();
-                    call.level = action.level + 1;
-                    call.deadline = Deadline::Fresh;
-                    Phase::Gated
-                }
+                Choice::Approve { .. } => call.approved(action, &people),
                 Choice::Edit(edited) => {
-                    call.name = Arc::from(edited.name.as_str());
-                    call.args = Some(edited.args.clone());
-                    call.display.edited();
                     call.preview = decided.previews.get(i).cloned().flatten();
-                    call.deadline = Deadline::Fresh;
-                    call.approved_by.clear();
-                    call.restart_levels();
-                    let ask = raised.unwrap_or_else(|| action.ask.clone());
-                    // An edit at the first level approves what will run, which its reviewer has seen, if one approval
-                    // is enough. What the first level has not seen goes back to it; and where requesters may not
-                    // approve, an edit makes its author the requester of something else.
-                    let same_reviewer = ask.reviewer(0) == action.ask.reviewer(0);
-                    let own = ask.not_self && !ask.reviewer(0).is_owner();
-                    let counts = action.level == 0 && same_reviewer && ask.quorum_at(0) <= 1 && !own;
-                    let last = ask.is_last(0);
-                    call.edited_by.clone_from(&decided.by);
-                    call.ask = Some(Arc::new(ask));
-                    if !counts {
-                        return Phase::Gated;
-                    }
-                    call.approved_by.extend(decided.by.clone());
-                    if last {
-                        return Phase::Permitted;
-                    }
-                    call.level = 1;
-                    Phase::Gated
+                    let ask = decided.asks.get(i).cloned().flatten().unwrap_or_else(|| action.ask.clone());
+                    call.edited(action, edited, ask, decided.by.as_ref())
                 }
                 Choice::Reject { message, .. } if in_doubt => {
                     let text = message.clone().unwrap_or_else(|| locale.text(Text::OutcomeUnknown).to_owned());

@@ -26,6 +26,7 @@ pub(crate) mod guard;
 mod heavy;
 mod history;
 pub(crate) mod hold;
+mod inbox;
 mod live;
 mod nodes;
 mod note;
@@ -93,15 +94,12 @@ pub use fork::{EditedCall, ForkEdit, MadeFork, NewFork};
 pub use graph_api::Runs;
 pub use graph_runs::{BegunRun, NewRun};
 pub use history::{Direction, HistoryPage, HistoryQuery};
+pub use inbox::{ApprovalQuery, ApprovalStatus, ApprovalView, ReplyView, UpdateView};
 pub use note::NewNote;
 pub use past::{CheckpointQuery, CheckpointView};
 pub use retry::NewRetry;
 pub use rules::{RuleQuery, RuleScope, RuleState, RuleView};
-pub use view::{AUDITOR, check_auditor};
-pub use view::{
-    AgentView, ApprovalQuery, ApprovalStatus, ApprovalView, Held, ListPage, ReplyView, SessionView, StateView,
-    UpdateView,
-};
+pub use view::{AUDITOR, AgentView, Held, ListPage, SessionView, StateView, check_auditor};
 pub(crate) use view::{READ_BYTES, READ_PAGE};
 
 /// Runs agents over a store. Cheap to clone; all clones are the same runtime.

@@ -43,7 +43,7 @@ impl Inner {
                 }
                 let live = self.live(&session_id);
                 let mut guard = live.lock().await;
-                // Whoever uses it meanwhile keeps it.
+                // An input that was stored meanwhile keeps it.
                 if self.store.delete_at(&session_id, pos).await.map_err(|error| self.refused(error))? {
                     self.is_deleted(&live, &mut guard);
                     deleted += 1;

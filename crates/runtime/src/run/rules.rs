@@ -165,7 +165,7 @@ impl Runtime {
         Ok(ListPage { rows: page.rows.iter().map(view).collect(), next_cursor: page.next })
     }
 
-    /// Revokes a rule: from the next call on people are asked again. Any person who may see it may revoke it. Revoking
+    /// Revokes a rule: from the next call on people are asked again. Any person to whom it is visible may revoke it. Revoking
     /// it again changes nothing.
     ///
     /// # Errors

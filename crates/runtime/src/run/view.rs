@@ -1,20 +1,14 @@
-//! Reading: sessions, the inbox of approvals, state, agents.
+//! Reading: sessions, their state, agents.
 
 use std::sync::Arc;
 
 use countersign_core::{
-    approval::{
-        decision::Decision,
-        key::{approval_key, parse_approval_key},
-        principal::Principal,
-        question::Answers,
-    },
+    approval::{key::approval_key, principal::Principal},
     call::reviewer::Reviewer,
     content::TakesImages,
-    decide::resolve,
     journal::{
         graph,
-        record::{Block, Entry, Interrupted, ModelResponded, Note, Record, Usage},
+        record::{Block, Entry, ModelResponded, Record, Usage},
         run::Raw,
         state::{ForkedFrom, State, Status},
     },
@@ -25,27 +19,22 @@ use countersign_core::{
     todo::Todo,
     wire::{
         client::check_session_id,
-        event::{ApprovalUpdate, Request, Resolution, RunError, StopReason},
+        event::{Request, RunError, StopReason},
         expand,
     },
 };
 use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::{Activity, Inner, Outcome, Runtime, owned, store_refusal, visible};
 use crate::{
     agent::output::Output,
-    store::{
-        InterruptionFilter, InterruptionRow, Page, PendingCount, RuleFilter, SessionFilter, StoreError, Summary,
-        Visible,
-    },
+    store::{Page, PendingCount, RuleFilter, SessionFilter, StoreError, Summary, Visible},
 };
 
 /// The role that may read the audit log.
 pub const AUDITOR: &str = "auditor";
-/// How many entries are read at once to find updates of an interruption.
-const UPDATES_PAGE: usize = 16;
 /// How many entries are read from the store at once.
 pub(crate) const READ_PAGE: usize = 512;
 /// And how many bytes of them, beyond the first.
@@ -121,109 +110,6 @@ impl SessionView {
             held: None,
         }
     }
-}
-
-/// An interruption in the inbox: the block that asked, and its resolution.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-pub struct ApprovalView {
-    /// The session.
-    pub session_id: Arc<str>,
-    /// The session's owner.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub subject: Option<Arc<str>>,
-    /// `waiting` or `resolved`.
-    pub status: ApprovalStatus,
-    /// The request.
-    #[serde(flatten)]
-    pub request: Request,
-    /// When it was requested (RFC 3339).
-    pub created_at: String,
-    /// Comments and changes while it was pending, oldest first.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub updates: Vec<UpdateView>,
-    /// How it was resolved.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub resolution: Option<Resolution>,
-    /// When it was resolved (RFC 3339).
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub resolved_at: Option<String>,
-    /// Who resolved it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub by: Option<Arc<str>>,
-    /// The decisions or answers.
-    #[serde(flatten)]
-    #[schemars(with = "ReplyMembers")]
-    pub reply: Option<ReplyView>,
-}
-
-/// A comment on a pending interruption, or a change of it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct UpdateView {
-    /// What.
-    #[serde(flatten)]
-    pub update: ApprovalUpdate,
-    /// Who, if a person.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub by: Option<Arc<str>>,
-    /// When (RFC 3339).
-    pub at: String,
-}
-
-/// A person's reply to an interruption.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum ReplyView {
-    /// To actions, one for each; to declined questions, one reject.
-    Decisions(Vec<Decision>),
-    /// To questions.
-    Answers(Answers),
-    /// To a node of a graph.
-    Resume(#[schemars(with = "Value")] Raw),
-}
-
-/// The JSON form of a [`ReplyView`], if there is one: at most one of these.
-#[derive(JsonSchema)]
-#[expect(dead_code, reason = "only its schema is used")]
-struct ReplyMembers {
-    /// To actions, one for each; to declined questions, one reject.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    decisions: Option<Vec<Decision>>,
-    /// To questions.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    answers: Option<Answers>,
-    /// To a node of a graph.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<Value>")]
-    resume: Option<Raw>,
-}
-
-/// Whether an interruption is pending.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, serde::Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum ApprovalStatus {
-    /// It is pending.
-    Waiting,
-    /// It is resolved.
-    Resolved,
-}
-
-/// Which approvals to list.
-#[derive(Clone, Debug, Default)]
-pub struct ApprovalQuery {
-    /// Waiting or resolved.
-    pub status: Option<ApprovalStatus>,
-    /// The role that decides.
-    pub role: Option<String>,
-    /// The agent that asks.
-    pub agent: Option<String>,
-    /// A tool that it asks about.
-    pub tool: Option<String>,
-    /// The session.
-    pub session_id: Option<String>,
-    /// The end of the previous page.
-    pub cursor: Option<String>,
-    /// Rows per page.
-    pub limit: usize,
 }
 
 /// An agent, as clients see it.
@@ -364,51 +250,6 @@ impl Runtime {
         Ok(ListPage { rows: paged.rows.iter().map(SessionView::of).collect(), next_cursor: paged.next })
     }
 
-    /// The interruptions `by` may see: pending ones by their deadlines, the soonest first, then those without one and
-    /// then resolved ones, the newest first.
-    ///
-    /// # Errors
-    /// `invalid_message` (bad cursor), `store_unavailable`.
-    pub async fn approvals(&self, by: &Principal, query: ApprovalQuery) -> Result<ListPage<ApprovalView>, Refusal> {
-        let filter = InterruptionFilter {
-            waiting: query.status.map(|status| status == ApprovalStatus::Waiting),
-            role: query.role,
-            agent: query.agent,
-            tool: query.tool,
-            session_id: query.session_id,
-            visible_to: visible_to(by),
-        };
-        let page = Page { cursor: query.cursor, limit: query.limit };
-        let paged = self.inner.store.interruptions(filter, page).await.map_err(store_refusal)?;
-        let mut rows = Vec::with_capacity(paged.rows.len());
-        for row in &paged.rows {
-            // A session deleted since the page was read does not fail the page.
-            rows.extend(self.inner.approval_view(row).await?);
-        }
-        self.inner.released().await?;
-        Ok(ListPage { rows, next_cursor: paged.next })
-    }
-
-    /// One interruption.
-    ///
-    /// # Errors
-    /// `approval_not_found`, `store_unavailable`.
-    pub async fn approval(&self, by: &Principal, key: &str) -> Result<ApprovalView, Refusal> {
-        let not_found = || resolve::not_found(key);
-        let (session_id, n) = parse_approval_key(key).ok_or_else(not_found)?;
-        check_session_id(session_id).map_err(|_| not_found())?;
-        self.read_state(by, session_id)
-            .await
-            .map_err(|e| if e.code == Code::SessionNotFound { not_found() } else { e })?;
-        let row = self.inner.store.interruption(session_id, n).await.map_err(store_refusal)?;
-        let view = match row {
-            Some(row) => self.inner.approval_view(&row).await?,
-            None => None,
-        };
-        self.inner.released().await?;
-        view.ok_or_else(not_found)
-    }
-
     /// Deletes a session: running work is stopped, and all of its data is removed, also its standing rules. If some of
     /// them apply to other sessions too, only a person may delete it: that revokes them.
     ///
@@ -506,103 +347,6 @@ impl Inner {
     pub(super) async fn entry(&self, session_id: &str, pos: u64) -> Result<Option<Arc<Entry>>, Refusal> {
         let page = self.store.read(session_id, pos.saturating_sub(1), 1).await.map_err(store_refusal)?;
         Ok(page.into_iter().next().filter(|entry| entry.pos == pos))
-    }
-
-    /// The inbox's view of a row; `None` if its session is gone.
-    async fn approval_view(&self, row: &InterruptionRow) -> Result<Option<ApprovalView>, Refusal> {
-        let Some((asked, updates)) = self.asked(row).await? else { return Ok(None) };
-        let mut request = expand::request(&row.session_id, &asked);
-        if let Request::Actions(actions) = &mut request {
-            for UpdateView { update, by, .. } in &updates {
-                match update {
-                    ApprovalUpdate::Reassigned { subject, .. } => actions.assignee.clone_from(subject),
-                    ApprovalUpdate::Approved { .. } => actions.approved_by.extend(by.clone()),
-                    ApprovalUpdate::Comment { .. } | ApprovalUpdate::Reminder => {}
-                }
-            }
-        }
-        let (by, reply) = self.ended_by(row).await?;
-        Ok(Some(ApprovalView {
-            session_id: row.session_id.clone(),
-            subject: row.subject.clone(),
-            status: if row.resolution.is_some() { ApprovalStatus::Resolved } else { ApprovalStatus::Waiting },
-            request,
-            created_at: rfc3339(row.asked_at),
-            updates,
-            resolution: row.resolution,
-            resolved_at: row.resolved_at.map(rfc3339),
-            by,
-            reply,
-        }))
-    }
-
-    /// The request, its current reviewers, and its updates. Little else happens in a paused session, so they are near;
-    /// messages queued meanwhile may be long.
-    async fn asked(&self, row: &InterruptionRow) -> Result<Option<(Arc<Interrupted>, Vec<UpdateView>)>, Refusal> {
-        let (mut asked, mut updates): (Option<Arc<Interrupted>>, _) = (None, Vec::new());
-        let end = row.resolved_pos.unwrap_or(u64::MAX);
-        let mut after = row.asked_pos.saturating_sub(1);
-        loop {
-            let limit = UPDATES_PAGE.min(usize::try_from(end.saturating_sub(after)).unwrap_or(UPDATES_PAGE));
-            let page =
-                self.store.read_within(&row.session_id, after, limit, READ_BYTES).await.map_err(store_refusal)?;
-            let ended = page.is_empty();
-            for (entry, record) in page.iter().flat_map(|entry| entry.records.iter().map(move |record| (entry, record)))
-            {
-                match record {
-                    Record::Interrupted(one) if one.n == row.n => asked = Some(one.clone()),
-                    Record::Noted(noted) if noted.n == row.n => {
-                        if let (Some(asked), Note::Reassigned { role: Some(role), .. }) = (&mut asked, &noted.note) {
-                            Arc::make_mut(asked).hand_to(role);
-                        }
-                        updates.push(UpdateView {
-                            update: expand::update(&noted.note),
-                            by: noted.by.clone(),
-                            at: rfc3339(entry.at),
-                        });
-                    }
-                    _ => {}
-                }
-            }
-            after = page.last().map_or(end, |entry| entry.pos);
-            if asked.is_none() || ended || after >= end {
-                return Ok(asked.map(|asked| (asked, updates)));
-            }
-        }
-    }
-
-    /// Who resolved an interruption, and how.
-    async fn ended_by(&self, row: &InterruptionRow) -> Result<(Option<Arc<str>>, Option<ReplyView>), Refusal> {
-        let Some(pos) = row.resolved_pos else { return Ok((None, None)) };
-        let entry = self.entry(&row.session_id, pos).await?;
-        let end = entry.iter().flat_map(|entry| &entry.records).find_map(|record| match record {
-            Record::Decided(decided) if decided.n == row.n => {
-                Some((decided.by.clone(), Some(ReplyView::Decisions(decided.decisions.clone()))))
-            }
-            Record::Answered(answered) if answered.n == row.n => {
-                Some((answered.by.clone(), Some(ReplyView::Answers(answered.answers.clone()))))
-            }
-            Record::Resumed(resumed) if resumed.n == row.n => {
-                Some((resumed.by.clone(), Some(ReplyView::Resume(resumed.value.clone()))))
-            }
-            Record::Withdrawn { n, by } if *n == row.n => Some((by.clone(), None)),
-            _ => None,
-        });
-        Ok(end.unwrap_or_default())
-    }
-
-    /// Who resolved it first (spec W5: `details: {resolution, decisions | answers, by, at}`).
-    pub(crate) async fn resolved_refusal(&self, row: &InterruptionRow) -> Result<Refusal, Refusal> {
-        let (by, reply) = self.ended_by(row).await?;
-        let mut details = json!({ "resolution": row.resolution, "by": by, "at": row.resolved_at.map(rfc3339) });
-        match reply {
-            Some(ReplyView::Decisions(decisions)) => details["decisions"] = json!(decisions),
-            Some(ReplyView::Answers(answers)) => details["answers"] = json!(answers),
-            Some(ReplyView::Resume(value)) => details["resume"] = json!(value),
-            None => {}
-        }
-        let key = approval_key(&row.session_id, row.n);
-        Ok(Refusal::new(Code::ApprovalAlreadyResolved, format!("{key:?} is already resolved")).with_details(details))
     }
 
     /// The blocks of the answer at `pos` that were recorded before it. Other records may lie between.

@@ -1,4 +1,4 @@
-//! States protected against changes by whoever stores them: HMAC-SHA-256 over the text.
+//! States protected against changes where they are stored: HMAC-SHA-256 over the text.
 //!
 //! ```json
 //! {"schema": "countersign.run_state.signed", "hmac": "…", "state": {…}}

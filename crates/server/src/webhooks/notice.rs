@@ -190,7 +190,7 @@ impl Notice {
             return Ok(None);
         }
         let row = store.interruption(&body.session, n).await?;
-        // Whoever hears now that a request is pending would act on what is over.
+        // A receiver that hears now that a request is pending would act on what is over.
         if kind.asks() && row.as_ref().is_some_and(|row| row.resolution.is_some()) {
             return Ok(None);
         }

@@ -1,7 +1,7 @@
 //! Which sessions are running, to be found when a store is opened after a crash.
 //!
-//! A session that pauses or ends mostly goes on soon. So it stays marked until the log is written back: its next turn writes
-//! nothing of this then, and whoever asks looks at how the marked ones stand.
+//! A session that pauses or ends mostly continues soon. So it stays marked until the log is written back: its next turn writes
+//! nothing of this then, and a reader looks at the heads of the marked ones.
 
 use std::sync::Arc;
 
