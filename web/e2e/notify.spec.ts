@@ -88,7 +88,7 @@ test("u4: what is decided elsewhere is told no longer; a question is told withou
   await hide(page, true);
   await begin(url, "s1");
   await refreshed(page);
-  await expect.poll(() => noted(page)).toEqual([{ title: "Your answer is needed", tag: "s1_1", body: "trader", closed: false }]);
+  await expect.poll(() => noted(page)).toEqual([{ title: "Your answer is needed", tag: "s1_1", body: "", closed: false }]);
   await fetch(`${url}/v1/approvals/s1_1?wait=true`, {
     method: "POST",
     headers: { "content-type": "application/json" },

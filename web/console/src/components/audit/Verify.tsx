@@ -29,7 +29,8 @@ export function Verify() {
     await run(async () => {
       const answer = await http.verifyAudit(against);
       setFound({ ...answer, at: Date.now(), against });
-      announce(t(answer.intact ? "audit.intact" : "audit.broken", { n: answer.intact ? answer.checked : (answer.fault?.n ?? 0) }));
+      // A fault is an alert, which is read by itself.
+      if (answer.intact) announce(t("audit.intact", { n: answer.checked }));
     });
   };
 
