@@ -8,8 +8,8 @@ let site: ServedPage;
 test.beforeAll(async () => void (site = await servePage("react")));
 test.afterAll(() => site.stop());
 
-async function open(page: Page, server: Server, more = ""): Promise<void> {
-  await page.goto(`${site.origin}/?server=${encodeURIComponent(server.url)}${more}`);
+async function open(page: Page, server: Server): Promise<void> {
+  await page.goto(`${site.origin}/?server=${encodeURIComponent(server.url)}`);
   await expect(page.getByTestId("state")).toContainText("open");
 }
 
@@ -79,32 +79,3 @@ test("u2: the inbox has page after page, and what somebody else decided takes th
   await expect(page.locator('main [data-countersign="resolved"]')).toContainText("Approved");
   await expect.poll(listed).toEqual(["a_1", "b_1"]);
 });
-
-for (const colorScheme of ["light", "dark"] as const) {
-  for (const width of [1280, 360]) {
-    test(`u2: the styles that come along are legible and fit, ${colorScheme}, ${width}`, async ({ page, serve }) => {
-      await page.emulateMedia({ colorScheme });
-      await page.setViewportSize({ width, height: 800 });
-      const server = await serve({ turns: [call(order), ask(goal, horizon), { text: "Done." }], origins: [site.origin] });
-      await open(page, server, "&styled");
-      await page.getByRole("button", { name: "Start" }).click();
-      const card = page.locator("main form");
-      await expect(card).toHaveCSS("border-top-width", "3px");
-      const fits = async () => expect(await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth)).toBe(0);
-      const look = async (name: string) => {
-        await fits();
-        await checkAccessible(page, name);
-        if (process.env.LOOK) await page.screenshot({ path: `${process.env.LOOK}/react-${name}-${colorScheme}-${width}.png` });
-      };
-      await look("call");
-      await card.getByRole("radio", { name: "Edit" }).check();
-      await look("edit");
-      await card.getByRole("radio", { name: "Approve" }).check();
-      await card.getByRole("button", { name: "Send" }).click();
-      await expect(card.getByRole("group", { name: goal.question })).toBeVisible();
-      await card.getByRole("button", { name: "Send" }).click();
-      await expect(card.getByRole("alert")).not.toBeEmpty();
-      await look("question");
-    });
-  }
-}

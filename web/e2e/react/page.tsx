@@ -1,4 +1,4 @@
-/** A front end made of @countersign/react alone, without styles, or with those that come along. */
+/** A front end made of @countersign/react alone, without styles. */
 import { createRoot } from "react-dom/client";
 import { CountersignClient, CountersignHttp, historyOf } from "@countersign/client";
 import {
@@ -14,10 +14,6 @@ const query = new URLSearchParams(location.search);
 const http = new CountersignHttp({ baseUrl: query.get("server") ?? "" });
 const client = new CountersignClient({ url: http.webSocketUrl() });
 client.connect();
-if (query.has("styled")) {
-  document.documentElement.style.colorScheme = "light dark";
-  void import("@countersign/react/styles.css");
-}
 
 function Chat({ id }: { id: string }) {
   const session = useSession(id);
