@@ -165,7 +165,7 @@ pub trait Store: Send + Sync {
     /// Sessions that were running when their last entry was stored: those that a crash has interrupted.
     fn running(&self) -> BoxFuture<'_, Result<Vec<Arc<str>>, StoreError>>;
     /// Records of the audit log with numbers after `after`, in order, at most `limit`. They are written atomically with
-    /// the entries they describe, and stay when their session is deleted (spec R8).
+    /// the entries they describe, and stay when their session is deleted (spec R8). All that was stored before is there.
     fn audit(&self, after: u64, limit: usize) -> BoxFuture<'_, Result<Vec<AuditRecord>, StoreError>>;
     /// The same, but only records of a tenant's sessions; `None`: of sessions without a tenant. Each carries the hash
     /// of the record before it in the whole log.

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use countersign_core::{
-    audit::{self, Anchor},
+    audit,
     journal::{
         checkpoint::FOLD_VERSION,
         record::{Millis, Record, records},
@@ -23,7 +23,7 @@ use super::{
     flight::{Flight, Value},
     nodes::{clock, epoch_of, is_free},
     rows::{count, pos_of, tenant},
-    rules,
+    rules, sealer,
     transaction::{self, Transaction, Undone},
 };
 
@@ -149,23 +149,17 @@ impl Write {
         }
         let mut flight = Flight::default();
         self.write(&mut flight, session);
-        let changes_rules = self.changes.iter().any(Change::is_of_rule);
-        if self.told.is_empty() && !changes_rules {
-            rules::hold(on, &self.guards.rules, clock).await?;
-            return Ok((flight, lease));
+        self.tell(&mut flight);
+        if self.changes.iter().any(Change::is_of_rule) {
+            // A rule may replace those of other sessions, so one append at a time changes rules.
+            flight.add(sealer::END, Vec::new());
+            on.send(std::mem::take(&mut flight)).await?;
         }
-        // The log has one end, which whoever adds to it locks until the commit: the numbers have no gap, and nothing happens
-        // without its record (spec R8). So the end is locked last, and appends that tell something are committed one after
-        // another.
-        // Whoever changes rules holds it too, since a rule may replace those of other sessions.
-        flight.add("SELECT n, hash FROM audit_head FOR UPDATE", Vec::new());
-        let end = on.send(flight).await?.pop().and_then(|mut rows| rows.pop());
-        let end = end.ok_or_else(|| StoreError::Corrupt("the end of the audit log is missing".to_owned()))?;
         rules::hold(on, &self.guards.rules, clock).await?;
         for change in &self.changes {
             rules::apply(on, session, &self.session_id, change).await?;
         }
-        Ok((self.tell(&end)?, lease))
+        Ok((flight, lease))
     }
 
     /// The session's number, the lease on it, and the time, if it is at the expected position and the request ids are new: its
@@ -340,24 +334,22 @@ impl Write {
         flight.add(sql, vec![session.into(), role.into(), id, of, (*updated_at).into()]);
     }
 
-    /// The statements that add to the audit log, given its end.
-    fn tell(&self, end: &Row) -> Result<Flight, Undone> {
-        let mut flight = Flight::default();
-        if self.told.is_empty() {
-            return Ok(flight);
+    /// The statement that stores what the audit log is told of it; see [`sealer`].
+    fn tell(&self, flight: &mut Flight) {
+        if self.tells() {
+            let bodies = self.told.iter().map(|body| body.as_bytes().to_vec()).collect();
+            let of = tenant(self.summary.tenant.as_deref()).into();
+            flight.add(
+                "INSERT INTO unsealed (body, tenant) SELECT body, $2 FROM unnest($1::bytea[]) WITH ORDINALITY AS told (body, place)
+                 ORDER BY place",
+                vec![Value::Many(bodies), of],
+            );
         }
-        let mut last = Anchor { n: count(end.try_get(0)?)?, hash: end.try_get(1)? };
-        let of = tenant(self.summary.tenant.as_deref());
-        for body in &self.told {
-            let n = last.n + 1;
-            let hash = audit::hash(&last.hash, n, body);
-            let values =
-                vec![pos_of(n).into(), hash.as_bytes().to_vec().into(), body.as_str().into(), of.clone().into()];
-            flight.add("INSERT INTO audit (n, hash, body, tenant) VALUES ($1, $2, $3, $4)", values);
-            last = Anchor { n, hash: hash.to_string() };
-        }
-        flight.add("UPDATE audit_head SET n = $1, hash = $2", vec![pos_of(last.n).into(), Value::Text(last.hash)]);
-        Ok(flight)
+    }
+
+    /// Whether the audit log is told of it.
+    pub(super) fn tells(&self) -> bool {
+        !self.told.is_empty()
     }
 
     fn last(&self) -> i64 {

@@ -11,6 +11,7 @@ use super::{
     flight::{Flight, Value, ask},
     nodes::is_dead,
     rows::{count, get, get_text, pos_of, small},
+    sealer::seal,
     transaction::{Change, Transaction, Undone},
 };
 
@@ -153,6 +154,8 @@ impl Deliveries for PostgresStore {
                     return count(get(&row, 0)?).map(Some);
                 }
             }
+            // It begins behind what was acknowledged before.
+            seal(&self.pool).await?;
             let claimed = self.ask_once(CLAIM, values).await?;
             claimed.first().map(|row| count(get(row, 0)?)).transpose()
         }

@@ -37,7 +37,7 @@ const PAYLOAD: usize = 7_900;
 /// Hints that wait to be sent, and that a slow reader may have before it. Others are lost.
 const HINTS: usize = 10_000;
 /// How long leaving may take.
-const LEAVING: Duration = Duration::from_secs(5);
+pub(super) const LEAVING: Duration = Duration::from_secs(5);
 /// How long it waits before it connects again.
 const AGAIN: Duration = Duration::from_millis(250);
 

@@ -17,6 +17,7 @@ mod past;
 mod rows;
 mod rules;
 mod schema;
+mod sealer;
 #[cfg(feature = "sqlite")]
 mod target;
 mod tls;
@@ -40,7 +41,8 @@ pub use self::{
 use self::{
     append::{Delete, Write},
     connect::{Heard, Held, connect, pool},
-    member::Member,
+    member::{LEAVING, Member},
+    sealer::{Sealer, seal},
     transaction::{Change, transact},
 };
 #[cfg(feature = "sqlite")]
@@ -104,6 +106,7 @@ pub struct PostgresStore {
     lists: Semaphore,
     knows: u32,
     member: Member,
+    sealer: Sealer,
 }
 
 impl fmt::Debug for PostgresStore {
@@ -139,12 +142,14 @@ impl PostgresStore {
         connected: (Client, Heard),
         options: &PostgresOptions,
     ) -> Result<PostgresStore, StoreError> {
+        let pool = pool(url, options.connections)?;
         Ok(PostgresStore {
             url: url.clone(),
-            pool: pool(url, options.connections)?,
             lists: Semaphore::new((options.connections / 2).max(1)),
             knows: options.knows,
             member: Member::join(url, connected, options.lease).await?,
+            sealer: Sealer::start(pool.clone()),
+            pool,
         })
     }
 
@@ -211,9 +216,15 @@ impl Store for PostgresStore {
         let session_id = append.session_id.clone();
         async move {
             let write = self.write_of(append, None).await?;
+            let tells = write.tells();
             let stored = self.change(write).await;
             match &stored {
-                Ok(_) => self.member.tell(&session_id),
+                Ok(_) => {
+                    if tells {
+                        self.sealer.more();
+                    }
+                    self.member.tell(&session_id);
+                }
                 // So that it is judged again by the time by which it was refused.
                 Err(StoreError::Outdated) => self.hear_clock().await,
                 Err(_) => {}
@@ -341,6 +352,7 @@ impl Store for PostgresStore {
     fn audit(&self, after: u64, limit: usize) -> BoxFuture<'_, Result<Vec<AuditRecord>, StoreError>> {
         async move {
             let _place = self.place().await?;
+            seal(&self.pool).await?;
             read!(self, |on| rows::audit(on, None, after, limit))
         }
         .boxed()
@@ -355,6 +367,7 @@ impl Store for PostgresStore {
         let tenant = tenant.map(str::to_owned);
         async move {
             let _place = self.place().await?;
+            seal(&self.pool).await?;
             read!(self, |on| rows::audit(on, Some(tenant.as_deref()), after, limit))
         }
         .boxed()
@@ -369,6 +382,7 @@ impl Store for PostgresStore {
         let of = of.map(|tenant| tenant.map(str::to_owned));
         async move {
             let _place = self.place().await?;
+            seal(&self.pool).await?;
             read!(self, |on| rows::audit_newest(on, of.as_ref().map(Option::as_deref), before, limit))
         }
         .boxed()
@@ -503,6 +517,11 @@ impl Nodes for PostgresStore {
     }
 
     fn leave(&self) -> BoxFuture<'_, ()> {
-        self.member.leave().boxed()
+        async move {
+            // A log that nobody serves any more is complete.
+            let _ = tokio::time::timeout(LEAVING, seal(&self.pool)).await;
+            self.member.leave().await;
+        }
+        .boxed()
     }
 }

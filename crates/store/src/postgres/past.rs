@@ -14,6 +14,7 @@ use super::{
     PostgresUrl,
     connect::{Held, connect, pool},
     rows, rules, schema,
+    sealer::seal,
 };
 
 /// The journals and the audit log of a store that others may be writing.
@@ -66,11 +67,13 @@ impl Past {
         read
     }
 
-    /// Records of the audit log with numbers after `after`, in order, at most `limit`.
+    /// Records of the audit log with numbers after `after`, in order, at most `limit`. What was not chained yet is chained first:
+    /// that writes.
     ///
     /// # Errors
     /// [`StoreError::Corrupt`], [`StoreError::Failed`].
     pub async fn audit(&self, after: u64, limit: usize) -> Result<Vec<AuditRecord>, StoreError> {
+        seal(&self.pool).await?;
         let held = Held::of(&self.pool).await?;
         let read = rows::audit(&held, None, after, limit).await;
         held.give_back();

@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use countersign_core::{
     approval::decision::Decision,
+    audit::Verifier,
     journal::{draft::OnPending, record::FORMAT},
 };
 use countersign_store::{
@@ -13,6 +14,7 @@ use countersign_store::{
     postgres::{Past, PostgresOptions, PostgresStore},
 };
 use countersign_test_postgres::Database;
+use tokio_postgres::NoTls;
 
 use crate::{
     forks::fork_of,
@@ -329,4 +331,68 @@ async fn c_as_many_processes_as_share_a_database_open_it_at_the_same_time() {
     assert_eq!(past.sessions("", 9).await.expect("sessions"), [Arc::from("s")]);
     let known = database.query("SELECT count(DISTINCT id)::text FROM nodes");
     assert_eq!(known[0][0].as_deref(), Some("6"));
+}
+
+/// The audit log as this node reads it: a chain.
+async fn chained(store: &PostgresStore) -> Vec<String> {
+    let records = store.audit(0, 1000).await.expect("the log");
+    let mut verifier = Verifier::new(None);
+    for record in &records {
+        verifier.take(record).expect("it follows from the one before it");
+    }
+    records.iter().map(|record| record.body.get().to_owned()).collect()
+}
+
+#[tokio::test]
+async fn r8_an_append_waits_for_no_other_nodes_commit_and_the_log_has_both() {
+    let database = Database::new();
+    let (one, two) = (node(&database).await, node(&database).await);
+    // A node that was stopped in the middle of sealing.
+    let (mut client, connection) = tokio_postgres::connect(database.url(), NoTls).await.expect("a connection");
+    tokio::spawn(connection);
+    let held = client.transaction().await.expect("a transaction");
+    held.execute("SELECT FROM audit_head FOR UPDATE", &[]).await.expect("the end of the log");
+    let stored = tokio::time::timeout(Duration::from_secs(30), async {
+        waiting(&one, "a", 1, Some("ann"), "t", asks(None, 60)).await;
+        waiting(&two, "b", 1, Some("bob"), "t", asks(None, 60)).await;
+    });
+    stored.await.expect("nobody waits for the end of the log");
+    held.rollback().await.expect("it goes on");
+    let (ours, theirs) = (chained(&one).await, chained(&two).await);
+    assert_eq!(ours, theirs, "what was acknowledged is in the log, whoever reads it");
+    assert_eq!(ours.len(), 2, "{ours:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn r8_nodes_that_seal_at_the_same_time_make_one_chain_in_the_order_of_each_session() {
+    let database = Database::new();
+    let nodes = [node(&database).await, node(&database).await, node(&database).await];
+    let writes = nodes.iter().enumerate().map(async |(i, store)| {
+        for round in 0..20 {
+            let mut driven = waiting(store, &format!("s{i}-{round}"), 1, None, "t", asks(None, 60)).await;
+            let no = driven.decides(2, 1, Decision::reject(None), None).expect("decide");
+            driven.store(store, no).await.expect("stored");
+            chained(store).await;
+        }
+    });
+    futures::future::join_all(writes).await;
+    let log = chained(&nodes[0]).await;
+    assert_eq!(log.len(), 120, "a request and a decision of each session");
+    for id in (0..3).flat_map(|i| (0..20).map(move |round| format!("\"s{i}-{round}\""))) {
+        let own: Vec<&String> = log.iter().filter(|body| body.contains(&id)).collect();
+        let [asked, decided] = own[..] else { panic!("{id}: {own:?}") };
+        assert!(asked.contains("\"requested\"") && decided.contains("\"decided\""), "in its order: {own:?}");
+    }
+}
+
+#[tokio::test]
+async fn r8_records_of_a_node_that_has_died_are_chained_by_another() {
+    let database = Database::new();
+    let other = node(&database).await;
+    // Stored with its append by a node that was killed before it came to seal it.
+    database.run(r#"INSERT INTO unsealed (body, tenant) VALUES ('{"left":true}', '')"#);
+    let count = |table: &str| database.query(&format!("SELECT count(*) FROM {table}"))[0][0].clone();
+    eventually("it is chained", async || count("audit").as_deref() == Some("1")).await;
+    assert_eq!(count("unsealed").as_deref(), Some("0"));
+    assert_eq!(chained(&other).await, [r#"{"left":true}"#]);
 }

@@ -1,0 +1,139 @@
+//! The one order of the audit log. An append stores its records as `unsealed`, and they are chained a moment later, many at
+//! once.
+//!
+//! Chained by each append, they would have it lock the end of the log until its commit is on the disk, and all appends of all
+//! nodes would be committed one after another. Nothing happens without its record all the same (spec R8): it is committed
+//! with what it tells of, and whoever reads the log seals first, so a read has everything that was acknowledged before it.
+//! Records of one session are numbered in its order, since its row is locked meanwhile.
+
+use std::{sync::Arc, time::Duration};
+
+use countersign_core::audit::{self, Anchor};
+use deadpool_postgres::Pool;
+use futures::future::{BoxFuture, FutureExt as _};
+use tokio::{
+    sync::{Notify, watch},
+    time::sleep,
+};
+
+use super::{
+    super::StoreError,
+    connect::{Held, error},
+    flight::{Flight, Value, ask},
+    rows::{count, pos_of},
+    transaction::{Change, Transaction, Undone, transact},
+};
+
+/// How long records are collected before they are sealed.
+const COLLECT: Duration = Duration::from_millis(100);
+/// How often a node looks for records that others have left: those of a node that has died.
+const LOOK: Duration = Duration::from_secs(1);
+/// How many are sealed in one transaction.
+const AT_ONCE: usize = 256;
+
+const ANY: &str = "SELECT EXISTS (SELECT FROM unsealed)";
+/// Whoever seals holds the end of the log.
+pub(super) const END: &str = "SELECT n, hash FROM audit_head FOR UPDATE";
+/// Seen once the end is locked: what another sealer has moved is not there any more.
+const TAKE: &str = "DELETE FROM unsealed WHERE n = ANY(ARRAY(SELECT n FROM unsealed ORDER BY n LIMIT $1))
+ RETURNING n, body, tenant";
+const CHAIN: &str = "INSERT INTO audit (n, hash, body, tenant) SELECT * FROM unnest($1::bigint[], $2::bytea[], $3::bytea[], $4::bytea[])";
+
+/// Chains the oldest unsealed records, and says how many.
+struct Seal;
+
+impl Change for Seal {
+    type Done = usize;
+
+    fn apply<'a>(&'a self, on: &'a Transaction) -> BoxFuture<'a, Result<(Flight, usize), Undone>> {
+        async move {
+            let limit = i64::try_from(AT_ONCE).unwrap_or(i64::MAX);
+            let mut answers = on.send(Flight::default().with(END, Vec::new()).with(TAKE, vec![limit.into()])).await?;
+            let mut taken: Vec<(i64, Vec<u8>, Vec<u8>)> = Vec::new();
+            for row in answers.pop().unwrap_or_default() {
+                taken.push((row.try_get(0)?, row.try_get(1)?, row.try_get(2)?));
+            }
+            taken.sort_unstable_by_key(|(n, ..)| *n);
+            let end = answers.pop().and_then(|mut rows| rows.pop());
+            let end = end.ok_or_else(|| StoreError::Corrupt("the end of the audit log is missing".to_owned()))?;
+            let mut last = Anchor { n: count(end.try_get(0)?)?, hash: end.try_get(1)? };
+            let (mut numbers, mut hashes, mut bodies, mut tenants) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+            for (_, body, tenant) in taken {
+                let n = last.n + 1;
+                let text = std::str::from_utf8(&body)
+                    .map_err(|e| StoreError::Corrupt(format!("a record of the audit log is no text: {e}")))?;
+                let hash = audit::hash(&last.hash, n, text);
+                hashes.push(hash.as_bytes().to_vec());
+                last = Anchor { n, hash: hash.to_string() };
+                numbers.push(pos_of(n));
+                bodies.push(body);
+                tenants.push(tenant);
+            }
+            if numbers.is_empty() {
+                return Ok((Flight::default(), 0));
+            }
+            let sealed = numbers.len();
+            let chained = vec![Value::Ints(numbers), Value::Many(hashes), Value::Many(bodies), Value::Many(tenants)];
+            let head = vec![pos_of(last.n).into(), Value::Text(last.hash)];
+            Ok((Flight::default().with(CHAIN, chained).with("UPDATE audit_head SET n = $1, hash = $2", head), sealed))
+        }
+        .boxed()
+    }
+}
+
+/// Seals what was committed before; what is committed meanwhile may be left.
+pub(super) async fn seal(pool: &Pool) -> Result<(), StoreError> {
+    let held = Held::of(pool).await?;
+    let any = ask(&held, ANY, Vec::new()).await.map_err(|e| error(&e));
+    held.give_back();
+    if !any?.first().is_some_and(|row| row.try_get(0).unwrap_or(true)) {
+        return Ok(());
+    }
+    while transact(pool, &Seal).await? == AT_ONCE {}
+    Ok(())
+}
+
+/// Seals in the background, until it is dropped.
+pub(super) struct Sealer {
+    more: Arc<Notify>,
+    /// Its end is noticed when it is dropped.
+    _alive: watch::Sender<()>,
+}
+
+impl Sealer {
+    /// Begins; in a runtime of `tokio`.
+    pub(super) fn start(pool: Pool) -> Sealer {
+        let more = Arc::new(Notify::new());
+        let (alive, until) = watch::channel(());
+        tokio::spawn(keep(pool, more.clone(), until));
+        Sealer { more, _alive: alive }
+    }
+
+    /// Says that this node has stored records.
+    pub(super) fn more(&self) {
+        self.more.notify_one();
+    }
+}
+
+async fn keep(pool: Pool, more: Arc<Notify>, mut until: watch::Receiver<()>) {
+    let mut was_told = false;
+    loop {
+        let pause = async {
+            tokio::select! {
+                () = more.notified() => sleep(COLLECT).await,
+                () = sleep(LOOK) => {}
+            }
+        };
+        tokio::select! {
+            _ = until.changed() => return,
+            () = pause => {}
+        }
+        match seal(&pool).await {
+            Ok(()) => was_told = false,
+            Err(e) if !std::mem::replace(&mut was_told, true) => {
+                tracing::warn!("the audit log's newest records are not chained yet; it is tried again: {e}");
+            }
+            Err(_) => {}
+        }
+    }
+}
