@@ -214,6 +214,8 @@ enum Race {
     Overtaken,
     /// It carries out the session's effects now.
     Fenced,
+    /// It may know what is stored of the session; this one does not.
+    Unreadable,
 }
 
 impl Refusal {
@@ -240,10 +242,23 @@ impl Refusal {
         self.race == Race::Overtaken
     }
 
-    /// Whether the session does not exist any more, or is another node's: work for it stops here.
+    /// The same, since what is stored of the session cannot be read here, however often it is tried.
+    #[must_use]
+    pub fn unreadable(self) -> Refusal {
+        Refusal { race: Race::Unreadable, ..self }
+    }
+
+    /// Whether the session cannot be read here.
+    #[must_use]
+    pub fn is_unreadable(&self) -> bool {
+        self.race == Race::Unreadable
+    }
+
+    /// Whether the session does not exist any more, is another node's, or cannot be read: work for it stops here.
     #[must_use]
     pub fn is_gone(&self) -> bool {
-        matches!(self.code, Code::SessionNotFound | Code::SessionDeleted) || self.race == Race::Fenced
+        matches!(self.code, Code::SessionNotFound | Code::SessionDeleted)
+            || matches!(self.race, Race::Fenced | Race::Unreadable)
     }
 
     /// The same with details.

@@ -533,6 +533,19 @@ pub enum StoreError {
     /// The store was moved elsewhere, or is the beginning of a copy that is not finished.
     #[error("{0}")]
     NotServed(String),
+    /// A newer build has stored something of the session that this one does not know.
+    #[error(
+        "the session {session_id:?} has records of format {needs}, which a newer version of countersign has stored, and this \
+         one knows formats up to {knows}"
+    )]
+    Newer {
+        /// The session.
+        session_id: Arc<str>,
+        /// What its records need.
+        needs: u32,
+        /// What this build knows.
+        knows: u32,
+    },
     /// What is stored cannot be read.
     #[error("stored data cannot be read: {0}")]
     Corrupt(String),

@@ -84,6 +84,11 @@ pub fn records(entries: &[Arc<Entry>]) -> impl DoubleEndedIterator<Item = &Recor
     entries.iter().flat_map(|entry| &entry.records)
 }
 
+/// The format of records that this build knows. One that an earlier build would not know, or would misread, raises it and
+/// has the new number in [`Record::format`]: stores keep the highest of each session, and builds leave sessions alone of which
+/// they do not know all.
+pub const FORMAT: u32 = 1;
+
 /// What happened in a session.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -608,6 +613,12 @@ impl CallFinished {
 }
 
 impl Record {
+    /// The lowest [`FORMAT`] of the builds that know it.
+    #[must_use]
+    pub fn format(&self) -> u32 {
+        1
+    }
+
     /// The first visible block of the session's own model: it closes the one that has begun.
     #[must_use]
     pub fn first_block(&self) -> Option<&Block> {

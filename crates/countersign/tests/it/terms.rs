@@ -146,6 +146,7 @@ mod late {
         Decision, Principal, Status,
         run::{NewDecision, NewMessage},
     };
+    use countersign_core::journal::{draft::OnPending, record::FORMAT};
     use countersign_store::postgres::{PostgresOptions, PostgresStore};
     use countersign_test_postgres::Database;
     use tokio::{sync::Semaphore, time::timeout};
@@ -249,5 +250,72 @@ mod late {
         assert_eq!(decided.expect("decided").status, Status::Completed);
         let answers = records(&*one).await.into_iter().filter(|record| matches!(record, Record::ModelResponded(_)));
         assert_eq!(answers.count(), 3);
+    }
+
+    /// A record that no build of ours has, in a session of a node that dies: who takes it over cannot read it.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn r9_a_session_with_an_unknown_record_is_refused_by_name_and_holds_up_nothing() {
+        let database = Database::new();
+        let gone = open(&database).await;
+        let model = Paced::new([vec![text("Never."), stop()]]);
+        let me = Principal::trusted();
+        paced::runtime(&(gone.clone() as Arc<dyn Store>), &model)
+            .message(&me, NewMessage::text("s", "hello"), false)
+            .await
+            .expect("a message");
+        let last = gone.read("s", 0, 99).await.expect("read").pop().expect("an entry");
+        let mut unknown = serde_json::to_value(&*last).expect("JSON");
+        unknown["r"] = serde_json::json!([{ "bet_placed": {} }]);
+        database.run(&format!(
+            "INSERT INTO entries SELECT row, pos + 1, convert_to('{unknown}', 'UTF8') FROM sessions WHERE id = 's';
+             UPDATE sessions SET pos = pos + 1, node = 0 WHERE id = 's'"
+        ));
+        let model = Paced::new([vec![text("Hello."), stop()]]);
+        model.release(2);
+        let alive = paced::runtime(&(open(&database).await as Arc<dyn Store>), &model);
+        alive.start().await.expect("start");
+        let given_back = async {
+            while database.query("SELECT node::text FROM sessions WHERE id = 's' AND epoch > 1")[..] != [[None]] {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        timeout(Duration::from_secs(60), given_back).await.expect("it is taken over, and given back");
+        let refused = alive.message(&me, NewMessage::text("s", "more"), false).await.expect_err("it cannot be read");
+        assert!(refused.message.contains("session s, position 3: unknown variant `bet_placed`"), "{refused}");
+        let other = alive.run(&me, NewMessage::text("t", "hello")).await.expect("another session");
+        assert_eq!(other.status, Status::Completed);
+        let epoch = database.query("SELECT epoch::text, node::text FROM sessions WHERE id = 's'");
+        assert_eq!(epoch, [[Some("2".to_owned()), None]], "it was taken once");
+    }
+
+    /// A newer build takes a decision with records that the node at work does not know.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn r9_nodes_of_two_builds_share_a_store_and_the_newer_one_goes_on_with_what_the_older_one_cannot_read() {
+        let database = Database::new();
+        let mut options = PostgresOptions::default();
+        options.knows = FORMAT - 1;
+        let older = Arc::new(PostgresStore::open(&url_of(&database), &options).await.expect("open"));
+        let newer = open(&database).await;
+        let (old_model, model) =
+            (Paced::new([vec![text("Never."), stop()]]), Paced::new([vec![text("Hello."), stop()]]));
+        let old = paced::runtime(&(older as Arc<dyn Store>), &old_model);
+        let new = paced::runtime(&(newer.clone() as Arc<dyn Store>), &model);
+        old.start().await.expect("start");
+        new.start().await.expect("start");
+        let me = Principal::trusted();
+        old.message(&me, NewMessage::text("s", "hello"), false).await.expect("a message");
+        // The older one asks its model, which does not answer, until it hears that it cannot go on.
+        let queued = NewMessage { on_pending: Some(OnPending::Queue), ..NewMessage::text("s", "more") };
+        new.message(&me, queued, false).await.expect("a message to the newer one");
+        model.release(2);
+        let answered = async {
+            let is_answer = |record: &Record| matches!(record, Record::ModelResponded(_));
+            while !records(&*newer).await.iter().any(is_answer) {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        timeout(Duration::from_secs(60), answered).await.expect("the newer one goes on with it");
+        let refused = old.message(&me, NewMessage::text("s", "again"), false).await.expect_err("it is the newer one's");
+        assert!(refused.message.contains("which a newer version of countersign has stored"), "{refused}");
     }
 }

@@ -181,7 +181,10 @@ impl Inner {
                 Ok(true) => break,
                 // Under the session's lock: see below.
                 Ok(false) => return claim.give_back(),
-                Err(error) if error.is_gone() || *closing.borrow() => return claim.give_back(),
+                Err(error) if error.is_gone() || *closing.borrow() => {
+                    self.gives_up(live, &mut guard, &error).await;
+                    return claim.give_back();
+                }
                 Err(error) => {
                     drop(guard);
                     patience.wait(&error).await;
@@ -220,6 +223,8 @@ impl Inner {
                 }
                 Err(error) if error.is_gone() => {
                     driver.running.stop().await;
+                    let mut guard = live.lock().await;
+                    self.gives_up(live, &mut guard, &error).await;
                     return claim.give_back();
                 }
                 Err(error) => patience.wait(&error).await,

@@ -540,7 +540,8 @@ pub(crate) fn store_refusal(error: StoreError) -> Refusal {
     match error {
         StoreError::Deleted(_) => Refusal::new(Code::SessionDeleted, error.to_string()),
         StoreError::BadCursor => Refusal::new(Code::InvalidMessage, format!("cursor: {error}")),
-        StoreError::Corrupt(_) | StoreError::Sealed(_) => Refusal::new(Code::Internal, error.to_string()),
+        StoreError::Corrupt(_) | StoreError::Sealed(_) => Refusal::new(Code::Internal, error.to_string()).unreadable(),
+        StoreError::Newer { .. } => Refusal::new(Code::StoreUnavailable, error.to_string()).unreadable(),
         StoreError::Closed(_) => Refusal::new(Code::StoreClosed, error.to_string()),
         StoreError::Unknown => Refusal::new(
             Code::StoreUnavailable,

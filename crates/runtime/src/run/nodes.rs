@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use countersign_core::refusal::Refusal;
+use countersign_core::refusal::{Code, Refusal};
 use tokio::sync::broadcast::error::RecvError;
 
 use super::{
@@ -143,6 +143,27 @@ impl Inner {
         }
     }
 
+    /// Leaves a session that cannot be read here to the nodes that know what is stored of it; one that is broken to nobody.
+    pub(super) async fn gives_up(&self, live: &Live, guard: &mut LiveState, error: &Refusal) {
+        if !error.is_unreadable() {
+            return;
+        }
+        tracing::error!(session = &*live.session_id, %error, "the session cannot be read here, and is left alone");
+        let (Some(nodes), Some(epoch)) = (self.store.nodes(), guard.lease.take()) else { return };
+        guard.working = None;
+        let is_broken = error.code == Code::Internal;
+        let given = async {
+            if !is_broken {
+                return nodes.hand_over(&live.session_id, epoch).await;
+            }
+            let stored = nodes.positions(vec![live.session_id.clone()]).await?;
+            nodes.release(&live.session_id, epoch, stored.first().map_or(0, |(_, pos)| *pos)).await
+        };
+        if let Err(error) = given.await {
+            tracing::warn!(session = &*live.session_id, %error, "a lease could not be given back");
+        }
+    }
+
     /// The term in which this node's leases last; `None` if they have ended. A call begins in the term in which its start was
     /// stored, or not at all.
     pub(super) fn term(&self) -> Option<u64> {
@@ -249,12 +270,17 @@ impl Inner {
         let mut guard = live.lock().await;
         let heard = self.load(&live, &mut guard).await;
         let is_ours = guard.lease.is_some();
+        if heard.as_ref().is_err_and(Refusal::is_unreadable) {
+            // Its driver cannot go on either.
+            guard.load_again();
+            live.wake();
+        }
         drop(guard);
         match heard {
             // It may be that nobody has its lease.
             Ok(session) if is_ours || session.is_at_work() => self.resume_if_free(live),
             Ok(_) => live.wake(),
-            Err(error) if error.is_gone() => {}
+            Err(error) if error.is_gone() && !error.is_unreadable() => {}
             Err(error) => {
                 tracing::warn!(session = &*live.session_id, %error, "another node's change could not be read")
             }

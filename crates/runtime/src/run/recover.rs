@@ -204,7 +204,7 @@ impl Inner {
                     let inner = self.clone();
                     async move {
                         if let Err(error) = inner.time_out(&session_id, n).await
-                            && !error.is_gone()
+                            && (!error.is_gone() || error.is_unreadable())
                         {
                             tracing::error!(session = &*session_id, n, %error, "a time-out could not be stored");
                         }

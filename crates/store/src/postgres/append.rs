@@ -4,7 +4,10 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use countersign_core::{
     audit::{self, Anchor},
-    journal::{checkpoint::FOLD_VERSION, record::Millis},
+    journal::{
+        checkpoint::FOLD_VERSION,
+        record::{Millis, Record, records},
+    },
 };
 use futures::future::{BoxFuture, FutureExt as _};
 use tokio_postgres::Row;
@@ -44,12 +47,14 @@ pub(super) struct Write {
     is_at_work: bool,
     /// The node that stores it.
     node: i64,
+    /// The format of its records.
+    needs: u32,
 }
 
 const MAKE: &str = concat!(
     "INSERT INTO sessions
- (id, pos, agent, subject, tenant, title, status, created_at, updated_at, pending, node, epoch)
- VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, CASE WHEN $12::boolean THEN $11::bigint END, $12::boolean::int)
+ (id, pos, agent, subject, tenant, title, status, created_at, updated_at, pending, node, epoch, needs)
+ VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, CASE WHEN $12::boolean THEN $11::bigint END, $12::boolean::int, $13)
  ON CONFLICT (id) DO NOTHING RETURNING row, CASE WHEN $12::boolean THEN epoch END, ",
     clock!()
 );
@@ -64,7 +69,8 @@ const MOVE: &str = concat!(
     " THEN CASE WHEN $10::boolean THEN $9::bigint END WHEN $10::boolean OR $11::bigint IS NULL THEN s.node END,
    epoch = s.epoch + (CASE WHEN ",
     is_free!("$9"),
-    " THEN $10::boolean ELSE false END)::int
+    " THEN $10::boolean ELSE false END)::int,
+   needs = greatest(s.needs, $12)
  WHERE s.id = $1 AND s.pos = $2 AND ($11::bigint IS NULL OR (s.node = $9 AND s.epoch = $11))
  RETURNING s.row, CASE WHEN s.node = $9 THEN s.epoch END, ",
     // Once the row is locked.
@@ -75,7 +81,7 @@ pub(super) const CLAIMED: &str = "SELECT q.id, q.queued FROM requests q JOIN ses
  WHERE s.id = $1 AND q.id = ANY($2)";
 pub(super) const IS_DELETED: &str = "SELECT FROM deleted WHERE id = $1";
 /// Locked, so that it is not deleted before the fork is made; others append to it meanwhile.
-const PAST: &str = "SELECT row, pos FROM sessions WHERE id = $1 FOR KEY SHARE";
+const PAST: &str = "SELECT row, pos, needs FROM sessions WHERE id = $1 FOR KEY SHARE";
 const COPY: &str = "WITH copied AS (
    INSERT INTO entries (session, pos, body)
    SELECT $1, pos, body FROM entries WHERE session = $2 AND pos > $3 AND pos <= $4 RETURNING 1
@@ -85,7 +91,7 @@ const PIECE: u64 = 512;
 
 impl Write {
     /// Serialises an append.
-    pub(super) fn of(append: &Append, from: Option<Arc<str>>, node: i64) -> Result<Write, StoreError> {
+    pub(super) fn of(append: &Append, from: Option<Arc<str>>, (node, knows): (i64, u32)) -> Result<Write, StoreError> {
         index::check(append)?;
         let Append { session_id, expected, entries, after, snapshot, durability: _, guards } = append;
         let bytes = |text: String| text.into_bytes();
@@ -103,6 +109,7 @@ impl Write {
             guards: guards.clone(),
             is_at_work: after.is_at_work(),
             node,
+            needs: records(entries).map(Record::format).max().unwrap_or_default().min(knows),
         })
     }
 
@@ -130,6 +137,7 @@ impl Write {
             (*updated_at).into(),
             Value::Ints(pending.iter().map(|n| i64::from(*n)).collect()),
             Value::Int(self.is_at_work.then_some(self.node)),
+            self.needs.into(),
         ]
     }
 
@@ -183,6 +191,7 @@ impl Write {
                 pending,
                 self.node.into(),
                 self.is_at_work.into(),
+                self.needs.into(),
             ];
             // Whether it was deleted is asked afterwards: a deletion may be committed while the insertion waits for it.
             Flight::default().with(MAKE, values).with(IS_DELETED, vec![id()])
@@ -190,7 +199,8 @@ impl Write {
             let (expected, last) = (pos_of(self.expected), self.last());
             let mut values =
                 vec![id(), expected.into(), last.into(), agent, title, status, (*updated_at).into(), pending];
-            values.extend([self.node.into(), self.is_at_work.into(), Value::Int(self.guards.lease.map(epoch_of))]);
+            let lease = Value::Int(self.guards.lease.map(epoch_of));
+            values.extend([self.node.into(), self.is_at_work.into(), lease, self.needs.into()]);
             let flight = Flight::default().with(MOVE, values);
             if self.claims.is_empty() { flight } else { flight.with(CLAIMED, vec![id(), self.claimed()]) }
         };
@@ -243,7 +253,10 @@ impl Write {
             let missing = || no_past(from, self.expected);
             return Err(if is_deleted { StoreError::Deleted(from.clone()) } else { missing() }.into());
         };
-        let (source, end): (i64, i64) = (past.try_get(0)?, past.try_get(1)?);
+        let (source, end, needs): (i64, i64, i64) = (past.try_get(0)?, past.try_get(1)?, past.try_get(2)?);
+        if needs > i64::from(self.needs) {
+            on.ask("UPDATE sessions SET needs = $2 WHERE row = $1", vec![session.into(), needs.into()]).await?;
+        }
         if end < pos_of(self.expected) {
             return Err(no_past(from, self.expected).into());
         }

@@ -26,7 +26,7 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use countersign_core::{
     audit::AuditRecord,
-    journal::record::{Entry, Millis},
+    journal::record::{Entry, FORMAT, Millis},
 };
 use deadpool_postgres::Pool;
 use futures::future::{self, BoxFuture, FutureExt as _};
@@ -86,11 +86,14 @@ pub struct PostgresOptions {
     /// How long the leases of a node outlive it: when it has died, or was stopped or cut off for so long, other nodes take its
     /// sessions over.
     pub lease: Duration,
+    /// The format of records that this node knows. Tests set a lower one, as that of an older build.
+    #[doc(hidden)]
+    pub knows: u32,
 }
 
 impl Default for PostgresOptions {
     fn default() -> PostgresOptions {
-        PostgresOptions { connections: 16, lease: Duration::from_secs(10) }
+        PostgresOptions { connections: 16, lease: Duration::from_secs(10), knows: FORMAT }
     }
 }
 
@@ -99,6 +102,7 @@ pub struct PostgresStore {
     url: PostgresUrl,
     pool: Pool,
     lists: Semaphore,
+    knows: u32,
     member: Member,
 }
 
@@ -139,6 +143,7 @@ impl PostgresStore {
             url: url.clone(),
             pool: pool(url, options.connections)?,
             lists: Semaphore::new((options.connections / 2).max(1)),
+            knows: options.knows,
             member: Member::join(url, connected, options.lease).await?,
         })
     }
@@ -168,6 +173,11 @@ impl PostgresStore {
         }
     }
 
+    /// The number of this node, and the format that it knows.
+    fn node(&self) -> (i64, u32) {
+        (self.member.id, self.knows)
+    }
+
     /// A place among the lists, of which some may take long.
     async fn place(&self) -> Result<SemaphorePermit<'_>, StoreError> {
         self.lists.acquire().await.map_err(|e| StoreError::Failed(e.to_string()))
@@ -180,7 +190,7 @@ impl PostgresStore {
     }
 
     async fn write_of(&self, append: Append, from: Option<Arc<str>>) -> Result<Write, StoreError> {
-        let node = self.member.id;
+        let node = self.node();
         if append.entries.len() <= MANY {
             return Write::of(&append, from, node);
         }
@@ -259,12 +269,12 @@ impl Store for PostgresStore {
 
     fn head(&self, session_id: &str) -> BoxFuture<'_, Result<Option<Head>, StoreError>> {
         let id = session_id.to_owned();
-        async move { read!(self, |on| rows::head(on, &id)) }.boxed()
+        async move { read!(self, |on| rows::head(on, &id, self.knows)) }.boxed()
     }
 
     fn read(&self, session_id: &str, after: u64, limit: usize) -> BoxFuture<'_, Result<Vec<Arc<Entry>>, StoreError>> {
         let id = session_id.to_owned();
-        async move { read!(self, |on| rows::entries(on, &id, after, limit, None)) }.boxed()
+        async move { read!(self, |on| rows::entries(on, &id, after, limit, None, self.knows)) }.boxed()
     }
 
     fn read_within(
@@ -275,7 +285,7 @@ impl Store for PostgresStore {
         bytes: usize,
     ) -> BoxFuture<'_, Result<Vec<Arc<Entry>>, StoreError>> {
         let id = session_id.to_owned();
-        async move { read!(self, |on| rows::entries(on, &id, after, limit, Some(bytes))) }.boxed()
+        async move { read!(self, |on| rows::entries(on, &id, after, limit, Some(bytes), self.knows)) }.boxed()
     }
 
     fn has_request(&self, session_id: &str, request_id: &str) -> BoxFuture<'_, Result<bool, StoreError>> {
@@ -317,7 +327,7 @@ impl Store for PostgresStore {
     }
 
     fn due(&self, now: Millis, limit: usize) -> BoxFuture<'_, Result<Vec<Due>, StoreError>> {
-        async move { read!(self, |on| rows::due(on, now, limit)) }.boxed()
+        async move { read!(self, |on| rows::due(on, now, limit, self.knows)) }.boxed()
     }
 
     fn running(&self) -> BoxFuture<'_, Result<Vec<Arc<str>>, StoreError>> {
@@ -406,7 +416,7 @@ impl Nodes for PostgresStore {
         let id = session_id.to_owned();
         async move {
             let held = self.held().await?;
-            let claimed = nodes::claim(&held, self.member.id, &id).await;
+            let claimed = nodes::claim(&held, self.node(), &id).await;
             PostgresStore::finish(held, claimed)
         }
         .boxed()
@@ -439,7 +449,7 @@ impl Nodes for PostgresStore {
     fn take_over(&self, limit: usize) -> BoxFuture<'_, Result<Vec<Leased>, StoreError>> {
         async move {
             let held = self.held().await?;
-            let taken = nodes::take_over(&held, self.member.id, limit).await;
+            let taken = nodes::take_over(&held, self.node(), limit).await;
             PostgresStore::finish(held, taken)
         }
         .boxed()
@@ -456,7 +466,7 @@ impl Nodes for PostgresStore {
         }
         async move {
             let held = self.held().await?;
-            let taken = rows::take_due(&held, now, limit).await;
+            let taken = rows::take_due(&held, now, limit, self.knows).await;
             PostgresStore::finish(held, taken)
         }
         .boxed()

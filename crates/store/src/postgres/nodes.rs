@@ -38,7 +38,7 @@ macro_rules! is_free {
 pub(super) use is_free;
 
 const CLAIM: &str = concat!(
-    "UPDATE sessions s SET node = $2, epoch = s.epoch + 1 WHERE s.id = $1 AND (s.node = $2 OR ",
+    "UPDATE sessions s SET node = $2, epoch = s.epoch + 1 WHERE s.id = $1 AND s.needs <= $3 AND (s.node = $2 OR ",
     is_free!("$2"),
     ") RETURNING s.epoch"
 );
@@ -51,7 +51,7 @@ const HAND_OVER: &str = "UPDATE sessions SET node = $4 WHERE id = $1 AND node = 
 /// Locked rows are those of nodes that are still storing, or that others take over now.
 pub(super) const TAKE_OVER: &str = concat!(
     "UPDATE sessions SET node = $1, epoch = epoch + 1 WHERE row IN (
-       SELECT s.row FROM sessions s WHERE s.node IS NOT NULL AND s.node <> $1 AND ",
+       SELECT s.row FROM sessions s WHERE s.node IS NOT NULL AND s.node <> $1 AND s.needs <= $3 AND ",
     is_dead!("s.node"),
     " LIMIT $2 FOR UPDATE SKIP LOCKED
      ) RETURNING id, epoch"
@@ -80,8 +80,12 @@ async fn rows(on: &Object, sql: &'static str, values: Vec<Value>) -> Result<Vec<
 }
 
 /// See [`super::super::nodes::Nodes::claim`].
-pub(super) async fn claim(on: &Object, node: i64, session_id: &str) -> Result<Option<Epoch>, StoreError> {
-    let claimed = rows(on, CLAIM, vec![session_id.into(), node.into()]).await?.pop();
+pub(super) async fn claim(
+    on: &Object,
+    (node, knows): (i64, u32),
+    session_id: &str,
+) -> Result<Option<Epoch>, StoreError> {
+    let claimed = rows(on, CLAIM, vec![session_id.into(), node.into(), knows.into()]).await?.pop();
     claimed.map(|row| count(get(&row, 0)?).map(Epoch)).transpose()
 }
 
@@ -103,8 +107,12 @@ pub(super) async fn hand_over(on: &Object, node: i64, session_id: &str, epoch: E
 }
 
 /// See [`super::super::nodes::Nodes::take_over`].
-pub(super) async fn take_over(on: &Object, node: i64, limit: usize) -> Result<Vec<(Arc<str>, Epoch)>, StoreError> {
-    let taken = rows(on, TAKE_OVER, vec![node.into(), limit_of(limit)]).await?;
+pub(super) async fn take_over(
+    on: &Object,
+    (node, knows): (i64, u32),
+    limit: usize,
+) -> Result<Vec<(Arc<str>, Epoch)>, StoreError> {
+    let taken = rows(on, TAKE_OVER, vec![node.into(), limit_of(limit), knows.into()]).await?;
     taken.iter().map(|row| Ok((get_text(row, 0)?, Epoch(count(get(row, 1)?)?)))).collect()
 }
 

@@ -2,7 +2,11 @@
 
 use std::sync::Arc;
 
-use countersign_core::{approval::rule::RuleId, audit::AuditRecord, journal::record::Entry};
+use countersign_core::{
+    approval::rule::RuleId,
+    audit::AuditRecord,
+    journal::record::{Entry, FORMAT},
+};
 use deadpool_postgres::Pool;
 
 use super::{
@@ -46,7 +50,7 @@ impl Past {
     /// [`StoreError::Corrupt`], [`StoreError::Failed`].
     pub async fn entries(&self, session: &str, after: u64, limit: usize) -> Result<Vec<Arc<Entry>>, StoreError> {
         let held = Held::of(&self.pool).await?;
-        let read = rows::entries(&held, session, after, limit, None).await;
+        let read = rows::entries(&held, session, after, limit, None, FORMAT).await;
         held.give_back();
         read
     }

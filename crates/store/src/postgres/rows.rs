@@ -70,14 +70,22 @@ pub(super) fn get_maybe(row: &Row, column: usize) -> Result<Option<Arc<str>>, St
 }
 
 /// See [`super::super::Store::head`].
-pub(super) async fn head(on: &Object, session_id: &str) -> Result<Option<Head>, StoreError> {
-    let sql = "SELECT s.pos, p.body FROM sessions s
+pub(super) async fn head(on: &Object, session_id: &str, knows: u32) -> Result<Option<Head>, StoreError> {
+    let sql = "SELECT s.pos, p.body, s.needs FROM sessions s
                LEFT JOIN snapshots p ON p.session = s.row AND p.version = $2 WHERE s.id = $1";
     let found = one(on, sql, vec![session_id.into(), FOLD_VERSION.into()]).await?;
     let Some(row) = found else { return check_not_deleted(on, session_id).await.map(|()| None) };
     let pos = count(get(&row, 0)?)?;
+    // A snapshot would hide what it was made of.
+    readable(&row, 2, session_id, knows)?;
     let snapshot = get::<Option<&[u8]>>(&row, 1)?.and_then(|body| sql::snapshot(session_id, pos, body));
     Ok(Some(Head { pos, snapshot }))
+}
+
+/// Refuses a session that needs more than this node knows.
+fn readable(row: &Row, column: usize, session_id: &str, knows: u32) -> Result<(), StoreError> {
+    let needs = small(get(row, column)?)?;
+    if needs > knows { Err(StoreError::Newer { session_id: session_id.into(), needs, knows }) } else { Ok(()) }
 }
 
 async fn one(on: &Object, sql: &'static str, values: Vec<Value>) -> Result<Option<Row>, StoreError> {
@@ -95,11 +103,11 @@ async fn check_not_deleted(on: &Object, session_id: &str) -> Result<(), StoreErr
     }
 }
 
-const ENTRIES: &str = "SELECT s.pos, e.pos, e.body FROM sessions s
+const ENTRIES: &str = "SELECT s.pos, e.pos, e.body, s.needs FROM sessions s
  LEFT JOIN entries e ON e.session = s.row AND e.pos > $2 AND e.pos <= least(s.pos, $3)
  WHERE s.id = $1 ORDER BY e.pos";
 /// The same within bytes, of which the sum is made without reading the bodies.
-const ENTRIES_WITHIN: &str = "SELECT s.pos, e.pos, e.body FROM sessions s
+const ENTRIES_WITHIN: &str = "SELECT s.pos, e.pos, e.body, s.needs FROM sessions s
  LEFT JOIN LATERAL (
    SELECT pos, body, sum(octet_length(body)) OVER (ORDER BY pos) AS bytes FROM entries
    WHERE session = s.row AND pos > $2 AND pos <= least(s.pos, $3)
@@ -115,6 +123,7 @@ pub(super) async fn entries(
     after: u64,
     limit: usize,
     bytes: Option<usize>,
+    knows: u32,
 ) -> Result<Vec<Arc<Entry>>, StoreError> {
     let limit = u64::try_from(limit).unwrap_or(u64::MAX);
     let end = |limit| Value::from(pos_of(after.saturating_add(limit)));
@@ -131,6 +140,7 @@ pub(super) async fn entries(
     };
     let Some(first) = rows.first() else { return Ok(Vec::new()) };
     let last = count(get(first, 0)?)?;
+    readable(first, 3, session_id, knows)?;
     let mut entries = Vec::with_capacity(rows.len());
     let missing = |pos: u64| StoreError::Corrupt(format!("session {session_id}, position {pos}: the entry is missing"));
     let mut wanted = after;
@@ -157,11 +167,13 @@ pub(super) async fn has_request(on: &Object, session_id: &str, request_id: &str)
     one(on, sql, vec![session_id.into(), request_id.into()]).await.map(|found| found.is_some())
 }
 
-/// Deadlines and reminders each have their own index.
+/// Deadlines and reminders each have their own index. Those of sessions that this node cannot read are others'.
 pub(super) const DUE: [&str; 2] = [
     "SELECT expires_at, id, n FROM interruptions WHERE resolution IS NULL AND expires_at <= $1
+     AND (SELECT needs FROM sessions WHERE row = session) <= $3
      ORDER BY expires_at, id, n LIMIT $2",
     "SELECT remind_at, id, n FROM interruptions WHERE resolution IS NULL AND remind_at <= $1
+     AND (SELECT needs FROM sessions WHERE row = session) <= $3
      ORDER BY remind_at, id, n LIMIT $2",
 ];
 
@@ -172,6 +184,7 @@ macro_rules! take_due {
                SELECT session, n FROM interruptions WHERE resolution IS NULL AND ",
             $when,
             " <= $1 AND (seen_to IS NULL OR seen_to < clock_timestamp())
+                 AND (SELECT needs FROM sessions WHERE row = session) <= $3
                ORDER BY ",
             $when,
             ", id, n LIMIT $2 FOR UPDATE SKIP LOCKED
@@ -183,10 +196,10 @@ macro_rules! take_due {
 }
 
 /// See [`super::super::Store::due`].
-pub(super) async fn due(on: &Object, now: Millis, limit: usize) -> Result<Vec<Due>, StoreError> {
+pub(super) async fn due(on: &Object, now: Millis, limit: usize, knows: u32) -> Result<Vec<Due>, StoreError> {
     let mut due: Vec<(Millis, Due)> = Vec::new();
     for sql in DUE {
-        let values = vec![now.into(), i64::try_from(limit).unwrap_or(i64::MAX).into()];
+        let values = vec![now.into(), i64::try_from(limit).unwrap_or(i64::MAX).into(), knows.into()];
         for row in all(on, sql, values).await? {
             due.push((get(&row, 0)?, (get_text(&row, 1)?, small(get(&row, 2)?)?)));
         }
@@ -198,11 +211,11 @@ pub(super) async fn due(on: &Object, now: Millis, limit: usize) -> Result<Vec<Du
 const TAKE_DUE: [&str; 2] = [take_due!("expires_at"), take_due!("remind_at")];
 
 /// See [`super::super::nodes::Nodes::take_due`].
-pub(super) async fn take_due(on: &Object, now: Millis, limit: usize) -> Result<Vec<Due>, StoreError> {
+pub(super) async fn take_due(on: &Object, now: Millis, limit: usize, knows: u32) -> Result<Vec<Due>, StoreError> {
     let mut due: Vec<(Millis, Due)> = Vec::new();
     for sql in TAKE_DUE {
         let left = i64::try_from(limit - due.len().min(limit)).unwrap_or(i64::MAX);
-        for row in all(on, sql, vec![now.into(), left.into()]).await? {
+        for row in all(on, sql, vec![now.into(), left.into(), knows.into()]).await? {
             due.push((get(&row, 0)?, (get_text(&row, 1)?, small(get(&row, 2)?)?)));
         }
     }

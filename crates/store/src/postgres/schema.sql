@@ -29,7 +29,9 @@ CREATE TABLE sessions (
     pending    bigint[] NOT NULL,
     -- The node that has the lease of the session's effects, and the number of that lease: how often one was taken.
     node       bigint,
-    epoch      bigint NOT NULL
+    epoch      bigint NOT NULL,
+    -- The format of records that whoever reads it has to know.
+    needs      bigint NOT NULL
 ) WITH (fillfactor = 70);
 CREATE INDEX sessions_used ON sessions (updated_at, id);
 CREATE INDEX sessions_subject ON sessions (tenant, subject, updated_at, id) WHERE subject IS NOT NULL;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use countersign_core::audit::AuditRecord;
+use countersign_core::{audit::AuditRecord, journal::record::FORMAT};
 use deadpool_postgres::Pool;
 use futures::future::{BoxFuture, FutureExt as _};
 use tokio_postgres::Client;
@@ -27,11 +27,12 @@ use super::{
 
 /// Everything of the row is that of the last part: a fork's session begins after the past that it copied.
 const PUT: &str = "INSERT INTO sessions
- (id, pos, agent, subject, tenant, title, status, created_at, updated_at, pending, node, epoch)
- VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, 1)
+ (id, pos, agent, subject, tenant, title, status, created_at, updated_at, pending, node, epoch, needs)
+ VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, 1, $12)
  ON CONFLICT (id) DO UPDATE SET pos = excluded.pos, agent = excluded.agent, subject = excluded.subject,
    tenant = excluded.tenant, title = excluded.title, status = excluded.status, created_at = excluded.created_at,
-   updated_at = excluded.updated_at, pending = excluded.pending, node = excluded.node
+   updated_at = excluded.updated_at, pending = excluded.pending, node = excluded.node,
+   needs = greatest(sessions.needs, excluded.needs)
  RETURNING row";
 /// Counting large tables takes longer than a statement of a server may.
 const PATIENCE: &str = "SET statement_timeout = 0";
@@ -204,7 +205,7 @@ impl Part {
     /// The entries of `append`, and what follows from them. `is_past`: a fork copied them from another session, so nothing
     /// follows. `rules`: what became of the rules that were made in the session, which other sessions may have ended.
     pub(crate) fn of(append: &Append, is_past: bool, rules: Vec<RuleRow>) -> Result<Part, StoreError> {
-        let write = Write::of(append, None, NOBODY)?;
+        let write = Write::of(append, None, (NOBODY, FORMAT))?;
         Ok(Part { write: if is_past { write.of_past() } else { write }, rules })
     }
 }

@@ -31,7 +31,7 @@ conformance! {
 }
 
 /// The append that makes a session a fork of another, at a position.
-fn fork_of(of: &Driven, at: u64, id: &str, now: Millis) -> Append {
+pub(crate) fn fork_of(of: &Driven, at: u64, id: &str, now: Millis) -> Append {
     let mut past = Session::new(id.into());
     of.entries.iter().filter(|entry| entry.pos <= at).for_each(|entry| past.apply(entry));
     let input = ForkInput { from: of.id.clone(), birth: "born anew".into(), ..ForkInput::default() };

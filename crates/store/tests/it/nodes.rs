@@ -2,7 +2,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use countersign_core::approval::decision::Decision;
+use countersign_core::{
+    approval::decision::Decision,
+    journal::{draft::OnPending, record::FORMAT},
+};
 use countersign_store::{
     Append, Guards, Store, StoreError,
     memory::MemoryStore,
@@ -11,7 +14,10 @@ use countersign_store::{
 };
 use countersign_test_postgres::Database;
 
-use crate::store_support::{Driven, asks, begun, load, texts, url_of, waiting};
+use crate::{
+    forks::fork_of,
+    store_support::{Driven, asks, begun, load, texts, url_of, waiting},
+};
 
 /// How long a node of these tests outlives its last renewal.
 const LEASE: Duration = Duration::from_millis(400);
@@ -157,7 +163,7 @@ async fn r5_an_input_to_a_session_of_a_dead_node_takes_it_over() {
     let lease = nodes(&gone).claim("s").await.expect("claim").expect("its own");
     let alive = node(&database).await;
     dies(&database);
-    let more = driven.says(2, "more", None, Some(countersign_core::journal::draft::OnPending::Queue)).expect("queue");
+    let more = driven.says(2, "more", None, Some(OnPending::Queue)).expect("queue");
     let taken = alive.append(driven.append_of(more)).await.expect("queued");
     assert_eq!(taken, Some(Epoch(lease.0 + 1)));
 }
@@ -223,6 +229,52 @@ async fn r5_a_session_that_is_handed_over_is_taken_over_while_its_node_is_alive_
     assert_eq!(nodes(&two).take_over(9).await.expect("taken"), [(Arc::from("s"), Epoch(lease.0 + 1))]);
     assert!(matches!(one.append(answered(&driven, Some(lease))).await, Err(StoreError::Fenced)));
     assert_eq!(nodes(&one).own("", true, 9).await.expect("own"), [Arc::from("kept")]);
+}
+
+/// A node of a build that knows records up to this format. An older one is told by what it says it knows.
+async fn build(database: &Database, knows: u32) -> PostgresStore {
+    let mut options = PostgresOptions::default();
+    options.knows = knows;
+    PostgresStore::open(&url_of(database), &options).await.expect("open")
+}
+
+#[tokio::test]
+async fn r9_sessions_with_records_that_an_older_build_does_not_know_are_refused_by_name_and_left_to_newer_ones() {
+    let database = Database::new();
+    let (gone, newer, older) =
+        (build(&database, FORMAT).await, build(&database, FORMAT).await, build(&database, FORMAT - 1).await);
+    let refused = async |id: &str| {
+        let refused = older.head(id).await.expect_err("it has records of a newer build");
+        let (needs, knows) = (FORMAT, FORMAT - 1);
+        let told = format!("the session {id:?} has records of format {needs}, ");
+        assert!(matches!(&refused, StoreError::Newer { .. }) && refused.to_string().starts_with(&told), "{refused}");
+        assert!(refused.to_string().ends_with(&format!("knows formats up to {knows}")), "{refused}");
+    };
+    begun(&gone, "new", 1, None).await;
+    waiting(&gone, "due", 1, None, "t", asks(None, 1)).await;
+    let mut shared = begun(&older, "old", 1, None).await;
+    for id in ["new", "due"] {
+        refused(id).await;
+        assert!(newer.head(id).await.expect("head").is_some());
+    }
+    // Each may go on with what the older one has stored.
+    assert!(older.head("old").await.expect("head").is_some() && newer.head("old").await.expect("head").is_some());
+    assert_eq!(older.due(i64::MAX, 9).await.expect("due"), []);
+    assert_eq!(nodes(&older).take_due(i64::MAX, 9).await.expect("due"), []);
+    assert_eq!(nodes(&newer).take_due(i64::MAX, 9).await.expect("due"), [(Arc::from("due"), 1)]);
+    dies(&database);
+    assert_eq!(nodes(&older).claim("new").await.expect("claim"), None);
+    assert_eq!(nodes(&older).take_over(9).await.expect("none"), []);
+    assert_eq!(nodes(&newer).take_over(9).await.expect("taken").len(), 2);
+    let said = shared.says(2, "more", None, Some(OnPending::Queue)).expect("queue");
+    shared.store(&newer, said).await.expect("stored");
+    refused("old").await;
+    // So does a fork that has their past.
+    database.run("UPDATE sessions SET needs = 7 WHERE id = 'due'");
+    let due = Driven { entries: newer.read("due", 0, 99).await.expect("read"), ..Driven::new("due") };
+    newer.fork("due", fork_of(&due, 2, "fork", 5)).await.expect("fork");
+    let needs = database.query("SELECT needs::text FROM sessions WHERE id = 'fork'");
+    assert_eq!(needs[0][0].as_deref(), Some("7"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

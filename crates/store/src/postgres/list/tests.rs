@@ -18,10 +18,10 @@ use crate::RuleFilter;
 /// 20,000 sessions of 200 users and two tenants with as many interruptions for 20 roles and as many rules; few are running,
 /// pending or due.
 const FILL: &str = "
- INSERT INTO sessions (id, pos, agent, tenant, subject, status, created_at, updated_at, pending, node, epoch)
+ INSERT INTO sessions (id, pos, agent, tenant, subject, status, created_at, updated_at, pending, node, epoch, needs)
    SELECT convert_to('s' || i, 'UTF8'), 1, 'a', CASE WHEN i % 2 = 0 THEN '' ELSE '=north' END::bytea,
      convert_to('u' || i % 200, 'UTF8'), CASE WHEN i % 1000 = 0 THEN 'running' ELSE 'completed' END, i, i, '{}',
-     CASE WHEN i % 1000 = 0 THEN i / 1000 % 4 END, 1
+     CASE WHEN i % 1000 = 0 THEN i / 1000 % 4 END, 1, 1
    FROM generate_series(1, 20000) i;
  INSERT INTO interruptions
    SELECT row, 1, id, tenant, subject, convert_to('r' || row % 20, 'UTF8'), 'a', ARRAY['t'::bytea], row, row, row, 1,
@@ -144,10 +144,10 @@ async fn r9_what_is_due_running_or_claimed_is_found_by_its_index() {
     let database = Database::new();
     let client = filled(&database).await;
     for due in DUE {
-        check_plan(&client, due, &[100_i64.into(), 10_i64.into()], Reads::InOrder).await;
+        check_plan(&client, due, &[100_i64.into(), 10_i64.into(), 1_i64.into()], Reads::InOrder).await;
     }
     check_plan(&client, RUNNING, &[], Reads::InOrder).await;
-    check_plan(&client, TAKE_OVER, &[1_i64.into(), 9_i64.into()], Reads::Own).await;
+    check_plan(&client, TAKE_OVER, &[1_i64.into(), 9_i64.into(), 1_i64.into()], Reads::Own).await;
     for all in [false, true] {
         check_plan(&client, OWN, &[1_i64.into(), "s".into(), all.into(), 9_i64.into()], Reads::Own).await;
     }
