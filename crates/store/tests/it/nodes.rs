@@ -267,7 +267,7 @@ async fn r9_sessions_with_records_that_an_older_build_does_not_know_are_refused_
     dies(&database);
     assert_eq!(nodes(&older).claim("new").await.expect("claim"), None);
     assert_eq!(nodes(&older).take_over(9).await.expect("none"), []);
-    assert_eq!(nodes(&newer).take_over(9).await.expect("taken").len(), 1);
+    assert_eq!(nodes(&newer).take_over(9).await.expect("taken").len(), 2);
     let said = shared.says(2, "more", None, Some(OnPending::Queue)).expect("queue");
     shared.store(&newer, said).await.expect("stored");
     refused("old").await;
