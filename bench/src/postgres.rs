@@ -44,7 +44,7 @@ pub(crate) fn database() -> Database {
 }
 
 pub(crate) async fn open(url: &str) -> Result<Arc<dyn Store>> {
-    Ok(Arc::new(PostgresStore::open(&PostgresUrl::parse(url)?, &PostgresOptions::default()).await?))
+    Ok(Arc::new(PostgresStore::open(&url.parse::<PostgresUrl>()?, &PostgresOptions::default()).await?))
 }
 
 /// Cycles per second of one connection that inserts a row and updates another in each of `commits` transactions a cycle.

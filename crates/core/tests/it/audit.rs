@@ -59,8 +59,8 @@ fn r8_a_decision_is_told_with_who_made_it_and_what_they_were_shown() {
     let mut world = waiting(&[("pay", plain())]);
     decide(&mut world, 1, vec![Decision::approve()], person("ann", &[])).expect("approved");
     let log = log(&world);
-    let bodies = log.iter().map(|record| serde_json::from_str::<Value>(record.body.get()).expect("JSON"));
-    let decided = bodies.filter(|body| body["event"] == "decided").last().expect("a decision");
+    let mut bodies = log.iter().map(|record| serde_json::from_str::<Value>(record.body.get()).expect("JSON"));
+    let decided = bodies.rfind(|body| body["event"] == "decided").expect("a decision");
     assert_eq!((&decided["by"], &decided["decisions"][0]["type"]), (&json!("ann"), &json!("approve")), "{decided}");
     assert_eq!(decided["shown"], json!([args(r#"{"n":0}"#).digest().to_string()]), "{decided}");
 }

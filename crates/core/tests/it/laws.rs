@@ -180,7 +180,8 @@ fn of_two_answers_one_is_marked_as_replaced(world: &World) {
         _ => None,
     };
     let mut said: Vec<String> = messages.iter().filter_map(text).collect();
-    (expected.sort(), said.sort());
+    expected.sort();
+    said.sort();
     assert_eq!(said.iter().collect::<Vec<_>>(), expected);
 }
 

@@ -95,7 +95,7 @@ impl Failing {
 
     fn happens_before(&self, append: &Append) -> Option<BoxFuture<'static, ()>> {
         let mut meanwhile = self.meanwhile.lock().expect("meanwhile");
-        let is_before = |(before, _): &mut Meanwhile| records(&append.entries).any(|record| before(record));
+        let is_before = |(before, _): &mut Meanwhile| records(&append.entries).any(before);
         meanwhile.take_if(is_before).map(|(_, happens)| happens)
     }
 

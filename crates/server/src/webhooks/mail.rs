@@ -169,10 +169,10 @@ impl Sender {
         };
         match timeout(TIME_LIMIT, attempt).await {
             Ok(Ok(())) => Outcome::Delivered,
-            Ok(Err(why)) => Outcome::Failed { why, not_before: None },
+            Ok(Err(why)) => Outcome::Failed { why, pause: None },
             Err(_) => {
                 let why = format!("the mail server took longer than {} seconds", TIME_LIMIT.as_secs());
-                Outcome::Failed { why, not_before: None }
+                Outcome::Failed { why, pause: None }
             }
         }
     }

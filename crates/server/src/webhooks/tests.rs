@@ -177,7 +177,7 @@ async fn u4_a_mail_server_that_says_nothing_costs_an_attempt_and_no_more() {
     let sender = mail::Sender::new(desk().plain(), &url).unwrap();
     let began = std::time::Instant::now();
     let outcome = sender.once(&Notice::test("https://a.example.com", machine_time()), Locale::En).await;
-    let Outcome::Failed { why, not_before: None } = outcome else { panic!("{outcome:?}") };
+    let Outcome::Failed { why, pause: None } = outcome else { panic!("{outcome:?}") };
     assert_eq!(why, "the mail server took longer than 15 seconds");
     assert!(began.elapsed().as_secs() < 60, "{:?}", began.elapsed());
 }
