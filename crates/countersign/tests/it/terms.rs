@@ -147,12 +147,14 @@ mod late {
         run::{NewDecision, NewMessage},
     };
     use countersign_core::journal::{draft::OnPending, record::FORMAT};
+    use countersign_runtime::run::subscription::Subscription;
     use countersign_store::postgres::{PostgresOptions, PostgresStore};
     use countersign_test_postgres::Database;
     use tokio::{sync::Semaphore, time::timeout};
 
     use super::*;
     use crate::{
+        client::Client,
         paced::{self, Paced, call, input, stop, text},
         store_support::url_of,
     };
@@ -317,5 +319,50 @@ mod late {
         timeout(Duration::from_secs(60), answered).await.expect("the newer one goes on with it");
         let refused = old.message(&me, NewMessage::text("s", "again"), false).await.expect_err("it is the newer one's");
         assert!(refused.message.contains("which a newer version of countersign has stored"), "{refused}");
+    }
+
+    /// Frames of a follower until the turn is over.
+    async fn until_over(follows: &mut Subscription, client: &mut Client) {
+        let over = async {
+            loop {
+                let frame = follows.next().await.expect("frame");
+                client.take(&frame.json);
+                if frame.json.contains(r#""status":"completed""#) {
+                    return;
+                }
+            }
+        };
+        timeout(Duration::from_secs(60), over).await.expect("it ends");
+    }
+
+    /// The node that another one follows loses the session in the middle of a block, which its successor writes anew.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn r7_a_block_that_was_begun_on_a_node_that_lost_its_lease_starts_over_for_who_saw_it() {
+        let database = Database::new();
+        let me = Principal::trusted();
+        let (one, two) = (open(&database).await as Arc<dyn Store>, open(&database).await as Arc<dyn Store>);
+        let begun = Paced::new([vec![text("Hello, wor"), text("ld"), stop()]]);
+        let model = Paced::new([vec![text("Hello, world"), stop()]]);
+        model.release(2);
+        let (first, second) = (paced::runtime(&one, &begun), paced::runtime(&two, &model));
+        first.start().await.expect("start");
+        first.message(&me, NewMessage::text("s", "hello"), false).await.expect("a message");
+        let (mut follows, mut client) =
+            (first.subscribe(&me, "s", Some(0)).await.expect("followed"), Client::default());
+        begun.release(1);
+        let seen = async {
+            while !client.said().contains(&"Hello, wor") {
+                client.take(&follows.next().await.expect("frame").json);
+            }
+        };
+        timeout(Duration::from_secs(60), seen).await.expect("its text is shown");
+        // As if it had been stopped for longer than its lease; the other one takes the session over.
+        database.run("UPDATE nodes SET until = '-infinity' WHERE id = (SELECT min(id) FROM nodes)");
+        second.start().await.expect("start");
+        until_over(&mut follows, &mut client).await;
+        let (mut replayed, mut fresh) = (second.subscribe(&me, "s", Some(0)).await.expect("replay"), Client::default());
+        until_over(&mut replayed, &mut fresh).await;
+        assert_eq!(client, fresh, "who saw its beginning, and a replay");
+        assert_eq!(fresh.said(), ["hello", "Hello, world"]);
     }
 }
