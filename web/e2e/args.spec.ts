@@ -135,7 +135,7 @@ test("u2: an edit stays JSON while no form could show it, and goes back when one
   await card.getByRole("button", { name: "Edit" }).click();
   await card.getByRole("button", { name: "JSON", exact: true }).click();
   await card.getByLabel("Arguments as JSON").fill('{"account":"VN-1","amount":2,"legs":[{"share":5,"label":"a","more":1}]}');
-  await expect(card.getByText("Valid JSON. The form has no fields for all of it.")).toBeVisible();
+  await expect(card.getByText("Valid JSON, but the form cannot show all of it.")).toBeVisible();
   await expect(card.getByRole("button", { name: "Form", exact: true })).toBeDisabled();
   await card.getByLabel("Arguments as JSON").fill('{"account":"VN-1","amount":2,"legs":[{"share":5,"label":"a"}]}');
   await card.getByRole("button", { name: "Form", exact: true }).click();

@@ -14,7 +14,7 @@ test("w9: a message that waits for the decision is read with its results, also o
   await page.locator(".chat-scroll").evaluate((box) => box.scrollTo(0, box.scrollHeight));
   await checkAccessible(page, "ways to send");
   const button = page.getByRole("button", { name: "Send after the decision" });
-  await expect(button).toHaveAccessibleDescription("What is pending stays so. The agent reads the message with the results.");
+  await expect(button).toHaveAccessibleDescription("The request stays pending; the agent reads the message with the results.");
   await button.click();
   await expect(field).toHaveValue("");
   const waiting = page.locator(".message.user.sending");

@@ -3,11 +3,7 @@
 #[cfg(feature = "postgres")]
 mod copy;
 
-use std::{
-    path::PathBuf,
-    sync::Arc,
-    time::{SystemTime, UNIX_EPOCH},
-};
+use std::{path::PathBuf, sync::Arc};
 
 use clap::{Args, Subcommand};
 use countersign_server::config::ConfigStore;
@@ -16,7 +12,7 @@ use countersign_store::{
     Store as _,
     postgres::{PostgresOptions, PostgresStore},
 };
-use countersign_store::{restored, seal::Keys};
+use countersign_store::{machine_time, restored, seal::Keys};
 use serde_json::json;
 
 use crate::{Outcome, loaded, say};
@@ -55,12 +51,6 @@ pub(crate) fn run(store: &Store) -> Outcome {
     }
 }
 
-/// Milliseconds since 1970.
-fn now() -> i64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(now.as_millis()).unwrap_or(i64::MAX)
-}
-
 fn executor() -> Result<tokio::runtime::Runtime, String> {
     tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|error| error.to_string())
 }
@@ -89,7 +79,7 @@ async fn hold_in(store: ConfigStore, keys: Option<Keys>) -> Result<Vec<Arc<str>>
                 return Err(format!("there is no store at {}", path.display()));
             }
             let store = loaded::sqlite(path, keys).await?;
-            restored::hold(&store, now()).await.map_err(|error| error.to_string())
+            restored::hold(&store, machine_time()).await.map_err(|error| error.to_string())
         }
         #[cfg(feature = "postgres")]
         ConfigStore::Postgres { url, password_env, .. } => {
@@ -116,5 +106,5 @@ async fn hold_in_database(
             "a server uses {url}, or did until a moment ago; stop it, wait for its leases to end, and run this again"
         ));
     }
-    restored::hold(store, now()).await.map_err(|error| error.to_string())
+    restored::hold(store, machine_time()).await.map_err(|error| error.to_string())
 }

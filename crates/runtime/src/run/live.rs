@@ -254,19 +254,7 @@ impl Inner {
         durability: Durability,
         make: impl FnOnce(&State) -> Result<Transition, Refusal>,
     ) -> Result<Vec<Permit>, Refusal> {
-        self.store_if(Guards::default(), live, guard, durability, make).await
-    }
-
-    /// The same, if these guards hold.
-    pub(super) async fn transact_if(
-        &self,
-        guards: Guards,
-        live: &Live,
-        guard: &mut LiveState,
-        durability: Durability,
-        make: impl FnOnce(&State) -> Result<Transition, Refusal>,
-    ) -> Result<Vec<Permit>, Refusal> {
-        self.store_if(guards, live, guard, durability, make).await
+        self.transact_if(Guards::default(), live, guard, durability, make).await
     }
 
     /// Stores what came of an effect, or that one begins: only under the lease under which the driver works. The permits
@@ -292,7 +280,7 @@ impl Inner {
         let lease = guard.lease.filter(|lease| guard.working == Some(*lease));
         let lease = lease.ok_or_else(|| store_refusal(StoreError::Fenced))?;
         let guards = Guards { lease: Some(lease), rules, ..Guards::default() };
-        self.store_if(guards, live, guard, Durability::Buffered, make).await
+        self.transact_if(guards, live, guard, Durability::Buffered, make).await
     }
 
     /// Makes a transition, stores it, and publishes it to followers.
@@ -301,7 +289,7 @@ impl Inner {
     /// waits for the disk only where something leaves ([`Inner::released`]).
     ///
     /// If the future is dropped half way, the state is loaded again before its next use.
-    pub(super) async fn store_if(
+    pub(super) async fn transact_if(
         &self,
         guards: Guards,
         live: &Live,

@@ -180,7 +180,7 @@ impl Inner {
         let partial = guard.written();
         let make = |state: &State| Ok(Draft::new(state, self.now()).restarted(times, held, partial));
         let guards = Guards { lease: guard.lease, ..Guards::default() };
-        self.store_if(guards, live, guard, Durability::Buffered, make).await.map(drop)
+        self.transact_if(guards, live, guard, Durability::Buffered, make).await.map(drop)
     }
 
     /// Times interruptions out, and reminds of pending ones. The store's index is read each time; no timer is kept in

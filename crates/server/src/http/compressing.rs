@@ -2,8 +2,8 @@
 //!
 //! What is compressed gets shorter when one part of it repeats another. Who can put text into an answer, have it fetched
 //! again and again, and see how long it is, although it is encrypted, can so guess the rest of it (BREACH). No answer holds
-//! a token, and no page of another origin can have one fetched, since there are no cookies. What remains are the lists that
-//! the console reads by itself whenever something changes, with the texts of many people in them: they stay as they are.
+//! a token, and no page of another origin can have one fetched, since there are no cookies. What remains are the lists and
+//! graphs that the console reads by itself whenever something changes, with texts of people in them: they stay as they are.
 //! Everything else is read because a person looks at it. Event streams and WebSockets are never compressed.
 
 use axum::{
@@ -21,8 +21,8 @@ use tower_http::{
 use super::route::Route;
 use crate::app::App;
 
-/// The lists that are read again and again.
-const NEVER: [&str; 2] = ["listSessions", "listApprovals"];
+/// What is read again and again.
+const NEVER: [&str; 3] = ["listSessions", "listApprovals", "getSessionGraph"];
 /// Below this many bytes compressing costs more than it saves.
 const WORTH: u16 = 1024;
 

@@ -20,10 +20,11 @@ use super::{
         nodes::Epoch,
         sql::{json, resolution_name},
     },
+    chain,
     flight::{Flight, Value},
     nodes::{clock, epoch_of, is_free},
     rows::{count, pos_of, tenant},
-    rules, sealer,
+    rules,
     transaction::{self, Transaction, Undone},
 };
 
@@ -152,7 +153,7 @@ impl Write {
         self.tell(&mut flight);
         if self.changes.iter().any(Change::is_of_rule) {
             // A rule may replace those of other sessions, so one append at a time changes rules.
-            flight.add(sealer::END, Vec::new());
+            flight.add(chain::END, Vec::new());
             on.send(std::mem::take(&mut flight)).await?;
         }
         rules::hold(on, &self.guards.rules, clock).await?;
@@ -334,13 +335,13 @@ impl Write {
         flight.add(sql, vec![session.into(), role.into(), id, of, (*updated_at).into()]);
     }
 
-    /// The statement that stores what the audit log is told of it; see [`sealer`].
+    /// The statement that stores what the audit log is told of it; see [`chain`].
     fn tell(&self, flight: &mut Flight) {
         if self.tells() {
             let bodies = self.told.iter().map(|body| body.as_bytes().to_vec()).collect();
             let of = tenant(self.summary.tenant.as_deref()).into();
             flight.add(
-                "INSERT INTO unsealed (body, tenant) SELECT body, $2 FROM unnest($1::bytea[]) WITH ORDINALITY AS told (body, place)
+                "INSERT INTO unchained (body, tenant) SELECT body, $2 FROM unnest($1::bytea[]) WITH ORDINALITY AS told (body, place)
                  ORDER BY place",
                 vec![Value::Many(bodies), of],
             );

@@ -7,11 +7,11 @@ use tokio_postgres::Row;
 use super::{
     super::deliveries::{Deliveries, FailedDelivery, FailedPage, Progress},
     PostgresStore, StoreError,
+    chain::chain,
     connect::error,
     flight::{Flight, Value, ask},
     nodes::is_dead,
     rows::{count, get, get_text, pos_of, small},
-    sealer::seal,
     transaction::{Change, Transaction, Undone},
 };
 
@@ -155,7 +155,7 @@ impl Deliveries for PostgresStore {
                 }
             }
             // It begins behind what was acknowledged before.
-            seal(&self.pool).await?;
+            chain(&self.pool).await?;
             let claimed = self.ask_once(CLAIM, values).await?;
             claimed.first().map(|row| count(get(row, 0)?)).transpose()
         }

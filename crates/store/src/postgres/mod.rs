@@ -7,6 +7,7 @@
 
 mod address;
 mod append;
+mod chain;
 mod connect;
 mod deliveries;
 mod flight;
@@ -17,7 +18,6 @@ mod past;
 mod rows;
 mod rules;
 mod schema;
-mod sealer;
 #[cfg(feature = "sqlite")]
 mod target;
 mod tls;
@@ -40,9 +40,9 @@ pub use self::{
 };
 use self::{
     append::{Delete, Write},
+    chain::{Chainer, chain},
     connect::{Heard, Held, connect, pool},
     member::{LEAVING, Member},
-    sealer::{Sealer, seal},
     transaction::{Change, transact},
 };
 #[cfg(feature = "sqlite")]
@@ -106,7 +106,7 @@ pub struct PostgresStore {
     lists: Semaphore,
     knows: u32,
     member: Member,
-    sealer: Sealer,
+    chainer: Chainer,
 }
 
 impl fmt::Debug for PostgresStore {
@@ -148,7 +148,7 @@ impl PostgresStore {
             lists: Semaphore::new((options.connections / 2).max(1)),
             knows: options.knows,
             member: Member::join(url, connected, options.lease).await?,
-            sealer: Sealer::start(pool.clone()),
+            chainer: Chainer::start(pool.clone()),
             pool,
         })
     }
@@ -221,7 +221,7 @@ impl Store for PostgresStore {
             match &stored {
                 Ok(_) => {
                     if tells {
-                        self.sealer.more();
+                        self.chainer.more();
                     }
                     self.member.tell(&session_id);
                 }
@@ -352,7 +352,7 @@ impl Store for PostgresStore {
     fn audit(&self, after: u64, limit: usize) -> BoxFuture<'_, Result<Vec<AuditRecord>, StoreError>> {
         async move {
             let _place = self.place().await?;
-            seal(&self.pool).await?;
+            chain(&self.pool).await?;
             read!(self, |on| rows::audit(on, None, after, limit))
         }
         .boxed()
@@ -367,7 +367,7 @@ impl Store for PostgresStore {
         let tenant = tenant.map(str::to_owned);
         async move {
             let _place = self.place().await?;
-            seal(&self.pool).await?;
+            chain(&self.pool).await?;
             read!(self, |on| rows::audit(on, Some(tenant.as_deref()), after, limit))
         }
         .boxed()
@@ -382,7 +382,7 @@ impl Store for PostgresStore {
         let of = of.map(|tenant| tenant.map(str::to_owned));
         async move {
             let _place = self.place().await?;
-            seal(&self.pool).await?;
+            chain(&self.pool).await?;
             read!(self, |on| rows::audit_newest(on, of.as_ref().map(Option::as_deref), before, limit))
         }
         .boxed()
@@ -519,7 +519,7 @@ impl Nodes for PostgresStore {
     fn leave(&self) -> BoxFuture<'_, ()> {
         async move {
             // A log that nobody serves any more is complete.
-            let _ = tokio::time::timeout(LEAVING, seal(&self.pool)).await;
+            let _ = tokio::time::timeout(LEAVING, chain(&self.pool)).await;
             self.member.leave().await;
         }
         .boxed()

@@ -12,9 +12,9 @@ use deadpool_postgres::Pool;
 use super::{
     super::{RuleRow, StoreError},
     PostgresUrl,
+    chain::chain,
     connect::{Held, connect, pool},
     rows, rules, schema,
-    sealer::seal,
 };
 
 /// The journals and the audit log of a store that others may be writing.
@@ -74,7 +74,7 @@ impl Past {
     /// [`StoreError::Corrupt`], [`StoreError::Failed`].
     pub async fn audit(&self, after: u64, limit: usize) -> Result<Vec<AuditRecord>, StoreError> {
         // Who may only read has what the nodes have chained.
-        if let Err(e) = seal(&self.pool).await {
+        if let Err(e) = chain(&self.pool).await {
             tracing::warn!("the audit log's newest records may not be chained yet: {e}");
         }
         let held = Held::of(&self.pool).await?;

@@ -347,7 +347,7 @@ async fn chained(store: &PostgresStore) -> Vec<String> {
 async fn r8_an_append_waits_for_no_other_nodes_commit_and_the_log_has_both() {
     let database = Database::new();
     let (one, two) = (node(&database).await, node(&database).await);
-    // A node that was stopped in the middle of sealing.
+    // A node that was stopped in the middle of chaining.
     let (mut client, connection) = tokio_postgres::connect(database.url(), NoTls).await.expect("a connection");
     tokio::spawn(connection);
     let held = client.transaction().await.expect("a transaction");
@@ -364,7 +364,7 @@ async fn r8_an_append_waits_for_no_other_nodes_commit_and_the_log_has_both() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn r8_nodes_that_seal_at_the_same_time_make_one_chain_in_the_order_of_each_session() {
+async fn r8_nodes_that_chain_at_the_same_time_make_one_chain_in_the_order_of_each_session() {
     let database = Database::new();
     let nodes = [node(&database).await, node(&database).await, node(&database).await];
     let writes = nodes.iter().enumerate().map(async |(i, store)| {
@@ -389,10 +389,10 @@ async fn r8_nodes_that_seal_at_the_same_time_make_one_chain_in_the_order_of_each
 async fn r8_records_of_a_node_that_has_died_are_chained_by_another() {
     let database = Database::new();
     let other = node(&database).await;
-    // Stored with its append by a node that was killed before it came to seal it.
-    database.run(r#"INSERT INTO unsealed (body, tenant) VALUES ('{"left":true}', '')"#);
+    // Stored with its append by a node that was killed before it came to chain it.
+    database.run(r#"INSERT INTO unchained (body, tenant) VALUES ('{"left":true}', '')"#);
     let count = |table: &str| database.query(&format!("SELECT count(*) FROM {table}"))[0][0].clone();
     eventually("it is chained", async || count("audit").as_deref() == Some("1")).await;
-    assert_eq!(count("unsealed").as_deref(), Some("0"));
+    assert_eq!(count("unchained").as_deref(), Some("0"));
     assert_eq!(chained(&other).await, [r#"{"left":true}"#]);
 }

@@ -479,7 +479,7 @@ export const en = {
   "audit.anchor": "Anchor:",
   "audit.anchorHint": "Keep it where nobody who runs this server can change it. Entered above later, it shows whether the log was cut off or written anew.",
   "audit.broken": "Not intact: something is wrong at record {n}.",
-  "audit.exportHeading": "Take it with you",
+  "audit.exportHeading": "Export",
   "audit.exportHint": "Everything that you may read, a record a line, as it is stored. “countersign audit verify FILE” checks a whole log without this server.",
   "audit.export": "Export",
   "audit.stop": "Stop",
@@ -712,7 +712,7 @@ export const en = {
   "args.default": "default: {value}",
   "args.more": "{n} more are left out here. The exact JSON below has all of them.",
   "args.moreChars": "… {n} more characters, which the exact JSON below has.",
-  "edit.noForm": "Valid JSON. The form has no fields for all of it.",
+  "edit.noForm": "Valid JSON, but the form cannot show all of it.",
   "edit.entry": "Entry {n}",
   "edit.addEntry": "Add an entry",
   "edit.removeEntry": "Remove entry {n}",
@@ -723,9 +723,9 @@ export const en = {
   // Writing while something waits.
   "composer.queue": "Send after the decision",
   "composer.queueAnswer": "Send after the answer",
-  "composer.queueEffect": "What is pending stays so. The agent reads the message with the results.",
+  "composer.queueEffect": "The request stays pending; the agent reads the message with the results.",
   "composer.queueStep": "Send after this step",
-  "composer.queueStepEffect": "The agent reads it once it is done with what it is at.",
+  "composer.queueStepEffect": "The agent reads it after its current step.",
   "composer.reject": "Reject what is pending and send",
   "composer.rejectEffect": "The pending request is rejected, with your message as the reason.",
   "composer.rejectEffects": "All {n} pending requests are rejected, with your message as the reason.",
@@ -736,7 +736,7 @@ export const en = {
 
   // Earlier points, looked at and changed.
   "past.preview": "The conversation up to here",
-  "past.asked": "Waiting",
+  "past.asked": "Pending",
   "past.decided": "Decided",
   "past.images": "[{n} images]",
   "past.otherMessage": "Another message in its place",

@@ -462,7 +462,7 @@ export const vi: Catalogue = {
   "audit.records": "Bản ghi",
   "audit.refresh": "Làm mới",
   "audit.empty": "Chưa có bản ghi nào.",
-  "audit.older": "Xem cũ hơn",
+  "audit.older": "Xem các bản ghi cũ hơn",
   "audit.n": "Số {n}",
   "audit.session": "Phiên {id}",
   "audit.details": "Chi tiết bản ghi {n}",
@@ -481,7 +481,7 @@ export const vi: Catalogue = {
   "audit.anchor": "Điểm neo:",
   "audit.anchorHint": "Hãy giữ điểm neo ở nơi mà người vận hành máy chủ này không sửa được. Sau này nhập vào ô trên, nó cho biết nhật ký có bị cắt bớt hay viết lại không.",
   "audit.broken": "Không nguyên vẹn: có sai lệch ở bản ghi {n}.",
-  "audit.exportHeading": "Mang theo",
+  "audit.exportHeading": "Xuất nhật ký",
   "audit.exportHint": "Tất cả những gì bạn được xem, mỗi bản ghi một dòng, đúng như đã lưu. Lệnh “countersign audit verify FILE” kiểm tra được toàn bộ nhật ký mà không cần máy chủ này.",
   "audit.export": "Xuất",
   "audit.stop": "Dừng",
@@ -501,7 +501,7 @@ export const vi: Catalogue = {
   "audit.resumed": "Đã trả lời",
   "audit.stateEdited": "Đã sửa trạng thái",
   "audit.timedOut": "Hết hạn",
-  "audit.escalated": "Hết hạn, đã chuyển lên cấp trên",
+  "audit.escalated": "Hết hạn, đã chuyển sang hỏi người khác",
   "audit.withdrawn": "Đã rút lại",
   "audit.retried": "Đã thử lại",
   "audit.commented": "Đã bình luận",
@@ -532,7 +532,7 @@ export const vi: Catalogue = {
   "me.signedIn": "Đăng nhập với tên {name}",
   "me.roles": "Vai trò: {roles}",
   "me.noRoles": "Không có vai trò",
-  "notify.label": "Báo cho tôi khi có yêu cầu mà trang này đang khuất",
+  "notify.label": "Thông báo cho tôi khi có yêu cầu mới trong lúc trang này không hiển thị",
   "notify.denied": "Trình duyệt không cho phép trang này gửi thông báo. Bạn có thể đổi trong phần cài đặt của trình duyệt.",
   "notify.approval": "Cần bạn quyết định",
   "notify.question": "Cần bạn trả lời",
@@ -719,7 +719,7 @@ export const vi: Catalogue = {
   "edit.addEntry": "Thêm mục",
   "edit.removeEntry": "Xóa mục {n}",
   "edit.fillIn": "Điền",
-  "edit.leaveOut": "Bỏ trống",
+  "edit.leaveOut": "Không đặt",
   "edit.error.multiple": "Phải là bội số của {n}.",
 
   // Writing while something waits.
@@ -734,7 +734,7 @@ export const vi: Catalogue = {
   "chat.queued": "Đã lưu. Agent sẽ đọc khi tới lượt.",
 
   // The drawn part of a long conversation.
-  "chat.earlier": "Trước đó: còn {n}",
+  "chat.earlier": "Còn {n} mục trước đó",
 
   // Earlier points, looked at and changed.
   "past.preview": "Cuộc trò chuyện cho tới đây",
@@ -745,6 +745,6 @@ export const vi: Catalogue = {
   "past.nextMessage": "Tin nhắn tiếp theo",
   "past.forkMessage": "Tiếp tục với tin nhắn này trong phiên mới",
   "past.forkNext": "Gửi trong phiên mới",
-  "past.otherCall": "Sửa lệnh gọi {tool}",
-  "past.forkCall": "Tiếp tục với lệnh gọi này trong phiên mới",
+  "past.otherCall": "Sửa lệnh {tool}",
+  "past.forkCall": "Tiếp tục với lệnh này trong phiên mới",
 };

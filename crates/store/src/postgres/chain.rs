@@ -1,9 +1,9 @@
-//! The one order of the audit log. An append stores its records as `unsealed`, and they are chained a moment later, many at
+//! The one order of the audit log. An append stores its records as `unchained`, and they are chained a moment later, many at
 //! once.
 //!
 //! Chained by each append, they would have it lock the end of the log until its commit is on the disk, and all appends of all
 //! nodes would be committed one after another. Nothing happens without its record all the same (spec R8): it is committed
-//! with what it tells of, and whoever reads the log seals first, so a read has everything that was acknowledged before it.
+//! with what it tells of, and whoever reads the log chains first, so a read has everything that was acknowledged before it.
 //! Records of one session are numbered in its order, since its row is locked meanwhile.
 
 use std::{sync::Arc, time::Duration};
@@ -24,25 +24,25 @@ use super::{
     transaction::{Change, Transaction, Undone, transact},
 };
 
-/// How long records are collected before they are sealed.
+/// How long records are collected before they are chained.
 const COLLECT: Duration = Duration::from_millis(100);
 /// How often a node looks for records that others have left: those of a node that has died.
 const LOOK: Duration = Duration::from_secs(1);
-/// How many are sealed in one transaction.
+/// How many are chained in one transaction.
 const AT_ONCE: usize = 256;
 
-const ANY: &str = "SELECT EXISTS (SELECT FROM unsealed)";
-/// Whoever seals holds the end of the log.
+const ANY: &str = "SELECT EXISTS (SELECT FROM unchained)";
+/// Whoever chains holds the end of the log.
 pub(super) const END: &str = "SELECT n, hash FROM audit_head FOR UPDATE";
-/// Seen once the end is locked: what another sealer has moved is not there any more.
-const TAKE: &str = "DELETE FROM unsealed WHERE n = ANY(ARRAY(SELECT n FROM unsealed ORDER BY n LIMIT $1))
+/// Seen once the end is locked: what another node has moved is not there any more.
+const TAKE: &str = "DELETE FROM unchained WHERE n = ANY(ARRAY(SELECT n FROM unchained ORDER BY n LIMIT $1))
  RETURNING n, body, tenant";
-const CHAIN: &str = "INSERT INTO audit (n, hash, body, tenant) SELECT * FROM unnest($1::bigint[], $2::bytea[], $3::bytea[], $4::bytea[])";
+const ADD: &str = "INSERT INTO audit (n, hash, body, tenant) SELECT * FROM unnest($1::bigint[], $2::bytea[], $3::bytea[], $4::bytea[])";
 
-/// Chains the oldest unsealed records, and says how many.
-struct Seal;
+/// Moves the oldest records that are not chained, and says how many.
+struct Oldest;
 
-impl Change for Seal {
+impl Change for Oldest {
     type Done = usize;
 
     fn apply<'a>(&'a self, on: &'a Transaction) -> BoxFuture<'a, Result<(Flight, usize), Undone>> {
@@ -72,41 +72,41 @@ impl Change for Seal {
             if numbers.is_empty() {
                 return Ok((Flight::default(), 0));
             }
-            let sealed = numbers.len();
+            let moved = numbers.len();
             let chained = vec![Value::Ints(numbers), Value::Many(hashes), Value::Many(bodies), Value::Many(tenants)];
             let head = vec![pos_of(last.n).into(), Value::Text(last.hash)];
-            Ok((Flight::default().with(CHAIN, chained).with("UPDATE audit_head SET n = $1, hash = $2", head), sealed))
+            Ok((Flight::default().with(ADD, chained).with("UPDATE audit_head SET n = $1, hash = $2", head), moved))
         }
         .boxed()
     }
 }
 
-/// Seals what was committed before; what is committed meanwhile may be left.
-pub(super) async fn seal(pool: &Pool) -> Result<(), StoreError> {
+/// Chains what was committed before; what is committed meanwhile may be left.
+pub(super) async fn chain(pool: &Pool) -> Result<(), StoreError> {
     let held = Held::of(pool).await?;
     let any = ask(&held, ANY, Vec::new()).await.map_err(|e| error(&e));
     held.give_back();
     if !any?.first().is_some_and(|row| row.try_get(0).unwrap_or(true)) {
         return Ok(());
     }
-    while transact(pool, &Seal).await? == AT_ONCE {}
+    while transact(pool, &Oldest).await? == AT_ONCE {}
     Ok(())
 }
 
-/// Seals in the background, until it is dropped.
-pub(super) struct Sealer {
+/// Chains in the background, until it is dropped.
+pub(super) struct Chainer {
     more: Arc<Notify>,
     /// Its end is noticed when it is dropped.
     _alive: watch::Sender<()>,
 }
 
-impl Sealer {
+impl Chainer {
     /// Begins; in a runtime of `tokio`.
-    pub(super) fn start(pool: Pool) -> Sealer {
+    pub(super) fn start(pool: Pool) -> Chainer {
         let more = Arc::new(Notify::new());
         let (alive, until) = watch::channel(());
         tokio::spawn(keep(pool, more.clone(), until));
-        Sealer { more, _alive: alive }
+        Chainer { more, _alive: alive }
     }
 
     /// Says that this node has stored records.
@@ -128,7 +128,7 @@ async fn keep(pool: Pool, more: Arc<Notify>, mut until: watch::Receiver<()>) {
             _ = until.changed() => return,
             () = pause => {}
         }
-        match seal(&pool).await {
+        match chain(&pool).await {
             Ok(()) => was_told = false,
             Err(e) if !std::mem::replace(&mut was_told, true) => {
                 tracing::warn!("the audit log's newest records are not chained yet; it is tried again: {e}");
