@@ -10,12 +10,13 @@ use clap::Args;
 use countersign_server::config::{Config, ConfigStore};
 use countersign_store::{
     copy::{self, Progress},
+    machine_time,
     postgres::PostgresUrl,
     seal::Keys,
 };
 use serde_json::json;
 
-use super::{executor, now};
+use super::executor;
 use crate::{Outcome, loaded, say};
 
 /// How often progress is told, to a terminal and to a log.
@@ -42,8 +43,10 @@ pub(super) fn run(asked: &Copy) -> Outcome {
     let to = to(&asked.to)?;
     let executor = executor()?;
     let mut told = Told::default();
-    let copied = executor
-        .block_on(copy::copy((&path, keys.as_ref()), &to, asked.keep, now(), &mut |progress| told.take(progress)));
+    let copied =
+        executor.block_on(copy::copy((&path, keys.as_ref()), &to, asked.keep, machine_time(), &mut |progress| {
+            told.take(progress)
+        }));
     told.end();
     let copied = copied.map_err(|error| error.to_string())?;
     let (counts, anchor) = (copied.counts, copied.anchor);

@@ -5,13 +5,16 @@ use std::{sync::Arc, time::Duration};
 use countersign::{
     Agent, Decision, Principal, Status,
     model::scripted::Scripted,
-    run::{Code, NewDecision, Runtime},
+    run::{Code, NewDecision, NewMessage, Runtime},
     store::Store,
     tool::Approval,
 };
 use countersign_core::{
     approval::rule::RuleId,
-    journal::{draft::Draft, record::Record},
+    journal::{
+        draft::{Draft, OnPending},
+        record::Record,
+    },
     session::Session,
     wire::event::Resolution,
 };
@@ -56,6 +59,23 @@ async fn r6_a_decision_that_reaches_the_store_after_its_deadline_is_too_late() {
         assert!(ledger.lock().expect("ledger").is_empty(), "{name}: it ran");
         let again = runtime.decide(&Principal::trusted(), yes, false).await.expect_err("over");
         assert_eq!(again.details.expect("details")["resolution"], "timeout", "{name}");
+    }
+}
+
+/// The same with a message that rejects what is pending: it is no way around a deadline.
+#[tokio::test]
+async fn r6_w9_a_message_that_would_reject_what_has_timed_out_is_too_late() {
+    for (name, store, _dir) in stores() {
+        let ledger = Ledger::default();
+        let runtime = runtime(store.clone(), &ledger);
+        send(&runtime, "s", "hello").await.expect("said");
+        assert_eq!(send(&runtime, "s", "trade").await.expect("paused").status, Status::AwaitingInput);
+        tokio::time::sleep(Duration::from_millis(1500)).await;
+        let rejects = NewMessage { on_pending: Some(OnPending::Reject), ..NewMessage::text("s", "no") };
+        let late = runtime.message(&Principal::trusted(), rejects, false).await.expect_err("it is too late");
+        assert_eq!(late.code, Code::ApprovalAlreadyResolved, "{name}: {late:?}");
+        let row = store.interruption("s", 1).await.expect("row").expect("asked");
+        assert_eq!(row.resolution, Some(Resolution::Timeout), "{name}");
     }
 }
 

@@ -10,7 +10,9 @@ use serde::Deserialize;
 use super::{Runtime, store_refusal, view::check_auditor};
 
 /// How many records a verification holds at once. Each is at most as large as a request with its arguments.
-const VERIFY_PAGE: usize = 100;
+const VERIFY_PAGE: usize = 16;
+/// After how many such reads other heavy work has its turn.
+const TURN_PAGES: usize = 64;
 
 /// What a verification has found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,13 +71,19 @@ impl Runtime {
     /// `forbidden`, `too_busy`, `store_unavailable`.
     pub async fn verify_audit(&self, by: &Principal, anchor: Option<Anchor>) -> Result<AuditCheck, Refusal> {
         check_auditor(by, "the audit log needs")?;
-        let _turn = self.inner.heavy.turn(by).await?;
+        let mut turn = self.inner.heavy.turn(by).await?;
         let store = &self.inner.store;
         let newest = store.audit_newest(None, u64::MAX, 1).await.map_err(store_refusal)?;
         let until = newest.first().map_or(0, |record| record.n);
         let mut verifier = Verifier::new(anchor);
         let (mut checked, mut readable, mut after) = (0, 0, 0);
+        let mut pages = 0;
         while after < until {
+            pages += 1;
+            if pages % TURN_PAGES == 0 {
+                drop(turn);
+                turn = self.inner.heavy.turn(by).await?;
+            }
             let page = store.audit(after, VERIFY_PAGE).await.map_err(store_refusal)?;
             let Some(reached) = page.last().map(|last| last.n) else {
                 let what = format!("record {} is gone: a moment ago the log had {until}", after + 1);
@@ -90,6 +98,7 @@ impl Runtime {
             }
             after = reached;
         }
+        drop(turn);
         self.inner.released().await?;
         Ok(AuditCheck { checked, readable, end: verifier.end() })
     }

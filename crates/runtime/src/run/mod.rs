@@ -412,6 +412,10 @@ impl Runtime {
                 return Err(Refusal::new(Code::SessionFull, full));
             }
         }
+        // A rejection of what is pending counts before the deadline, as any decision does.
+        let decides = if message.on_pending == Some(OnPending::Reject) { &*state.open } else { &[] };
+        let decides: Vec<u32> = decides.iter().map(|open| open.asked.n).collect();
+        let guards = self.inner.in_time(live, &mut guard, &decides).await?;
         let at = self.inner.now();
         let created = if state.pos == 0 { Some(self.created(by, message.agent.as_deref(), None, None)?) } else { None };
         let input = MessageInput {
@@ -431,7 +435,7 @@ impl Runtime {
             draft.message(input, &self.inner.agents)
         };
         failpoint::hit("message.before_commit");
-        self.inner.transact(live, &mut guard, durability, make).await?;
+        self.inner.transact_if(guards, live, &mut guard, durability, make).await?;
         failpoint::hit("message.after_commit");
         live.wake();
         Ok(followed)

@@ -53,10 +53,13 @@ fn gates_of(weighed: &[Weighed]) -> Vec<Gate> {
     weighed.iter().map(|one| one.gate.clone()).collect()
 }
 
-/// The standing rules that have decided calls and that others may end. Those for the session alone end with its next position.
+/// The standing rules that have decided calls and that others may end. A session's own end with its next
+/// position, or when their time is over.
 fn rules_of(state: &State, gates: &[Gate]) -> Vec<RuleName> {
     let named = gates.iter().filter_map(|gate| RuleId::parse(gate.rule.as_deref()?));
-    let is_own = |of: &str, id: RuleId| *of == *state.session_id && state.sticky.iter().any(|rule| rule.id == id);
+    let is_own = |of: &str, id: RuleId| {
+        *of == *state.session_id && state.sticky.iter().any(|rule| rule.id == id && rule.until.is_none())
+    };
     let mut rules: Vec<RuleName> = named.filter(|(of, id)| !is_own(of, *id)).map(|(of, id)| (of.into(), id)).collect();
     rules.sort_unstable();
     rules.dedup();

@@ -17,6 +17,7 @@ const LONGEST: Duration = Duration::from_secs(2);
 #[derive(Default)]
 pub(super) struct Patience {
     tries: u32,
+    was_told: bool,
 }
 
 impl Patience {
@@ -27,7 +28,7 @@ impl Patience {
             self.tries = 1;
             return tokio::task::yield_now().await;
         }
-        if self.tries == 0 && error.code != Code::StoreClosed {
+        if !std::mem::replace(&mut self.was_told, true) && error.code != Code::StoreClosed {
             tracing::error!(%error, "a record could not be stored; trying until it can");
         }
         let delay = Duration::from_millis(20) * 2_u32.saturating_pow(self.tries.min(7));

@@ -20,7 +20,7 @@ use super::{
     super::StoreError,
     connect::{Held, error},
     flight::{Flight, Value, ask},
-    rows::{count, pos_of},
+    rows::{count, get, pos_of},
     transaction::{Change, Transaction, Undone, transact},
 };
 
@@ -28,27 +28,33 @@ use super::{
 const COLLECT: Duration = Duration::from_millis(100);
 /// How often a node looks for records that others have left: those of a node that has died.
 const LOOK: Duration = Duration::from_secs(1);
-/// How many are chained in one transaction.
-const AT_ONCE: usize = 256;
+/// How many are chained in one transaction, and of how many bytes together; one always is, however large it is.
+const AT_ONCE: i64 = 256;
+const BYTES: i64 = 8 * 1024 * 1024;
 
-const ANY: &str = "SELECT EXISTS (SELECT FROM unchained)";
+/// The last record that is to be chained.
+const UNTIL: &str = "SELECT max(n) FROM unchained";
 /// Whoever chains holds the end of the log.
 pub(super) const END: &str = "SELECT n, hash FROM audit_head FOR UPDATE";
 /// Seen once the end is locked: what another node has moved is not there any more.
-const TAKE: &str = "DELETE FROM unchained WHERE n = ANY(ARRAY(SELECT n FROM unchained ORDER BY n LIMIT $1))
- RETURNING n, body, tenant";
+const TAKE: &str = "DELETE FROM unchained WHERE n = ANY(ARRAY(
+   SELECT n FROM (
+     SELECT n, row_number() OVER so_far AS place, sum(octet_length(body)) OVER so_far AS bytes
+     FROM (SELECT n, body FROM unchained ORDER BY n LIMIT $1) AS oldest WINDOW so_far AS (ORDER BY n)
+   ) AS counted WHERE place = 1 OR bytes <= $2
+ )) RETURNING n, body, tenant";
 const ADD: &str = "INSERT INTO audit (n, hash, body, tenant) SELECT * FROM unnest($1::bigint[], $2::bytea[], $3::bytea[], $4::bytea[])";
 
-/// Moves the oldest records that are not chained, and says how many.
+/// Moves the oldest records that are not chained, and says which was the last.
 struct Oldest;
 
 impl Change for Oldest {
-    type Done = usize;
+    type Done = Option<i64>;
 
-    fn apply<'a>(&'a self, on: &'a Transaction) -> BoxFuture<'a, Result<(Flight, usize), Undone>> {
+    fn apply<'a>(&'a self, on: &'a Transaction) -> BoxFuture<'a, Result<(Flight, Option<i64>), Undone>> {
         async move {
-            let limit = i64::try_from(AT_ONCE).unwrap_or(i64::MAX);
-            let mut answers = on.send(Flight::default().with(END, Vec::new()).with(TAKE, vec![limit.into()])).await?;
+            let bounds = vec![AT_ONCE.into(), BYTES.into()];
+            let mut answers = on.send(Flight::default().with(END, Vec::new()).with(TAKE, bounds)).await?;
             let mut taken: Vec<(i64, Vec<u8>, Vec<u8>)> = Vec::new();
             for row in answers.pop().unwrap_or_default() {
                 taken.push((row.try_get(0)?, row.try_get(1)?, row.try_get(2)?));
@@ -56,6 +62,7 @@ impl Change for Oldest {
             taken.sort_unstable_by_key(|(n, ..)| *n);
             let end = answers.pop().and_then(|mut rows| rows.pop());
             let end = end.ok_or_else(|| StoreError::Corrupt("the end of the audit log is missing".to_owned()))?;
+            let Some(moved) = taken.last().map(|(n, ..)| *n) else { return Ok((Flight::default(), None)) };
             let mut last = Anchor { n: count(end.try_get(0)?)?, hash: end.try_get(1)? };
             let (mut numbers, mut hashes, mut bodies, mut tenants) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
             for (_, body, tenant) in taken {
@@ -69,13 +76,12 @@ impl Change for Oldest {
                 bodies.push(body);
                 tenants.push(tenant);
             }
-            if numbers.is_empty() {
-                return Ok((Flight::default(), 0));
-            }
-            let moved = numbers.len();
             let chained = vec![Value::Ints(numbers), Value::Many(hashes), Value::Many(bodies), Value::Many(tenants)];
             let head = vec![pos_of(last.n).into(), Value::Text(last.hash)];
-            Ok((Flight::default().with(ADD, chained).with("UPDATE audit_head SET n = $1, hash = $2", head), moved))
+            Ok((
+                Flight::default().with(ADD, chained).with("UPDATE audit_head SET n = $1, hash = $2", head),
+                Some(moved),
+            ))
         }
         .boxed()
     }
@@ -84,12 +90,11 @@ impl Change for Oldest {
 /// Chains what was committed before; what is committed meanwhile may be left.
 pub(super) async fn chain(pool: &Pool) -> Result<(), StoreError> {
     let held = Held::of(pool).await?;
-    let any = ask(&held, ANY, Vec::new()).await.map_err(|e| error(&e));
+    let until = ask(&held, UNTIL, Vec::new()).await.map_err(|e| error(&e));
     held.give_back();
-    if !any?.first().is_some_and(|row| row.try_get(0).unwrap_or(true)) {
-        return Ok(());
-    }
-    while transact(pool, &Oldest).await? == AT_ONCE {}
+    let until = until?.first().map_or(Ok(None), |row| get::<Option<i64>>(row, 0))?;
+    let Some(until) = until else { return Ok(()) };
+    while transact(pool, &Oldest).await?.is_some_and(|last| last < until) {}
     Ok(())
 }
 

@@ -143,7 +143,8 @@ CREATE TABLE audit (n bigint PRIMARY KEY, hash bytea NOT NULL, body bytea NOT NU
 CREATE INDEX audit_tenant ON audit (tenant, n);
 -- Records that are not in the log yet: they are stored with their appends, and chained within a second. Those of one session
 -- are numbered in its order.
-CREATE TABLE unchained (n bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, body bytea NOT NULL, tenant bytea NOT NULL);
+CREATE TABLE unchained (n bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, body bytea NOT NULL, tenant bytea NOT NULL)
+    WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
 -- The last record: whoever chains the next ones locks it.
 CREATE TABLE audit_head (one boolean PRIMARY KEY CHECK (one), n bigint NOT NULL, hash text NOT NULL);
 INSERT INTO audit_head VALUES (true, 0, repeat('0', 64));
