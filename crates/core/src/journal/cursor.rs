@@ -19,7 +19,7 @@ use serde::{
 /// The position in the event stream before an append: everything needed to expand that append alone.
 ///
 /// Stored as an array, since every append has one: `[seq, messages, open, index, groups, began]`, then the open group's
-/// `filled` (0 or 1), then its `summary` if it has one.
+/// `filled` (0 or 1), then its `summary` if it has one. A `failed` message is written as a negative `open`: none is open then.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cursor {
     /// The `seq` of the last event so far; 0 before the first.
@@ -28,7 +28,10 @@ pub struct Cursor {
     pub messages: u32,
     /// The number of the open assistant message; 0 if none is open.
     pub open: u32,
-    /// The index of the next block in the open assistant message.
+    /// The number of the assistant message that the turn's failure has ended, until it is retried; 0 if there is none. What
+    /// people say in a turn has messages of its own, which may be newer.
+    pub failed: u32,
+    /// The index of the next block in the open assistant message, or in the one that failed.
     pub index: u32,
     /// How many groups have begun so far.
     pub groups: u32,
@@ -52,9 +55,11 @@ impl Serialize for Cursor {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut seq = serializer.serialize_seq(None)?;
         seq.serialize_element(&self.seq)?;
-        for n in [self.messages, self.open, self.index, self.groups] {
-            seq.serialize_element(&n)?;
-        }
+        seq.serialize_element(&self.messages)?;
+        let open = if self.failed == 0 { i64::from(self.open) } else { -i64::from(self.failed) };
+        seq.serialize_element(&open)?;
+        seq.serialize_element(&self.index)?;
+        seq.serialize_element(&self.groups)?;
         seq.serialize_element(&self.began)?;
         if let Some(group) = &self.group {
             seq.serialize_element(&u8::from(group.filled))?;
@@ -76,17 +81,28 @@ impl<'de> Deserialize<'de> for Cursor {
             }
             fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Cursor, A::Error> {
                 let first = seq.next_element()?.ok_or_else(|| A::Error::invalid_length(0, &self))?;
-                let mut numbers = [0_u32; 4];
+                let mut numbers = [0_i64; 4];
                 for (i, number) in (1..).zip(&mut numbers) {
                     *number = seq.next_element()?.ok_or_else(|| A::Error::invalid_length(i, &self))?;
                 }
                 let [messages, open, index, groups] = numbers;
+                let number =
+                    |n: i64| u32::try_from(n).map_err(|_| A::Error::custom(format!("{n} is no number of the cursor")));
                 let began = seq.next_element()?.ok_or_else(|| A::Error::invalid_length(5, &self))?;
                 let group = match seq.next_element::<u8>()? {
                     Some(filled) => Some(OpenGroup { filled: filled != 0, summary: seq.next_element()? }),
                     None => None,
                 };
-                Ok(Cursor { seq: first, messages, open, index, groups, began, group })
+                Ok(Cursor {
+                    seq: first,
+                    messages: number(messages)?,
+                    open: number(open.max(0))?,
+                    failed: number(open.saturating_neg().max(0))?,
+                    index: number(index)?,
+                    groups: number(groups)?,
+                    began,
+                    group,
+                })
             }
         }
         deserializer.deserialize_seq(Parts)
@@ -107,10 +123,15 @@ mod tests {
             (4, 6, group(true, None), "[7,2,2,3,4,6,1]"),
             (4, 0, group(true, Some("đọc")), "[7,2,2,3,4,0,1,\"đọc\"]"),
         ] {
-            let cursor = Cursor { seq: 7, messages: 2, open: 2, index: 3, groups, began, group };
+            let cursor = Cursor { seq: 7, messages: 2, open: 2, failed: 0, index: 3, groups, began, group };
             assert_eq!(serde_json::to_string(&cursor).expect("write"), text);
             assert_eq!(serde_json::from_str::<Cursor>(text).expect("read"), cursor);
         }
-        assert!(serde_json::from_str::<Cursor>("[7,2,2,3,0]").is_err());
+        let failed = Cursor { seq: 7, messages: 3, failed: 2, index: 3, groups: 4, ..Cursor::default() };
+        assert_eq!(serde_json::to_string(&failed).expect("write"), "[7,3,-2,3,4,0]");
+        assert_eq!(serde_json::from_str::<Cursor>("[7,3,-2,3,4,0]").expect("read"), failed);
+        for wrong in ["[7,2,2,3,0]", "[7,-2,2,3,0,0]", "[7,2,-9223372036854775808,3,0,0]"] {
+            assert!(serde_json::from_str::<Cursor>(wrong).is_err(), "{wrong}");
+        }
     }
 }

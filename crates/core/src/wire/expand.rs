@@ -378,8 +378,7 @@ impl Out<'_> {
             }
             Record::Retried(retried) => {
                 if retried.replaced > 0 {
-                    // The failed message is the newest one: what people say meanwhile is shown after the retry.
-                    self.replaced(self.cursor.messages, retried.replaced);
+                    self.replaced(self.cursor.failed, retried.replaced);
                 }
                 self.turn_begins();
                 retried.shown.iter().for_each(|unshown| self.unshown(unshown));
@@ -412,6 +411,7 @@ impl Out<'_> {
                 self.status(status, &[], None);
             }
             Record::TurnFailed(failed) => {
+                self.cursor.failed = self.cursor.open;
                 self.message_ends(failed.partial.as_ref(), stop_reason(&failed.failure));
                 self.status(Status::Failed, &failed.pending, Some(RunError::from(&*failed.failure)));
             }
@@ -485,6 +485,7 @@ impl Out<'_> {
             self.status(Status::Running, &[], None);
             self.cursor.messages += 1;
             self.cursor.open = self.cursor.messages;
+            self.cursor.failed = 0;
             self.cursor.index = 0;
             let message = self.cursor.open;
             self.event(|_| Event::MessageStart { message_id: message_id(message), role: Role::Assistant, by: None });

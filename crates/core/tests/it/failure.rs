@@ -199,6 +199,19 @@ fn w2_h_a_turn_that_is_given_up_keeps_what_it_has_shown() {
     }
 }
 
+/// A person has spoken in the turn, in a message of their own, after the answer's had begun.
+#[test]
+fn w2_h_a_retry_marks_the_failed_message_and_not_what_a_person_said_after_it() {
+    let mut world = waiting(&[("pay", plain())]);
+    world.apply(&Op::Message(Some(OnPending::Reject))).expect("rejected");
+    world.commit(Draft::new(&world.state, world.now).block_shown(Block::Text("Hello.".into())).finish());
+    fails(&mut world);
+    retried(&mut world);
+    let said = texts(&world);
+    assert_eq!(said.iter().filter(|text| text.starts_with('(')).collect::<Vec<_>>(), ["(Hello.)"], "{said:?}");
+    laws::check(&world);
+}
+
 #[test]
 fn s21_a_retry_that_replaces_other_blocks_does_not_follow() {
     let mut world = broken_off();

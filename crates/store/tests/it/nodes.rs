@@ -273,8 +273,9 @@ async fn r9_sessions_with_records_that_an_older_build_does_not_know_are_refused_
     refused("old").await;
     // So does a fork that has their past.
     database.run("UPDATE sessions SET needs = 7 WHERE id = 'due'");
-    let due = Driven { entries: newer.read("due", 0, 99).await.expect("read"), ..Driven::new("due") };
-    newer.fork("due", fork_of(&due, 2, "fork", 5)).await.expect("fork");
+    let newest = build(&database, 7).await;
+    let due = Driven { entries: newest.read("due", 0, 99).await.expect("read"), ..Driven::new("due") };
+    newest.fork("due", fork_of(&due, 2, "fork", 5)).await.expect("fork");
     let needs = database.query("SELECT needs::text FROM sessions WHERE id = 'fork'");
     assert_eq!(needs[0][0].as_deref(), Some("7"));
 }
@@ -377,11 +378,12 @@ async fn r8_nodes_that_chain_at_the_same_time_make_one_chain_in_the_order_of_eac
     });
     futures::future::join_all(writes).await;
     let log = chained(&nodes[0]).await;
-    assert_eq!(log.len(), 120, "a request and a decision of each session");
+    assert_eq!(log.len(), 180, "a request, a decision and an outcome of each session");
     for id in (0..3).flat_map(|i| (0..20).map(move |round| format!("\"s{i}-{round}\""))) {
         let own: Vec<&String> = log.iter().filter(|body| body.contains(&id)).collect();
-        let [asked, decided] = own[..] else { panic!("{id}: {own:?}") };
-        assert!(asked.contains("\"requested\"") && decided.contains("\"decided\""), "in its order: {own:?}");
+        let [asked, decided, finished] = own[..] else { panic!("{id}: {own:?}") };
+        let words = [(asked, "\"requested\""), (decided, "\"decided\""), (finished, "\"finished\"")];
+        assert!(words.iter().all(|(body, word)| body.contains(word)), "in its order: {own:?}");
     }
 }
 

@@ -258,7 +258,7 @@ fn question(how: Vec<Value>, status: &str, output: &str) -> Case {
         json!({ "user_message": { "text": ["hello"], "request_id": "q1" } }),
         json!({ "model_responded": { "model": "m", "first_call": 1, "blocks": [{ "tool_use": { "id": "t", "name": name, "input": input } }] } }),
         json!({ "calls_gated": [{ "verdict": { "question": {} }, "idempotent": false }] }),
-        json!({ "interrupted": { "n": 1, "kind": "question", "actions": [action], "content": true } }),
+        json!({ "interrupted": { "n": 1, "kind": "question", "actions": [action], "content": true, "expires_at": 0 } }),
     ];
     let result = json!({ "call_finished": { "call": 1, "id": "t", "name": name, "status": status, "output": output } });
     let answers = Asked::Answers { n: 1, answers: json!({ "Q": "A", "R": "[No preference]" }) };
