@@ -64,7 +64,7 @@ test("g6: each point says what had happened there, and shows the conversation as
   const waited = points.filter({ hasText: "1 waiting" }).first();
   await waited.locator(".past-toggle").click();
   const then = waited.getByRole("list", { name: "The conversation up to here" });
-  await expect(then.locator("li")).toHaveText(["YouBuy 100 VNM", "AgentHere is the order.", /^execute_trade\{"symbol":"VNM"/, "Waitingexecute_trade"]);
+  await expect(then.locator("li")).toHaveText(["YouBuy 100 VNM", "AgentHere is the order.", /^execute_trade\{"symbol":"VNM"/, "Pendingexecute_trade"]);
   await checkAccessible(page, "an earlier point");
 });
 
