@@ -160,6 +160,8 @@ test("a reload keeps the step and what was entered", async ({ page, serve }) => 
   await expect(answers(page)).toHaveText(["No preference", "Seven years", "No preference"]);
   const text = () => page.locator(".chat").innerText();
   await expect(page.locator(".topbar")).toContainText("Finished");
+  // When that was is asked for once it is over.
+  await expect(page.locator(".chat")).toContainText("Answered · now");
   const before = await text();
   await page.reload();
   await expect.poll(text).toBe(before);
