@@ -44,7 +44,7 @@ const MAY_USE: [(&str, &str, &[&[&str]]); 18] = [
     ("countersign-torture", "crates/torture", &[PARTS, &["countersign-server", "countersign-test-postgres"]]),
     ("countersign-compile-fail", "crates/compile-fail", &[&["countersign"]]),
     ("countersign-fuzz-targets", "fuzz/targets", &[PARTS, &["countersign-server"]]),
-    ("countersign-bench", "bench", &[PARTS, &["countersign", "countersign-server"]]),
+    ("countersign-bench", "bench", &[PARTS, &["countersign", "countersign-server", "countersign-test-postgres"]]),
     ("countersign-examples", "examples", &[&["countersign-core", "countersign", "countersign-server"]]),
     ("xtask", "xtask", &[]),
 ];
