@@ -9,7 +9,7 @@ use tokio_postgres::{Error, Row};
 use super::{
     super::StoreError,
     connect::{Held, error, is_refusal, is_transient, told},
-    flight::{Flight, Value, ask},
+    flight::{Answers, Flight, Joined, Value, ask},
 };
 
 /// How often a transaction that gave way to others is tried, and how long the second try waits: each later one waits twice
@@ -51,7 +51,7 @@ impl Transaction {
 
     /// The answers to statements that are sent together.
     pub(super) async fn send(&self, flight: Flight) -> Result<Vec<Vec<Row>>, Undone> {
-        Ok(flight.send(&self.0).await?.into_iter().collect::<Result<_, _>>()?)
+        Ok(flight.send(&self.0).await?.rows.into_iter().collect::<Result<_, _>>()?)
     }
 
     /// The answer to one statement.
@@ -61,22 +61,7 @@ impl Transaction {
 
     /// Sends the last statements, and COMMIT with them: it rolls back if one of them fails.
     async fn commit(self, last: Flight) -> Result<(), Undone> {
-        let all = last.with("COMMIT", Vec::new());
-        let count = all.len();
-        let mut answers = all.send(&self.0).await?;
-        let was_sent = answers.len() == count;
-        // The first that has failed has made those after it fail.
-        match answers.drain(..).find_map(Result::err) {
-            None => {
-                self.0.give_back();
-                Ok(())
-            }
-            Some(e) if is_refusal(&e) || !was_sent => Err(e.into()),
-            Some(e) => {
-                tracing::warn!("whether a transaction was committed is not known: {}", told(&e));
-                Err(StoreError::Unknown.into())
-            }
-        }
+        committed(self.0, last.with("COMMIT", Vec::new())).await.map(drop)
     }
 
     async fn roll_back(self) {
@@ -86,10 +71,35 @@ impl Transaction {
     }
 }
 
+/// Sends statements of which the last one commits, and gives its answer.
+async fn committed(held: Held, flight: Flight) -> Result<Vec<Row>, Undone> {
+    let Answers { rows, all_sent } = flight.send(&held).await?;
+    // The first that has failed has made those after it fail.
+    match rows.into_iter().try_fold(Vec::new(), |_, answer| answer) {
+        Ok(rows) => {
+            held.give_back();
+            Ok(rows)
+        }
+        Err(e) if is_refusal(&e) || !all_sent => Err(e.into()),
+        Err(e) => {
+            tracing::warn!("whether a transaction was committed is not known: {}", told(&e));
+            Err(StoreError::Unknown.into())
+        }
+    }
+}
+
 /// What is done in a transaction.
 pub(super) trait Change: Sync {
     /// What it gives.
     type Done: Send;
+    /// A statement that does all of it by itself, if there is one and [`Change::done_alone`] says that it did.
+    fn alone(&self) -> Option<Joined> {
+        None
+    }
+    /// Whether [`Change::alone`] did it. If not, it did nothing.
+    fn done_alone(&self, _: &[Row]) -> Result<Option<Self::Done>, Undone> {
+        Ok(None)
+    }
     /// Does all of it but the last statements, which it returns.
     fn apply<'a>(&'a self, on: &'a Transaction) -> BoxFuture<'a, Result<(Flight, Self::Done), Undone>>;
 }
@@ -109,6 +119,12 @@ pub(super) async fn transact<C: Change>(pool: &Pool, change: &C) -> Result<C::Do
 }
 
 async fn once<C: Change>(pool: &Pool, change: &C) -> Result<C::Done, Undone> {
+    if let Some(statement) = change.alone() {
+        let rows = committed(Held::of(pool).await?, Flight::of(statement)).await?;
+        if let Some(done) = change.done_alone(&rows)? {
+            return Ok(done);
+        }
+    }
     let transaction = Transaction::begin(pool).await?;
     match change.apply(&transaction).await {
         Ok((last, done)) => transaction.commit(last).await.map(|()| done),
