@@ -22,18 +22,24 @@ use tokio::{
 use tokio_postgres::{Client, Error};
 
 use super::{
-    super::{StoreError, nodes::Hint},
+    super::{
+        StoreError,
+        nodes::{Hint, Said},
+    },
     PostgresUrl,
     connect::{Heard, connect, error, told},
     flight::ask,
     nodes::clock,
     rows::get,
+    words::Words,
 };
 
 /// How long hints are collected before they are sent.
 const COLLECT: Duration = Duration::from_millis(5);
 /// The most bytes of a notification: PostgreSQL allows fewer than 8,000.
 const PAYLOAD: usize = 7_900;
+/// Room in it for who says it.
+const FROM: usize = 32;
 /// Hints that wait to be sent, and that a slow reader may have before it. Others are lost.
 const HINTS: usize = 10_000;
 /// How long leaving may take.
@@ -60,8 +66,11 @@ const LEAVE: &str = "UPDATE nodes SET until = '-infinity' WHERE id = $1";
 const SWEEP: &str = "DELETE FROM nodes n WHERE n.until < clock_timestamp() - interval '1 day'
  AND NOT EXISTS (SELECT FROM sessions s WHERE s.node = n.id)";
 /// What is said there: the sender's id, `:`, and lines, each `j` (it has joined, so there is somebody to tell), `l` (it has
-/// left, or gives sessions away) or `c` and the id of a session that it has changed.
+/// left, or gives sessions away), `c` and the id of a session that it has changed, or one of [`Words`].
 const CHANNEL: &str = "SELECT 'countersign_' || current_schema()::regnamespace::oid";
+/// A node that was stopped hears nothing, and all that is said waits for it in the database. Where much does it is lost, before
+/// the database refuses it.
+const NOTIFY: &str = "SELECT pg_notify($1, $2) WHERE pg_notification_queue_usage() < 0.5";
 
 /// This process as a node. Dropped, it leaves.
 pub(super) struct Member {
@@ -88,6 +97,7 @@ struct Shared {
     given: AtomicBool,
     more: Notify,
     heard: broadcast::Sender<Hint>,
+    words: Words,
 }
 
 /// Milliseconds since the machine started, with those in which it was suspended.
@@ -118,6 +128,7 @@ impl Member {
         let failed = |e: Error| error(&e);
         client.execute(SWEEP, &[]).await.map_err(failed)?;
         let channel = client.query_one(CHANNEL, &[]).await.and_then(|row| row.try_get(0)).map_err(failed)?;
+        let words = Words::new(&client).await.map_err(failed)?;
         let began = boot_time();
         let row = client.query_one(JOIN, &[&millis(lease)]).await.map_err(failed)?;
         let (id, now): (i64, i64) = (row.try_get(0).map_err(failed)?, row.try_get(1).map_err(failed)?);
@@ -133,6 +144,7 @@ impl Member {
             given: AtomicBool::new(false),
             more: Notify::new(),
             heard: broadcast::Sender::new(HINTS),
+            words,
         });
         let (leaving, left) = watch::channel(false);
         tokio::spawn(shared.clone().keep(url.clone(), (client, heard), left));
@@ -180,6 +192,19 @@ impl Member {
             drop(changed);
             self.shared.more.notify_one();
         }
+    }
+
+    pub(super) fn said(&self) -> broadcast::Receiver<Said> {
+        self.shared.words.said()
+    }
+
+    /// Says something to other nodes, soon, unless there are none, or too much waits.
+    pub(super) fn say(&self, said: &Said) -> bool {
+        let waits = !self.is_alone() && self.shared.words.wait(said, PAYLOAD - FROM);
+        if waits {
+            self.shared.more.notify_one();
+        }
+        waits
     }
 
     /// Tells other nodes, soon, that there are sessions to be taken over.
@@ -315,20 +340,23 @@ impl Shared {
         if self.given.swap(false, Ordering::SeqCst) {
             said.push_str("l\n");
         }
-        for id in changed {
-            if said.len() + id.len() + 2 > PAYLOAD - 32 {
+        let (words, is_more) = self.words.next();
+        for line in changed.into_iter().map(|id| format!("c{id}\n")).chain(words) {
+            if said.len() + line.len() > PAYLOAD - FROM {
                 self.say(client, &std::mem::take(&mut said)).await?;
             }
-            said.push('c');
-            said.push_str(&id);
-            said.push('\n');
+            said.push_str(&line);
+        }
+        if is_more {
+            // After the term is renewed, if it is time.
+            self.more.notify_one();
         }
         if said.is_empty() { Ok(()) } else { self.say(client, &said).await }
     }
 
     async fn say(&self, client: &Client, said: &str) -> Result<(), String> {
         let said = format!("{}:{said}", self.id);
-        self.bounded(client.execute("SELECT pg_notify($1, $2)", &[&self.channel, &said])).await.map(drop)
+        self.bounded(client.execute(NOTIFY, &[&self.channel, &said])).await.map(drop)
     }
 
     fn hear(&self, said: &str) {
@@ -342,7 +370,10 @@ impl Shared {
             let _ = match line.split_at_checked(1) {
                 Some(("c", id)) => self.heard.send(Hint::Changed(id.into())),
                 Some(("l", _)) => self.heard.send(Hint::Left),
-                _ => continue,
+                _ => {
+                    self.words.hear(line);
+                    continue;
+                }
             };
         }
     }
