@@ -117,13 +117,9 @@ pub trait Nodes: Send + Sync {
     /// What other nodes say from now on. Hints can be lost: whoever depends on one looks from time to time too.
     fn hints(&self) -> broadcast::Receiver<Hint>;
     /// Says something to the other nodes, soon. `false`: it is lost, since there are none, or too much waits to be said.
-    fn say(&self, _: Said) -> bool {
-        false
-    }
-    /// What other nodes say from now on; closed where none ever do.
-    fn said(&self) -> broadcast::Receiver<Said> {
-        broadcast::channel(1).1
-    }
+    fn say(&self, said: Said) -> bool;
+    /// What other nodes say from now on of what is being written.
+    fn said(&self) -> broadcast::Receiver<Said>;
     /// Ends all leases of this node, which takes no others from then on.
     fn leave(&self) -> BoxFuture<'_, ()>;
 }

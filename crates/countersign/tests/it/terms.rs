@@ -11,7 +11,7 @@ use countersign_core::journal::record::{Entry, Kind, Millis, Record};
 use countersign_store::{
     Due, Store, StoreError,
     memory::MemoryStore,
-    nodes::{Epoch, Hint, Leased, Nodes, Position},
+    nodes::{Epoch, Hint, Leased, Nodes, Position, Said},
 };
 use futures::{FutureExt as _, future::BoxFuture};
 use tokio::sync::broadcast;
@@ -67,6 +67,12 @@ impl Nodes for Terms {
     }
     fn hints(&self) -> broadcast::Receiver<Hint> {
         self.hints.subscribe()
+    }
+    fn say(&self, _: Said) -> bool {
+        false
+    }
+    fn said(&self) -> broadcast::Receiver<Said> {
+        broadcast::channel(1).1
     }
     fn leave(&self) -> BoxFuture<'_, ()> {
         async {}.boxed()
@@ -210,6 +216,12 @@ mod late {
         }
         fn hints(&self) -> broadcast::Receiver<Hint> {
             self.hints.subscribe()
+        }
+        fn say(&self, said: Said) -> bool {
+            self.nodes().say(said)
+        }
+        fn said(&self) -> broadcast::Receiver<Said> {
+            self.nodes().said()
         }
         fn leave(&self) -> BoxFuture<'_, ()> {
             self.nodes().leave()

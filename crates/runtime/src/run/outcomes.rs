@@ -143,13 +143,15 @@ impl Inner {
     /// Stores an answer with the verdicts on its calls. Standing rules are read again with each try, and it is stored only while
     /// those that decide are in force: a revoked one allows nothing.
     async fn answered(&self, live: &LiveRef, turn: Turn, answer: ModelResponded) {
+        let Some(first) = self.loaded(live).await else { return };
+        // Each keeps its place, whatever becomes of the session: what was found out about it is for no other.
+        let calls = calls_of(&first, &answer);
         let mut before = Vec::new();
         until_stored!(self, async {
             let Some(state) = self.loaded(live).await else { return Ok(()) };
             if answer.run != 0 && state.nested(answer.run).is_none() {
                 return Ok(()); // The call that it works for was stopped.
             }
-            let calls = calls_of(&state, &answer);
             let weighed = tokio::select! { biased;
                 weighed = self.gates(&state, state.agent_of(answer.run), &calls, answer.cut, &before) => weighed,
                 () = self.turn_is_over(live, turn) => return Ok(()), // A rule may never answer.

@@ -63,8 +63,8 @@ pub(super) struct Write {
 const MAKE: &str = concat!(
     "INSERT INTO sessions
  (id, pos, agent, subject, tenant, title, status, created_at, updated_at, pending, node, epoch, needs)
- VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, CASE WHEN $12::boolean THEN $11::bigint END, $12::boolean::int, $13)
- ON CONFLICT (id) DO NOTHING RETURNING row, CASE WHEN $12::boolean THEN epoch END AS lease, ",
+ VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, ($11::bigint IS NOT NULL)::int, $12)
+ ON CONFLICT (id) DO NOTHING RETURNING row, CASE WHEN node IS NOT NULL THEN epoch END AS lease, ",
     clock!(),
     " AS clock"
 );
@@ -134,8 +134,7 @@ impl Write {
         self
     }
 
-    /// The values of the session's row after it; `node` has its lease if there is work.
-    #[cfg(feature = "sqlite")]
+    /// The values of the session's row after it, those of [`MAKE`]; `node` has its lease if there is work.
     pub(super) fn row(&self) -> Vec<Value> {
         let Summary { agent, subject, tenant: of, title, status, created_at, updated_at, pending, .. } = &self.summary;
         vec![
@@ -159,7 +158,7 @@ impl Write {
     fn is_one_statement(&self) -> bool {
         let Guards { lease: _, rules, not_before, not_after } = &self.guards;
         let is_bound = !rules.is_empty() || not_before.or(*not_after).is_some();
-        !self.is_new() && !is_bound && self.by_turns().1.is_empty()
+        !self.is_new() && !is_bound && self.by_turns().1.is_empty() && self.admit(&[]).is_ok()
     }
 
     /// The statement that begins with the session's row, which `session` gives, and does what it can do at once.
@@ -172,20 +171,20 @@ impl Write {
         statement
     }
 
-    /// What that statement did not do, except for rules.
+    /// The same, and what the audit log is told of it.
+    fn whole(&self, session: &'static str, values: Vec<Value>) -> Joined {
+        let mut statement = self.statement(session, values);
+        self.tell(&mut statement);
+        statement
+    }
+
+    /// What the statement did not do, except for rules.
     pub(super) fn rest(&self, flight: &mut Flight, session: i64) {
         for change in self.by_turns().1.into_iter().filter(|change| !change.is_of_rule()) {
             let mut statement = Joined::of("SELECT $1::bigint AS row", vec![session.into()]);
             self.change(&mut statement, change);
             flight.push(statement);
         }
-    }
-
-    /// The same, and what the audit log is told of it.
-    fn whole(&self, session: &'static str, values: Vec<Value>) -> Joined {
-        let mut statement = self.statement(session, values);
-        self.tell(&mut statement);
-        statement
     }
 
     async fn steps(&self, on: &Transaction) -> Result<(Flight, Option<Epoch>), Undone> {
@@ -212,26 +211,6 @@ impl Write {
         self.expected == 0 || self.from.is_some()
     }
 
-    /// The values of [`MAKE`].
-    fn made(&self) -> Vec<Value> {
-        let Summary { agent, subject, tenant: of, title, status, created_at, updated_at, pending, .. } = &self.summary;
-        vec![
-            (&*self.session_id).into(),
-            self.last().into(),
-            (&**agent).into(),
-            subject.as_deref().into(),
-            tenant(of.as_deref()).into(),
-            title.as_deref().into(),
-            Value::Word(status.name()),
-            (*created_at).into(),
-            (*updated_at).into(),
-            Value::Ints(pending.iter().map(|n| i64::from(*n)).collect()),
-            self.node.into(),
-            self.is_at_work.into(),
-            self.needs.into(),
-        ]
-    }
-
     /// The values of [`MOVE`], with ids that must be new.
     fn moved(&self, new: Value) -> Vec<Value> {
         let Summary { agent, title, status, updated_at, pending, .. } = &self.summary;
@@ -256,33 +235,33 @@ impl Write {
     /// row is locked from then on.
     async fn take_place(&self, on: &Transaction) -> Result<(i64, Option<Epoch>, Millis), Undone> {
         let id = || Value::from(&*self.session_id);
-        let is_new = self.is_new();
         let mut flight = Flight::default();
-        if is_new {
-            // Whether it was deleted is asked afterwards: a deletion may be committed while the insertion waits for it.
-            flight.push(self.whole(MAKE, self.made()));
-            flight.add(IS_DELETED, vec![id()]);
+        let (taken, known) = if self.is_new() {
+            flight.push(self.whole(MAKE, self.row()));
+            // Asked afterwards: a deletion may be committed while the insertion waits for it.
+            let mut answers = on.send(flight.with(IS_DELETED, vec![id()])).await?;
+            if answers.pop().is_some_and(|deleted| !deleted.is_empty()) {
+                return Err(StoreError::Deleted(self.session_id.clone()).into());
+            }
+            (answers.pop(), None)
         } else {
-            // If another append carries them after this, the session is not at its position any more.
-            flight.add(CLAIMED, vec![id(), self.claimed()]);
+            if !self.claims.is_empty() {
+                // If another append carries them after this, the session is not at its position any more.
+                flight.add(CLAIMED, vec![id(), self.claimed()]);
+            }
             flight.push(self.whole(MOVE, self.moved(Value::Many(Vec::new()))));
-        }
-        let mut answers = on.send(flight).await?;
-        let (second, first) = (answers.pop().unwrap_or_default(), answers.pop().unwrap_or_default());
-        let (mut taken, known, deleted) =
-            if is_new { (first, Vec::new(), second) } else { (second, first, Vec::new()) };
-        if !deleted.is_empty() {
-            return Err(StoreError::Deleted(self.session_id.clone()).into());
-        }
-        let Some(session) = taken.pop() else { return Err(self.why_not(on, is_new).await?.into()) };
-        self.admit(&known)?;
+            let mut answers = on.send(flight).await?;
+            (answers.pop(), answers.pop())
+        };
+        let Some(session) = taken.and_then(|mut rows| rows.pop()) else { return Err(self.why_not(on).await?.into()) };
+        self.admit(&known.unwrap_or_default())?;
         Ok((session.try_get(0)?, lease_of(&session)?, session.try_get(2)?))
     }
 
     /// Why the session was not where it should be.
-    async fn why_not(&self, on: &Transaction, is_new: bool) -> Result<StoreError, Undone> {
+    async fn why_not(&self, on: &Transaction) -> Result<StoreError, Undone> {
         let id = || Value::from(&*self.session_id);
-        if !is_new && !on.ask(IS_DELETED, vec![id()]).await?.is_empty() {
+        if !self.is_new() && !on.ask(IS_DELETED, vec![id()]).await?.is_empty() {
             return Ok(StoreError::Deleted(self.session_id.clone()));
         }
         if let Some(lease) = self.guards.lease {

@@ -109,6 +109,7 @@ impl Joined {
 
     /// Adds a part, in which each value in turn is a `?`.
     pub(super) fn part(&mut self, sql: &'static str, values: Vec<Value>) {
+        debug_assert_eq!(sql.matches('?').count(), values.len(), "{sql}");
         self.parts += 1;
         let mut pieces = sql.split('?');
         let first = pieces.next().unwrap_or_default();
