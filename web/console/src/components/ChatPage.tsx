@@ -1,5 +1,5 @@
 import { useEffect, useMemo, useRef, useState } from "react";
-import { decidingRole, pendingApprovals, timeline, type ApprovalView, type CountersignError, type SessionView } from "@countersign/client";
+import { decidingRole, isAnswered, pendingApprovals, timeline, type ApprovalView, type CountersignError, type SessionView } from "@countersign/client";
 import { useI18n, type Translate } from "../i18n/index.js";
 import { announce } from "../lib/announce.js";
 import type { InlineImage } from "../lib/images.js";
@@ -213,9 +213,6 @@ function waysPast(pending: readonly ApprovalView[], t: Translate): Way[] {
   const n = pending.length;
   return [queue, { onPending: "reject", label: t("composer.reject"), effect: t(n === 1 ? "composer.rejectEffect" : "composer.rejectEffects", { n }) }];
 }
-
-/** It waits for an answer, not for a decision. */
-const isAnswered = ({ kind }: ApprovalView) => kind === "question" || kind === "interrupt" || kind === "input";
 
 /** That others have to decide or answer it, in a sentence that may begin with them. */
 function waitsForOthers(approval: ApprovalView, t: Translate): string {

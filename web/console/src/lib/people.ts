@@ -1,7 +1,16 @@
 /** Who has to decide, in words, and whether the person at this tab may. The server says it in the end. */
-import { assigned, decidingRole, progress, type ApprovalView, type BlockView, type Decision, type DecisionType, type SessionView } from "@countersign/client";
+import {
+  type ApprovalView,
+  assigned,
+  type BlockView,
+  decidingRole,
+  type Decision,
+  decisionFor,
+  type DecisionType,
+  progress,
+  type SessionView,
+} from "@countersign/client";
 import type { Translate } from "../i18n/index.js";
-import { decisionFor } from "./decisions.js";
 import { longTurns } from "./turns.js";
 import { visibleText } from "./visible.js";
 

@@ -1,6 +1,6 @@
 /** A request for a person: the card to decide or answer it on, and once it is resolved what became of it. */
 import { useEffect, useRef } from "react";
-import type { ApprovalView } from "@countersign/client";
+import { asksForValue, type ApprovalView } from "@countersign/client";
 import { useI18n } from "../../i18n/index.js";
 import { announce } from "../../lib/announce.js";
 import { sessionStore } from "../../state/sessions.js";
@@ -29,7 +29,7 @@ export function ApprovalCard({ approval, onSent }: Props) {
   const wasWaiting = useRef(!resolved);
   const submission = useSubmit(approval, onSent);
   const question = approval.kind === "question";
-  const interrupt = approval.kind === "interrupt" || approval.kind === "input";
+  const interrupt = asksForValue(approval);
 
   // A resolved card is replaced: the focus must not fall out of the page with its buttons.
   // The decisions themselves follow a moment after the news that it is resolved.

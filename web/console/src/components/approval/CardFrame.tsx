@@ -1,6 +1,6 @@
 /** What every waiting request has around it: its heading, its deadline, and how sending the reply goes. */
 import { useContext, useEffect, useId, useRef, type KeyboardEvent, type ReactNode } from "react";
-import type { ApprovalView } from "@countersign/client";
+import { asksForValue, isAnswered, type ApprovalView } from "@countersign/client";
 import { useI18n } from "../../i18n/index.js";
 import { elicitationOf } from "../../lib/elicitation.js";
 import { TurnFailed } from "../../lib/turnFailed.js";
@@ -35,9 +35,7 @@ export function CardFrame({ approval, submission, problems, onKeyDown, children 
   useEffect(() => void errorBox.current?.scrollIntoView({ block: "nearest" }), [error]);
 
   const totalSeconds = approval.timeoutSeconds ?? shortestTimeout(approval);
-  const interrupt = approval.kind === "interrupt" || approval.kind === "input";
-  /** It is answered, not decided. */
-  const question = approval.kind === "question" || interrupt;
+  const question = isAnswered(approval);
   return (
     <section
       id={cardId(approval.approvalKey)}
@@ -60,7 +58,7 @@ export function CardFrame({ approval, submission, problems, onKeyDown, children 
         <Countdown
           expiresAt={approval.expiresAt}
           totalSeconds={totalSeconds}
-          after={t(elicitationOf(approval) ? "elicit.after" : interrupt ? "interrupt.after" : question ? "time.goesOn" : "time.rejects")}
+          after={t(elicitationOf(approval) ? "elicit.after" : asksForValue(approval) ? "interrupt.after" : question ? "time.goesOn" : "time.rejects")}
           subject={subjectOf(approval)}
         />
       )}

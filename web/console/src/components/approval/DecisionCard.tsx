@@ -6,13 +6,11 @@
  * whatever happens in between: errors, lost connections, reloads.
  */
 import { useCallback, useState, type KeyboardEvent } from "react";
-import { progress, type ApprovalView, type Decision, type DecisionType } from "@countersign/client";
+import { allowedOf, type ApprovalView, configOf, type Decision, type DecisionType, progress } from "@countersign/client";
 import { useI18n } from "../../i18n/index.js";
 import {
   actionIndexOf,
-  allowedOf,
   argumentOf,
-  configOf,
   editedArgs,
   emptyAction,
   emptyCard,

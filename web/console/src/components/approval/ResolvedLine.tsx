@@ -1,7 +1,7 @@
 import { useState } from "react";
-import type { ApprovalView, Decision, JsonValue, SessionView } from "@countersign/client";
+import { type ApprovalView, asksForValue, configOf, type Decision, decisionFor, type JsonValue, type SessionView } from "@countersign/client";
 import { useI18n, type Translate } from "../../i18n/index.js";
-import { askedAgain, configOf, decisionFor } from "../../lib/decisions.js";
+import { askedAgain } from "../../lib/decisions.js";
 import { elicitationOf, outcomeOf } from "../../lib/elicitation.js";
 import { roleName } from "../../lib/people.js";
 import { valueText } from "../../lib/values.js";
@@ -96,7 +96,7 @@ interface Summary {
 /** `approvals`: all of the session, which say whether an edit was asked about again. */
 export function summarize(approval: ApprovalView, t: Translate, approvals: SessionView["approvals"] = {}): Summary {
   if (approval.kind === "question") return summarizeQuestion(approval, t);
-  if ((approval.kind === "interrupt" || approval.kind === "input") && !approval.escalatedTo) return summarizeInterrupt(approval, t);
+  if (asksForValue(approval) && !approval.escalatedTo) return summarizeInterrupt(approval, t);
   if (approval.escalatedTo) {
     const role = approval.escalatedTo.map((name) => roleName(name, t)).join(", ");
     return { text: t("people.escalated", { role }), tone: "neutral", icon: "clock" };

@@ -1,9 +1,8 @@
 /** One decision about many requests, each of which is shown with what would run and its digest. */
 import { useCallback, useEffect, useId, useRef, useState } from "react";
-import type { CountersignError, ListedApproval } from "@countersign/client";
+import { configOf, type CountersignError, type ListedApproval } from "@countersign/client";
 import { useI18n } from "../../i18n/index.js";
 import { bulkDecisions, type BulkChoice } from "../../lib/bulk.js";
-import { configOf } from "../../lib/decisions.js";
 import { isLongText, textOf } from "../../lib/shown.js";
 import { visibleText } from "../../lib/visible.js";
 import { client, connectionState } from "../../state/connection.js";
