@@ -1,8 +1,8 @@
 import { lazy, Suspense, useEffect, useState, type ComponentType } from "react";
+import { useConnection } from "@countersign/react";
 import { useI18n } from "../i18n/index.js";
 import { announcement } from "../lib/announce.js";
 import { late, loadAhead } from "../lib/late.js";
-import { connectionState } from "../state/connection.js";
 import { useWaits } from "../state/me.js";
 import { startNotifying } from "../state/notify.js";
 import { newHref, route } from "../state/route.js";
@@ -27,7 +27,7 @@ const AuditPage = page(async () => (await import("./audit/AuditPage.js")).AuditP
 export function App() {
   const { t } = useI18n();
   const { sessionId, rules, audit, inbox } = useStore(route);
-  const connection = useStore(connectionState);
+  const connection = useConnection();
   const waits = useWaits();
   const said = useStore(announcement);
   const [menuOpen, setMenuOpen] = useState(false);

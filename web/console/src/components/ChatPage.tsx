@@ -1,5 +1,6 @@
 import { useEffect, useMemo, useRef, useState } from "react";
-import { decidingRole, isAnswered, pendingApprovals, timeline, type ApprovalView, type CountersignError, type SessionView } from "@countersign/client";
+import { type ApprovalView, CountersignError, decidingRole, isAnswered, pendingApprovals, type SessionView, timeline } from "@countersign/client";
+import { useConnection } from "@countersign/react";
 import { useI18n, type Translate } from "../i18n/index.js";
 import { announce } from "../lib/announce.js";
 import type { InlineImage } from "../lib/images.js";
@@ -9,10 +10,10 @@ import { TurnFailed } from "../lib/turnFailed.js";
 import { isLeft, longTurns } from "../lib/turns.js";
 import { useStickToEnd } from "../lib/useStickToEnd.js";
 import { useWindow } from "../lib/useWindow.js";
-import { client, connectionState } from "../state/connection.js";
+import { client } from "../state/connection.js";
 import { agents, sessionList } from "../state/lists.js";
 import { useMe, useOwns, useSubject, useTurnOf } from "../state/me.js";
-import { asRefusal, followSession, sendMessage, sessionStore } from "../state/sessions.js";
+import { followSession, sendMessage, sessionStore } from "../state/sessions.js";
 import { useStore } from "../state/store.js";
 import { cardId, focusCard } from "./approval/focus.js";
 import { subjectOf } from "./approval/title.js";
@@ -36,7 +37,7 @@ interface Props {
 export function ChatPage({ sessionId, onMenu }: Props) {
   const { t } = useI18n();
   const session = useStore(sessionStore(sessionId));
-  const connection = useStore(connectionState);
+  const connection = useConnection();
   const list = useStore(agents);
   const row = useStore(sessionList).rows.find((s) => s.session_id === sessionId);
   const [error, setError] = useState<CountersignError>();
@@ -71,14 +72,14 @@ export function ChatPage({ sessionId, onMenu }: Props) {
     try {
       await sendMessage(sessionId, text, images, { onPending });
     } catch (e) {
-      setError(asRefusal(e));
+      setError(CountersignError.of(e));
       throw e;
     }
   };
   const stop = () =>
     client.cancel(sessionId).then(
       () => setError(undefined),
-      (e: unknown) => setError(asRefusal(e)),
+      (e: unknown) => setError(CountersignError.of(e)),
     );
 
   return (

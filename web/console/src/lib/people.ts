@@ -10,9 +10,9 @@ import {
   progress,
   type SessionView,
 } from "@countersign/client";
+import { visibleText } from "@countersign/react";
 import type { Translate } from "../i18n/index.js";
 import { longTurns } from "./turns.js";
-import { visibleText } from "./visible.js";
 
 /** A role as it is called on the page; `user`, or none, is the session's own subject. */
 export function roleName(role: string | undefined, t: Translate): string {

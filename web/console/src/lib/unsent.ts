@@ -1,11 +1,11 @@
 /** What a person had entered about a request that somebody else, or time, resolved first. */
 import { type Action, type ApprovalView, asksForValue, configOf, questionsOf, type ReviewConfig, stringifyJson } from "@countersign/client";
+import { answerText, type QuestionDraft } from "@countersign/react";
 import { ANSWER, answerForm, emptyAnswer, type AnswerDraft } from "./answer.js";
 import { argFields, editedArgs, type ActionDraft, type CardDraft } from "./decisions.js";
 import { diff } from "./diff.js";
 import { elicitationForm, elicitationOf } from "./elicitation.js";
 import { chosenOf, isGroup, newEdit, partOf, type Field, type FieldDraft } from "./form.js";
-import { answerText, type QuestionDraft } from "./questions.js";
 import { choiceText } from "./values.js";
 
 /** The names under which a tab keeps it: the reply, and a comment for the other people. */

@@ -3,10 +3,10 @@
  * out of sight. They show on locked screens and in histories, so they hold no arguments and no texts of the agent.
  */
 import { isAnswered, type ListedApproval } from "@countersign/client";
+import { visibleText } from "@countersign/react";
 import type { Translate } from "../i18n/index.js";
 import { everything, inboxHref } from "../lib/inbox.js";
 import { readLocal, writeLocal } from "../lib/storage.js";
-import { visibleText } from "../lib/visible.js";
 import { watchInbox } from "./me.js";
 import { Store } from "./store.js";
 

@@ -1,6 +1,5 @@
 /** The sessions this tab has opened, each as the fold of its events. */
 import {
-  CountersignError,
   emptySession,
   foldAll,
   randomId,
@@ -9,8 +8,8 @@ import {
   type SessionEvent,
   type SessionView,
 } from "@countersign/client";
+import { keepDraft, readDraft } from "@countersign/react";
 import { contentOf, type InlineImage } from "../lib/images.js";
-import { readTabJson, writeTab } from "../lib/storage.js";
 import { client } from "./connection.js";
 import { Store } from "./store.js";
 
@@ -40,7 +39,7 @@ const followed = new Set<string>();
 export function sessionStore(id: string): Store<OpenSession> {
   let store = opened.get(id);
   if (!store) {
-    const outgoing = readTabJson<OutgoingMessage[]>(queueKey(id)) ?? [];
+    const outgoing = readDraft<OutgoingMessage[]>(queueKey(id)) ?? [];
     store = new Store<OpenSession>({ view: emptySession(id), outgoing, missing: false, deleted: false, fresh: false });
     opened.set(id, store);
   }
@@ -113,7 +112,7 @@ function arrived(session: OpenSession): OpenSession {
     return !found;
   });
   const kept = outgoing.filter((m) => m.queuedAfter !== undefined && m.text !== "").map((m) => ({ ...m, images: [] }));
-  writeTab(queueKey(id), JSON.stringify(kept));
+  keepDraft(queueKey(id), kept);
   return { ...session, outgoing };
 }
 
@@ -166,10 +165,4 @@ client.on("error", (event) => {
 /** A session is deleted: nothing of it stays on the page. */
 export function sessionDeleted(id: string): void {
   sessionStore(id).set({ view: emptySession(id), outgoing: [], missing: false, deleted: true, fresh: false });
-}
-
-/** The refusal of a request, whatever was thrown. */
-export function asRefusal(error: unknown): CountersignError {
-  if (error instanceof CountersignError) return error;
-  return new CountersignError("unreachable", error instanceof Error ? error.message : String(error));
 }

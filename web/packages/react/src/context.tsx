@@ -10,20 +10,39 @@ export interface Countersign {
   labels: Labels;
 }
 
+/** Classes for the parts of the cards, by the name in their `data-part`. */
+export type ClassNames = Readonly<Record<string, string>>;
+
+/** What marks a part of a card, for styles. */
+export type Part = (name: string) => { "data-part": string; className?: string };
+
+const partsOf =
+  (classNames: ClassNames): Part =>
+  (name) => ({ "data-part": name, ...(Object.hasOwn(classNames, name) ? { className: classNames[name] } : {}) });
+
 const Context = createContext<Countersign | undefined>(undefined);
+export const Parts = createContext<Part>(partsOf({}));
 
 interface Props {
   client: CountersignClient;
   http: CountersignHttp;
   /** The words of the cards; English where they are absent. */
   labels?: Partial<Labels>;
+  classNames?: ClassNames;
   children?: ReactNode;
 }
 
-/** Gives the hooks and the cards below it their connection, and the cards their words. */
-export function CountersignProvider({ client, http, labels, children }: Props) {
+const NO_CLASSES: ClassNames = {};
+
+/** Gives the hooks and the cards below it their connection, and the cards their words and classes. */
+export function CountersignProvider({ client, http, labels, classNames = NO_CLASSES, children }: Props) {
   const value = useMemo(() => ({ client, http, labels: { ...english, ...labels } }), [client, http, labels]);
-  return <Context.Provider value={value}>{children}</Context.Provider>;
+  const part = useMemo(() => partsOf(classNames), [classNames]);
+  return (
+    <Context.Provider value={value}>
+      <Parts.Provider value={part}>{children}</Parts.Provider>
+    </Context.Provider>
+  );
 }
 
 /** What the provider above gives. */
@@ -31,4 +50,9 @@ export function useCountersign(): Countersign {
   const value = useContext(Context);
   if (!value) throw new Error("There is no <CountersignProvider client={…} http={…}> above this component.");
   return value;
+}
+
+/** The words of questions, and what marks their parts. */
+export function useQuestionWords() {
+  return { words: useCountersign().labels.questions, part: useContext(Parts) };
 }

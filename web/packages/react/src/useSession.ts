@@ -12,9 +12,7 @@ import {
   type SessionView,
 } from "@countersign/client";
 import { useCountersign } from "./context.js";
-
-/** A person's reply to a request: decisions, answers, or the value that a graph asks for. */
-export type CardReply = Parameters<CountersignClient["reply"]>[1];
+import type { CardReply } from "./useReply.js";
 
 /** A session as it stands, and what can be done in it. */
 export interface Session {

@@ -1,8 +1,10 @@
 /** A request for a person: the card to decide or answer it on, and once it is resolved what became of it. */
 import { useEffect, useRef } from "react";
 import { asksForValue, type ApprovalView } from "@countersign/client";
+import { useReply } from "@countersign/react";
 import { useI18n } from "../../i18n/index.js";
 import { announce } from "../../lib/announce.js";
+import { client } from "../../state/connection.js";
 import { sessionStore } from "../../state/sessions.js";
 import { InterruptCard } from "../interrupt/InterruptCard.js";
 import { ResolvedInterrupt } from "../interrupt/ResolvedInterrupt.js";
@@ -13,7 +15,6 @@ import { takeFocus } from "./focus.js";
 import { ResolvedLine, summarize } from "./ResolvedLine.js";
 import { subjectOf } from "./title.js";
 import { Unsent } from "./Unsent.js";
-import { useSubmit } from "./useSubmit.js";
 
 interface Props {
   approval: ApprovalView;
@@ -27,7 +28,10 @@ export function ApprovalCard({ approval, onSent }: Props) {
   const hadFocus = useRef(false);
   const resolved = approval.resolution !== undefined;
   const wasWaiting = useRef(!resolved);
-  const submission = useSubmit(approval, onSent);
+  const submission = useReply(approval, async (one, reply) => {
+    await client.reply(one, reply);
+    onSent?.();
+  });
   const question = approval.kind === "question";
   const interrupt = asksForValue(approval);
 

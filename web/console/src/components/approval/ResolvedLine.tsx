@@ -1,11 +1,11 @@
 import { useState } from "react";
 import { type ApprovalView, asksForValue, configOf, type Decision, decisionFor, type JsonValue, type SessionView } from "@countersign/client";
+import { visibleText } from "@countersign/react";
 import { useI18n, type Translate } from "../../i18n/index.js";
 import { askedAgain } from "../../lib/decisions.js";
 import { elicitationOf, outcomeOf } from "../../lib/elicitation.js";
 import { roleName } from "../../lib/people.js";
 import { valueText } from "../../lib/values.js";
-import { visibleText } from "../../lib/visible.js";
 import { sessionStore } from "../../state/sessions.js";
 import { useStore } from "../../state/store.js";
 import { Icon, type IconName } from "../Icon.js";

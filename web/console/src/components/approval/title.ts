@@ -1,8 +1,8 @@
 import { asksForValue, questionsOf, type ApprovalView } from "@countersign/client";
+import { visibleText } from "@countersign/react";
 import type { Translate } from "../../i18n/index.js";
 import { elicitationOf } from "../../lib/elicitation.js";
 import { inLine, textOf } from "../../lib/shown.js";
-import { visibleText } from "../../lib/visible.js";
 
 /** The operator's line about a single action. */
 function ownTitle({ actions, reviewConfigs }: ApprovalView): string | undefined {

@@ -1,11 +1,11 @@
 /** The request that is open beside the list: who asks, and the card to decide it on. */
 import { useEffect, useMemo, useState } from "react";
 import type { ListedApproval } from "@countersign/client";
+import { visibleText } from "@countersign/react";
 import { useI18n } from "../../i18n/index.js";
 import { agoText, momentText } from "../../lib/time.js";
 import { TurnFailed } from "../../lib/turnFailed.js";
 import { useNow } from "../../lib/useNow.js";
-import { visibleText } from "../../lib/visible.js";
 import { http } from "../../state/connection.js";
 import { sessionList } from "../../state/lists.js";
 import { sessionHref } from "../../state/route.js";
