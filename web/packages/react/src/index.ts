@@ -1,6 +1,7 @@
 "use client"; // For frameworks that also draw on the server: everything here has state.
 export { CountersignProvider, useCountersign, type ClassNames, type Countersign } from "./context.js";
-export { useConnection, useSession, type Session } from "./useSession.js";
+export { sessionsOf, type Sessions, type SessionState } from "./sessions.js";
+export { useConnection, useSession, useSessionState, type Session } from "./useSession.js";
 export { useInbox, type Inbox, type InboxOptions } from "./useInbox.js";
 export { useReply, type CardProps, type CardReply, type OnReply, type Replying } from "./useReply.js";
 export { keepDraft, readDraft, useDraft } from "./useDraft.js";

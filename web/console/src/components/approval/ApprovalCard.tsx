@@ -5,7 +5,7 @@ import { useReply } from "@countersign/react";
 import { useI18n } from "../../i18n/index.js";
 import { announce } from "../../lib/announce.js";
 import { client } from "../../state/connection.js";
-import { sessionStore } from "../../state/sessions.js";
+import { sessions } from "../../state/sessions.js";
 import { InterruptCard } from "../interrupt/InterruptCard.js";
 import { ResolvedInterrupt } from "../interrupt/ResolvedInterrupt.js";
 import { QuestionCard } from "../question/QuestionCard.js";
@@ -41,7 +41,7 @@ export function ApprovalCard({ approval, onSent }: Props) {
   useEffect(() => {
     if (!settled || !wasWaiting.current) return;
     wasWaiting.current = false;
-    announce(t("card.announceResolved", { tool: subjectOf(approval), result: summarize(approval, t, sessionStore(approval.sessionId).get().view.approvals).text }));
+    announce(t("card.announceResolved", { tool: subjectOf(approval), result: summarize(approval, t, sessions.get(approval.sessionId).view.approvals).text }));
     if (!hadFocus.current) return;
     const target = box.current?.querySelector<HTMLElement>("button, [tabindex]");
     target?.focus();

@@ -1,13 +1,11 @@
 import { useState } from "react";
 import { type ApprovalView, asksForValue, configOf, type Decision, decisionFor, type JsonValue, type SessionView } from "@countersign/client";
-import { visibleText } from "@countersign/react";
+import { useSessionState, visibleText } from "@countersign/react";
 import { useI18n, type Translate } from "../../i18n/index.js";
 import { askedAgain } from "../../lib/decisions.js";
 import { elicitationOf, outcomeOf } from "../../lib/elicitation.js";
 import { roleName } from "../../lib/people.js";
 import { valueText } from "../../lib/values.js";
-import { sessionStore } from "../../state/sessions.js";
-import { useStore } from "../../state/store.js";
 import { Icon, type IconName } from "../Icon.js";
 import { Visible } from "../Visible.js";
 import { AgentSays } from "./AgentSays.js";
@@ -23,7 +21,7 @@ type Tone = "good" | "bad" | "neutral";
 /** A resolved request in one line; it opens to show what was asked and what was decided. */
 export function ResolvedLine({ approval }: { approval: ApprovalView }) {
   const { t } = useI18n();
-  const { approvals } = useStore(sessionStore(approval.sessionId)).view;
+  const { approvals } = useSessionState(approval.sessionId).view;
   const { text, tone, icon } = summarize(approval, t, approvals);
   const edited = approval.actions.some((_, i) => decisionFor(approval.decisions, i)?.type === "edit");
   // An edit shows what it changed at once, until the person says otherwise.
