@@ -1,5 +1,5 @@
 import { useEffect, useMemo, useRef, useState } from "react";
-import { type ApprovalView, CountersignError, decidingRole, isAnswered, pendingApprovals, type SessionView, timeline } from "@countersign/client";
+import { CountersignError, decidingRole, isAnswered, pendingApprovals, timeline, type ApprovalView, type SessionView } from "@countersign/client";
 import { useConnection, useSession } from "@countersign/react";
 import { useI18n, type Translate } from "../i18n/index.js";
 import { announce } from "../lib/announce.js";

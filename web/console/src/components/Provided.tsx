@@ -63,6 +63,5 @@ const classNames = {
   refuse: "button danger solid",
   review: "review",
   skip: "button",
-  spoken: "visually-hidden",
   text: "question-text",
 };

@@ -1,6 +1,6 @@
 /** Standing rules: what was decided for later calls too, and taking it back. */
 import { useCallback, useEffect, useRef, useState } from "react";
-import { CountersignError, type StandingRule, stringifyJson } from "@countersign/client";
+import { CountersignError, stringifyJson, type StandingRule } from "@countersign/client";
 import { useConnection, visibleText } from "@countersign/react";
 import { useI18n } from "../i18n/index.js";
 import { announce } from "../lib/announce.js";

@@ -1,5 +1,5 @@
 /** One decision for many requests. */
-import { allowedOf, type ApprovalView, configOf, type Decision } from "@countersign/client";
+import { allowedOf, configOf, type ApprovalView, type Decision } from "@countersign/client";
 import { toDecision } from "./decisions.js";
 
 export type BulkChoice = "approve" | "reject";

@@ -1,15 +1,5 @@
 /** Who has to decide, in words, and whether the person at this tab may. The server says it in the end. */
-import {
-  type ApprovalView,
-  assigned,
-  type BlockView,
-  decidingRole,
-  type Decision,
-  decisionFor,
-  type DecisionType,
-  progress,
-  type SessionView,
-} from "@countersign/client";
+import { assigned, decidingRole, decisionFor, progress, type ApprovalView, type BlockView, type Decision, type DecisionType, type SessionView } from "@countersign/client";
 import { visibleText } from "@countersign/react";
 import type { Translate } from "../i18n/index.js";
 import { longTurns } from "./turns.js";

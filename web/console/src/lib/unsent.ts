@@ -1,5 +1,5 @@
 /** What a person had entered about a request that somebody else, or time, resolved first. */
-import { type Action, type ApprovalView, asksForValue, configOf, questionsOf, type ReviewConfig, stringifyJson } from "@countersign/client";
+import { asksForValue, configOf, questionsOf, stringifyJson, type Action, type ApprovalView, type ReviewConfig } from "@countersign/client";
 import { answerText, type QuestionDraft } from "@countersign/react";
 import { ANSWER, answerForm, emptyAnswer, type AnswerDraft } from "./answer.js";
 import { argFields, editedArgs, type ActionDraft, type CardDraft } from "./decisions.js";

@@ -26,7 +26,8 @@ export function ApprovalCard(props: CardProps) {
 function DecisionCard({ approval, onReply, className }: CardProps) {
   const { labels } = useCountersign();
   const replying = useReply(approval, onReply);
-  const [draft, setDraft] = useDraft(draftKey(approval), () => ({ calls: approval.actions.map(callDraft), comment: "" }));
+  const empty = () => ({ calls: approval.actions.map(callDraft), comment: "" });
+  const [draft, setDraft] = useDraft(draftKey(approval), empty);
   const [problem, setProblem] = useState<string>();
   const commentId = useId();
 
@@ -44,8 +45,7 @@ function DecisionCard({ approval, onReply, className }: CardProps) {
     const words = draft.comment.trim();
     if (!(await replying.send({ decisions, ...(words ? { user_edit_content: words } : {}) }))) return;
     // Once it is stored, nothing is left to restore; where more people must approve, the card begins anew.
-    setDraft(undefined);
-    if (progress(approval)) setDraft({ calls: approval.actions.map(callDraft), comment: "" });
+    setDraft(progress(approval) ? empty() : undefined);
   };
   return (
     <Frame approval={approval} replying={replying} className={className} problem={problem}>

@@ -1,4 +1,4 @@
-import { useId, useRef, type KeyboardEvent, type RefObject } from "react";
+import { useId, useRef, type CSSProperties, type KeyboardEvent, type RefObject } from "react";
 import type { Question, QuestionOption } from "@countersign/client";
 import { useQuestionWords } from "./context.js";
 import { choose, write, type AnswerDraft, type AnswerProblem } from "./questions.js";
@@ -34,7 +34,7 @@ export function QuestionStep({ question, place, draft, problem, disabled, onDraf
             <span aria-hidden="true">
               {place.n} / {place.of}
             </span>
-            <span {...part("spoken")}>{words.place(place.n, place.of)}</span>
+            <span style={SPOKEN}>{words.place(place.n, place.of)}</span>
           </span>
         )}
         {question.header && (
@@ -71,6 +71,9 @@ export function QuestionStep({ question, place, draft, problem, disabled, onDraf
     </fieldset>
   );
 }
+
+/** For screen readers alone, also where there are no styles. */
+const SPOKEN: CSSProperties = { position: "absolute", width: 1, height: 1, overflow: "hidden", clipPath: "inset(50%)", whiteSpace: "nowrap" };
 
 interface OptionProps {
   option: QuestionOption;

@@ -1,6 +1,6 @@
 /** One action of a request: what would run, and the means to decide about it. */
 import { useCallback, useEffect, useId, useMemo, useRef, type RefObject } from "react";
-import { type Action, allowedOf, type Always, type ApprovalView, configOf, decidingRole, type DecisionType, type ReviewConfig } from "@countersign/client";
+import { allowedOf, configOf, decidingRole, type Action, type Always, type ApprovalView, type DecisionType, type ReviewConfig } from "@countersign/client";
 import { visibleText } from "@countersign/react";
 import { useI18n } from "../../i18n/index.js";
 import { argFields, editApproves, needsSight, toDecision, type ActionDraft, type FieldProblem } from "../../lib/decisions.js";

@@ -1,7 +1,7 @@
 /** What every waiting request has around it: its heading, its deadline, and how sending the reply goes. */
 import { useContext, useEffect, useId, useRef, type KeyboardEvent, type ReactNode } from "react";
 import { asksForValue, isAnswered, type ApprovalView } from "@countersign/client";
-import { type Replying, useConnection } from "@countersign/react";
+import { useConnection, type Replying } from "@countersign/react";
 import { useI18n } from "../../i18n/index.js";
 import { elicitationOf } from "../../lib/elicitation.js";
 import { TurnFailed } from "../../lib/turnFailed.js";

@@ -6,8 +6,8 @@
  * whatever happens in between: errors, lost connections, reloads.
  */
 import { useCallback, useState, type KeyboardEvent } from "react";
-import { allowedOf, type ApprovalView, configOf, type Decision, type DecisionType, progress } from "@countersign/client";
-import { type Replying, useDraft, visibleText } from "@countersign/react";
+import { allowedOf, configOf, progress, type ApprovalView, type Decision, type DecisionType } from "@countersign/client";
+import { useDraft, visibleText, type Replying } from "@countersign/react";
 import { useI18n } from "../../i18n/index.js";
 import {
   actionIndexOf,

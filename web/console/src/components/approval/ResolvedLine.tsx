@@ -1,5 +1,5 @@
 import { useState } from "react";
-import { type ApprovalView, asksForValue, configOf, type Decision, decisionFor, type JsonValue, type SessionView } from "@countersign/client";
+import { asksForValue, configOf, decisionFor, type ApprovalView, type Decision, type JsonValue, type SessionView } from "@countersign/client";
 import { useSessionState, visibleText } from "@countersign/react";
 import { useI18n, type Translate } from "../../i18n/index.js";
 import { askedAgain } from "../../lib/decisions.js";

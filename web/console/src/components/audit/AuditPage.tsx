@@ -1,6 +1,6 @@
 /** The audit log, newest first: who decided what and when, whether the chain holds, and a file of it. */
 import { useCallback, useEffect, useRef, useState } from "react";
-import { type AuditRecord, CountersignError } from "@countersign/client";
+import { CountersignError, type AuditRecord } from "@countersign/client";
 import { useConnection } from "@countersign/react";
 import { useI18n } from "../../i18n/index.js";
 import { http } from "../../state/connection.js";

@@ -4,7 +4,7 @@
  */
 import { useMemo, useRef, useState, type FormEvent } from "react";
 import type { ApprovalView, JsonValue } from "@countersign/client";
-import { type Replying, useDraft } from "@countersign/react";
+import { useDraft, type Replying } from "@countersign/react";
 import { useI18n } from "../../i18n/index.js";
 import { emptyAnswer, readAnswer, type AnswerDraft } from "../../lib/answer.js";
 import { problemsOf } from "../../lib/decisions.js";

@@ -4,7 +4,7 @@
  */
 import { useMemo, useRef, useState, type FormEvent } from "react";
 import { parseJson, type ApprovalView, type JsonValue } from "@countersign/client";
-import { type Replying, useDraft, visibleText } from "@countersign/react";
+import { useDraft, visibleText, type Replying } from "@countersign/react";
 import { useI18n } from "../../i18n/index.js";
 import { answerForm, emptyAnswer, readAnswer, type AnswerDraft } from "../../lib/answer.js";
 import { problemsOf } from "../../lib/decisions.js";

@@ -1,6 +1,6 @@
 /** The list of a session's earlier points. */
 import { useEffect, useState } from "react";
-import { type Checkpoint, CountersignError, type ForkRequest } from "@countersign/client";
+import { CountersignError, type Checkpoint, type ForkRequest } from "@countersign/client";
 import { useSessionState } from "@countersign/react";
 import { useI18n } from "../../i18n/index.js";
 import { announce } from "../../lib/announce.js";
