@@ -1,6 +1,6 @@
 import type { ReactNode } from "react";
 import { NO_PREFERENCE, type Answers, type Question } from "@countersign/client";
-import { useQuestionWords } from "./context.js";
+import { useQuestionWords } from "./labels.js";
 import { Visible } from "./Visible.js";
 
 export interface AnswerListProps {

@@ -1,8 +1,8 @@
 import { useId, useState } from "react";
 import { allowedOf, asksForValue, configOf, decisionFor, decisionOf, progress, stringifyJson, type Action, type Decision, type DecisionType } from "@countersign/client";
-import { useCountersign } from "./context.js";
 import { callDraft, draftKey, readArgs, readJson, shownArgs, type CallDraft } from "./drafts.js";
 import { Form, Frame, Resolved } from "./Frame.js";
+import { useLabels } from "./labels.js";
 import { QuestionCard } from "./QuestionCard.js";
 import { useDraft } from "./useDraft.js";
 import { useReply, type CardProps } from "./useReply.js";
@@ -24,7 +24,7 @@ export function ApprovalCard(props: CardProps) {
 }
 
 function DecisionCard({ approval, onReply, className }: CardProps) {
-  const { labels } = useCountersign();
+  const labels = useLabels();
   const replying = useReply(approval, onReply);
   const empty = () => ({ calls: approval.actions.map(callDraft), comment: "" });
   const [draft, setDraft] = useDraft(draftKey(approval), empty);
@@ -78,7 +78,7 @@ interface CallProps {
 
 /** One call: what would run, what is said about it, and the choices. */
 function CallFields({ action, allowed, draft, onDraft }: CallProps) {
-  const { labels } = useCountersign();
+  const labels = useLabels();
   const id = useId();
   const field = (name: "reason" | "json" | "output", label: string) => (
     <p data-part={name}>
@@ -127,7 +127,7 @@ function CallFields({ action, allowed, draft, onDraft }: CallProps) {
 
 /** What became of each call: the arguments that ran are those of an edit, where there was one. */
 function DecidedCard({ approval, className }: CardProps) {
-  const { labels } = useCountersign();
+  const labels = useLabels();
   const { actions, decisions } = approval;
   return (
     <Resolved approval={approval} className={className}>
@@ -151,7 +151,7 @@ function DecidedCard({ approval, className }: CardProps) {
 
 /** What a node of a graph, or a tool, asks: any JSON value is the answer. */
 function ValueCard({ approval, onReply, className }: CardProps) {
-  const { labels } = useCountersign();
+  const labels = useLabels();
   const replying = useReply(approval, onReply);
   const [text, setText] = useDraft(draftKey(approval), () => "");
   const [problem, setProblem] = useState<string>();

@@ -1,5 +1,5 @@
 import { useId } from "react";
-import { useQuestionWords } from "./context.js";
+import { useQuestionWords } from "./labels.js";
 
 interface Props {
   reason: string;

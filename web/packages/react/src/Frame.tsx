@@ -1,6 +1,6 @@
 import type { ReactNode } from "react";
 import { decidingRole, progress, type ApprovalView } from "@countersign/client";
-import { useCountersign } from "./context.js";
+import { useLabels } from "./labels.js";
 import type { Replying } from "./useReply.js";
 import { Visible } from "./Visible.js";
 
@@ -15,7 +15,7 @@ interface Props {
 
 /** What every card has: who decides, until when, what was entered, and what came of sending that. */
 export function Frame({ approval, replying, className, problem, children }: Props) {
-  const { labels } = useCountersign();
+  const labels = useLabels();
   const { state, voted, error } = replying;
   const votes = progress(approval);
   const said = state === "sending" ? labels.sending : state === "sent" ? labels.sent : voted && votes ? labels.voted : "";
@@ -40,7 +40,7 @@ export function Frame({ approval, replying, className, problem, children }: Prop
 
 /** Fields that are sent together. */
 export function Form({ replying, onSubmit, children }: { replying: Replying; onSubmit: () => void; children: ReactNode }) {
-  const { labels } = useCountersign();
+  const labels = useLabels();
   return (
     <form
       onSubmit={(event) => {
@@ -60,7 +60,7 @@ export function Form({ replying, onSubmit, children }: { replying: Replying; onS
 
 /** What became of it, once that is known. */
 export function Resolved({ approval, className, children }: { approval: ApprovalView; className: string | undefined; children?: ReactNode }) {
-  const { labels } = useCountersign();
+  const labels = useLabels();
   return (
     <section className={className} data-countersign="resolved" data-resolution={approval.resolution}>
       <p>

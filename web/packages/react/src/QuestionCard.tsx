@@ -1,15 +1,15 @@
 import { isObject, questionsOf, stringifyJson, type HistoryStep, type JsonValue } from "@countersign/client";
 import { AnswerList } from "./AnswerList.js";
-import { useCountersign } from "./context.js";
 import { draftKey } from "./drafts.js";
 import { Frame, Resolved } from "./Frame.js";
+import { useLabels } from "./labels.js";
 import { QuestionForm } from "./QuestionForm.js";
 import { useReply, type CardProps } from "./useReply.js";
 import { Visible } from "./Visible.js";
 
 /** Questions of an agent, to be answered or declined; once that is done, what was answered. */
 export function QuestionCard({ approval, onReply, className }: CardProps) {
-  const { labels } = useCountersign();
+  const labels = useLabels();
   const replying = useReply(approval, onReply);
   const questions = questionsOf(approval.actions[0]?.args);
   if (approval.resolution !== undefined) {

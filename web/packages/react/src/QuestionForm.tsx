@@ -4,8 +4,8 @@
  */
 import { useEffect, useRef, useState, type RefObject } from "react";
 import type { Question } from "@countersign/client";
-import { useQuestionWords } from "./context.js";
 import { DeclineForm } from "./DeclineForm.js";
+import { useQuestionWords } from "./labels.js";
 import { answersOf, emptyAnswer, emptyDraft, problemOf, skippedAnswer, type AnswerDraft, type QuestionDraft } from "./questions.js";
 import { QuestionStep } from "./QuestionStep.js";
 import { Review } from "./Review.js";

@@ -1,6 +1,6 @@
 import { useId, useRef, type CSSProperties, type KeyboardEvent, type RefObject } from "react";
 import type { Question, QuestionOption } from "@countersign/client";
-import { useQuestionWords } from "./context.js";
+import { useQuestionWords } from "./labels.js";
 import { choose, write, type AnswerDraft, type AnswerProblem } from "./questions.js";
 import { visibleText } from "./visible.js";
 import { Visible } from "./Visible.js";

@@ -1,7 +1,7 @@
 import { useId } from "react";
 import type { Question } from "@countersign/client";
 import { AnswerList } from "./AnswerList.js";
-import { useQuestionWords } from "./context.js";
+import { useQuestionWords } from "./labels.js";
 import { answersOf, type AnswerDraft } from "./questions.js";
 import { visibleText } from "./visible.js";
 

@@ -1,13 +1,12 @@
 import { createContext, useContext, useMemo, type ReactNode } from "react";
 import type { CountersignClient, CountersignHttp } from "@countersign/client";
-import { english, type Labels } from "./labels.js";
+import type { Labels } from "./labels.js";
 
-/** What the hooks and the cards work with. */
+/** What the hooks work with. */
 export interface Countersign {
   /** The connection; whoever made it connects and closes it. */
   client: CountersignClient;
   http: CountersignHttp;
-  labels: Labels;
 }
 
 /** Classes for the parts of the cards, by the name in their `data-part`. */
@@ -21,6 +20,7 @@ const partsOf =
   (name) => ({ "data-part": name, ...(Object.hasOwn(classNames, name) ? { className: classNames[name] } : {}) });
 
 const Context = createContext<Countersign | undefined>(undefined);
+export const Words = createContext<Partial<Labels>>({});
 export const Parts = createContext<Part>(partsOf({}));
 
 interface Props {
@@ -32,15 +32,17 @@ interface Props {
   children?: ReactNode;
 }
 
-const NO_CLASSES: ClassNames = {};
+const NONE = {};
 
 /** Gives the hooks and the cards below it their connection, and the cards their words and classes. */
-export function CountersignProvider({ client, http, labels, classNames = NO_CLASSES, children }: Props) {
-  const value = useMemo(() => ({ client, http, labels: { ...english, ...labels } }), [client, http, labels]);
+export function CountersignProvider({ client, http, labels = NONE, classNames = NONE, children }: Props) {
+  const value = useMemo(() => ({ client, http }), [client, http]);
   const part = useMemo(() => partsOf(classNames), [classNames]);
   return (
     <Context.Provider value={value}>
-      <Parts.Provider value={part}>{children}</Parts.Provider>
+      <Words.Provider value={labels}>
+        <Parts.Provider value={part}>{children}</Parts.Provider>
+      </Words.Provider>
     </Context.Provider>
   );
 }
@@ -50,9 +52,4 @@ export function useCountersign(): Countersign {
   const value = useContext(Context);
   if (!value) throw new Error("There is no <CountersignProvider client={…} http={…}> above this component.");
   return value;
-}
-
-/** The words of questions, and what marks their parts. */
-export function useQuestionWords() {
-  return { words: useCountersign().labels.questions, part: useContext(Parts) };
 }

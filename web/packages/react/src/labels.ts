@@ -1,5 +1,7 @@
 /** The words of the cards. */
+import { useContext, useMemo } from "react";
 import type { ApprovalView, CountersignError, DecisionType } from "@countersign/client";
+import { Parts, Words } from "./context.js";
 
 /** The words of questions. */
 export interface QuestionLabels {
@@ -125,3 +127,14 @@ export const english: Labels = {
     return by ? `${what} by ${by}` : what;
   },
 };
+
+/** The words of the provider above, English where it has none. */
+export function useLabels(): Labels {
+  const labels = useContext(Words);
+  return useMemo(() => ({ ...english, ...labels }), [labels]);
+}
+
+/** The words of questions, and what marks their parts. */
+export function useQuestionWords() {
+  return { words: useLabels().questions, part: useContext(Parts) };
+}
