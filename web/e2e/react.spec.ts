@@ -106,6 +106,7 @@ test.describe("with styles", () => {
         const card = cardOf(page);
         const press = (name: string) => card.getByRole("button", { name, exact: true }).click();
         await expect(card).toHaveCSS("border-top-width", "3px");
+        await expect(card.getByRole("button", { name: "Send" })).not.toHaveCSS("background-color", "rgba(0, 0, 0, 0)");
         const look = async (name: string) => {
           expect(await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth)).toBe(0);
           await checkAccessible(page, name);
