@@ -104,13 +104,13 @@ pub(crate) fn run(places: &Places, all: bool) -> Outcome {
     let packages = steps.step(PACKAGES, || npm::check_node(&places.root).and_then(|()| npm::install(places, "web")));
     // The console first: the server carries its files.
     let console = steps.step_after(&[(packages, PACKAGES)], CONSOLE, || web::build(places));
-    let mut browser = None;
+    let mut browsers = None;
     // Downloads leave the processors to the compiler.
     let (rust, others, python, has_browser, database) = thread::scope(|scope| {
         let fetched = scope.spawn(|| {
             let others = timed(OTHERS, || npm::install(places, "tests/third-party"));
             let python = timed(PYTHON, || ENVIRONMENTS.iter().try_for_each(|name| python::install(places, name)));
-            let found = timed(BROWSER, || chromium::ensure(places).map(|found| browser = Some(found)));
+            let found = timed(BROWSER, || chromium::ensure(places).map(|found| browsers = Some(found)));
             let counter = timed(COUNTER, || valgrind::ensure(places));
             (others, python, found, counter, timed(DATABASE, || postgres::ensure(places)))
         });
@@ -130,10 +130,9 @@ pub(crate) fn run(places: &Places, all: bool) -> Outcome {
             Err(panic) => std::panic::resume_unwind(panic),
         }
     });
-    let browser = &browser;
     let with_browser = |command: &mut Command| {
-        if let Some(browser) = browser {
-            command.env("CHROMIUM", browser);
+        if let Some(browsers) = &browsers {
+            browsers.tell(command);
         }
     };
     // Without a browser only its own tests fail.

@@ -18,9 +18,10 @@ client.connect();
 
 const root = document.getElementById("root");
 if (root) {
-  void loadLanguage(preferredLanguage()).then(() =>
+  const language = preferredLanguage();
+  void loadLanguage(language).then(() =>
     createRoot(root).render(
-      <I18nProvider>
+      <I18nProvider first={language}>
         <Provided>
           <Boundary>
             <App />

@@ -16,15 +16,13 @@ beforeEach(() => {
 });
 afterEach(() => {
   vi.restoreAllMocks();
-  localStorage.clear();
 });
 
 test.each(Object.keys(catalogues) as Language[])("one part that cannot be shown leaves the others, and says so in %s", async (language) => {
-  localStorage.setItem("countersign:language", language);
   const box = document.createElement("div");
   const root = createRoot(box, { onCaughtError: () => {} });
   const page = h("main", null, h(Boundary, null, h(Bad)), h(Boundary, null, h("p", null, "still here")));
-  await act(async () => root.render(h(I18nProvider, null, page)));
+  await act(async () => root.render(h(I18nProvider, { first: language, children: page })));
   const words = catalogues[language];
   expect(box.textContent).toContain("still here");
   expect(box.querySelector("[role=alert]")?.textContent).toContain(words["failure.text"]);

@@ -12,6 +12,6 @@ test("the name of an argument is shown with what misleads in it", async () => {
   const field = { name: "p\u0430y\u202e", kind: "string" as const, required: false };
   const known: ReadonlySet<string> = new Set();
   const page = h(FormField, { id: "f", field, place: "f", draft: "", errors: {}, problems: [], known, onDraft: () => {} });
-  await act(async () => createRoot(box).render(h(I18nProvider, null, page)));
+  await act(async () => createRoot(box).render(h(I18nProvider, { first: "en", children: page })));
   expect(box.querySelector("label")?.textContent).toBe("p⟨U+0430⟩y⟨U+202E⟩");
 });

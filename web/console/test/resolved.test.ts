@@ -42,7 +42,7 @@ test("an edit that is asked about again is not called an approval, each action f
 test("an edit to another tool is a change, whatever its arguments", async () => {
   const shown = async (names: [string, string], after: { n: number }) => {
     const box = document.createElement("div");
-    const page = h(I18nProvider, null, h(Changes, { names, before: { n: 1 }, after }));
+    const page = h(I18nProvider, { first: "en", children: h(Changes, { names, before: { n: 1 }, after }) });
     await act(async () => createRoot(box).render(page));
     return box.textContent;
   };

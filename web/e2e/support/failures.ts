@@ -27,7 +27,8 @@ export default class Failures implements Reporter {
 
 function told(test: TestCase): string {
   const { file, line } = test.location;
-  const title = test.titlePath().filter(Boolean).slice(1).join(" › ");
+  // Behind the name of the browser and the file.
+  const title = test.titlePath().filter(Boolean).slice(2).join(" › ");
   const errors = test.results.at(-1)?.errors ?? [];
   const why = errors.flatMap(({ message = "", location }) => [
     ...message.replace(ESCAPES, "").split("\n").filter((l) => l.trim()).slice(0, LINES),

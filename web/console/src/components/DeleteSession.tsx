@@ -1,5 +1,6 @@
 /** Asks before a session is deleted, and says what is lost with it. */
-import { useEffect, useId, useRef } from "react";
+import { useEffect, useRef } from "react";
+import { flushSync } from "react-dom";
 import type { SessionSummary } from "@countersign/client";
 import { useI18n } from "../i18n/index.js";
 import { announce } from "../lib/announce.js";
@@ -10,7 +11,7 @@ import { newHref, route } from "../state/route.js";
 import { sessions } from "../state/sessions.js";
 import { useStore } from "../state/store.js";
 import { rowTitle } from "./approval/title.js";
-import { Icon } from "./Icon.js";
+import { Dialog } from "./Dialog.js";
 import { Refusal } from "./Refusal.js";
 import { shortId } from "./Sidebar.js";
 import { Visible } from "./Visible.js";
@@ -22,16 +23,11 @@ interface Props {
 
 export function DeleteSession({ session, onClose }: Props) {
   const { t } = useI18n();
-  const id = useId();
-  const dialog = useRef<HTMLDialogElement>(null);
   const { busy, error, run } = useRequest();
   const known = new Map(useStore(waiting).rows.map((row) => [row.approvalKey, row]));
   const back = useRef<HTMLButtonElement>(null);
-  useEffect(() => {
-    dialog.current?.showModal();
-    // Enter, pressed once too often, deletes nothing.
-    back.current?.focus();
-  }, []);
+  // Enter, pressed once too often, deletes nothing.
+  useEffect(() => back.current?.focus(), []);
 
   const remove = async () => {
     const sessionId = session.session_id;
@@ -40,55 +36,47 @@ export function DeleteSession({ session, onClose }: Props) {
     sessions.deleted(sessionId);
     forgetSession(sessionId);
     if (route.get().sessionId === sessionId) location.hash = newHref;
-    onClose();
-    // The row whose button was pressed is gone.
+    flushSync(onClose);
+    // The row whose button was pressed, where the dialog has left the focus, is gone.
     document.getElementById("main")?.focus();
   };
 
   const title = session.title || t("sessions.untitled", { id: shortId(session.session_id) });
   return (
-    <dialog ref={dialog} className="dialog" aria-labelledby={`${id}-heading`} onClose={onClose} onCancel={(e) => busy && e.preventDefault()}>
-      <div className="dialog-body">
-        <div className="dialog-head">
-          <h2 id={`${id}-heading`}>{t("sessions.deleteHeading")}</h2>
-          <button type="button" className="icon-button" onClick={onClose} disabled={busy} aria-label={t("app.close")}>
-            <Icon name="close" />
+    <Dialog heading={t("sessions.deleteHeading")} busy={busy} onClose={onClose}>
+      <div className="delete-body">
+        <p>
+          <strong>
+            <Visible text={title} />
+          </strong>
+        </p>
+        <p>{t("sessions.deleteText")}</p>
+        {session.status === "running" && <p className="delete-warns">{t("sessions.deleteRunning")}</p>}
+        {(session.pending?.length ?? 0) > 0 && (
+          <div className="delete-warns">
+            <p>{t("sessions.deletePending")}</p>
+            <ul>
+              {session.pending?.map((key) => {
+                const row = known.get(key);
+                return <li key={key}>{row ? rowTitle(row, t) : <code>{key}</code>}</li>;
+              })}
+            </ul>
+          </div>
+        )}
+        {error && (
+          <div className="field-error" role="alert">
+            <Refusal error={error} />
+          </div>
+        )}
+        <div className="buttons">
+          <button ref={back} type="button" className="button quiet" disabled={busy} onClick={onClose}>
+            {t("decide.back")}
+          </button>
+          <button type="button" className="button danger solid" disabled={busy} onClick={() => void remove()}>
+            {t("sessions.deleteConfirm")}
           </button>
         </div>
-        <div className="delete-body">
-          <p>
-            <strong>
-              <Visible text={title} />
-            </strong>
-          </p>
-          <p>{t("sessions.deleteText")}</p>
-          {session.status === "running" && <p className="delete-warns">{t("sessions.deleteRunning")}</p>}
-          {(session.pending?.length ?? 0) > 0 && (
-            <div className="delete-warns">
-              <p>{t("sessions.deletePending")}</p>
-              <ul>
-                {session.pending?.map((key) => {
-                  const row = known.get(key);
-                  return <li key={key}>{row ? rowTitle(row, t) : <code>{key}</code>}</li>;
-                })}
-              </ul>
-            </div>
-          )}
-          {error && (
-            <div className="field-error" role="alert">
-              <Refusal error={error} />
-            </div>
-          )}
-          <div className="buttons">
-            <button ref={back} type="button" className="button quiet" disabled={busy} onClick={onClose}>
-              {t("decide.back")}
-            </button>
-            <button type="button" className="button danger solid" disabled={busy} onClick={() => void remove()}>
-              {t("sessions.deleteConfirm")}
-            </button>
-          </div>
-        </div>
       </div>
-    </dialog>
+    </Dialog>
   );
 }

@@ -63,9 +63,9 @@ export function preferredLanguage(): Language {
   return pickLanguage(readLocal("language"), navigator.languages ?? [navigator.language]);
 }
 
-/** The preferred language must be loaded. */
-export function I18nProvider({ children }: { children: ReactNode }) {
-  const [language, setState] = useState(preferredLanguage);
+/** `first` is loaded: what another tab prefers meanwhile may not be. */
+export function I18nProvider({ first, children }: { first: Language; children: ReactNode }) {
+  const [language, setState] = useState(first);
   useEffect(() => void (document.documentElement.lang = language), [language]);
   const setLanguage = useCallback((next: Language) => {
     writeLocal("language", next);

@@ -7,7 +7,7 @@ import { QuestionCard } from "./QuestionCard.js";
 import { useDraft } from "./useDraft.js";
 import { useReply, type CardProps } from "./useReply.js";
 import { Visible } from "./Visible.js";
-import { visibleText } from "./visible.js";
+import { visibleText } from "./visibleText.js";
 
 /**
  * Any request for a person: calls to decide, questions to answer, what a node of a graph asks; and once it is over, how

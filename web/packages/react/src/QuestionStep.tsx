@@ -2,7 +2,7 @@ import { useId, useRef, type CSSProperties, type KeyboardEvent, type RefObject }
 import type { Question, QuestionOption } from "@countersign/client";
 import { useQuestionWords } from "./labels.js";
 import { choose, write, type AnswerDraft, type AnswerProblem } from "./questions.js";
-import { visibleText } from "./visible.js";
+import { visibleText } from "./visibleText.js";
 import { Visible } from "./Visible.js";
 
 interface Props {

@@ -3,7 +3,7 @@ import type { Question } from "@countersign/client";
 import { AnswerList } from "./AnswerList.js";
 import { useQuestionWords } from "./labels.js";
 import { answersOf, type AnswerDraft } from "./questions.js";
-import { visibleText } from "./visible.js";
+import { visibleText } from "./visibleText.js";
 
 interface Props {
   questions: Question[];

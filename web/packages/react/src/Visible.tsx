@@ -1,6 +1,6 @@
 import { useContext } from "react";
 import { Parts } from "./context.js";
-import { segments } from "./visible.js";
+import { segments } from "./visibleText.js";
 
 interface Props {
   text: string;

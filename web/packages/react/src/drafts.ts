@@ -1,6 +1,6 @@
 /** What a person has entered on a card about a call. */
 import { isObject, parseJson, stringifyJson, type Action, type ApprovalView, type DecisionType, type JsonObject, type JsonValue } from "@countersign/client";
-import { visibleText } from "./visible.js";
+import { visibleText } from "./visibleText.js";
 
 /** The name under which a tab keeps it. What is shown belongs to it: what was entered for something else is not found. */
 export const draftKey = ({ approvalKey, digest = "" }: ApprovalView) => `reply:${approvalKey}:${digest}`;

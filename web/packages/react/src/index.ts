@@ -12,5 +12,5 @@ export { AnswerList, type AnswerListProps } from "./AnswerList.js";
 export { shownArgs } from "./drafts.js";
 export { answerText, type QuestionDraft } from "./questions.js";
 export { Visible } from "./Visible.js";
-export { hasHidden, segments, showDirectionMarks, visibleText, type Segment } from "./visible.js";
+export { hasHidden, segments, showDirectionMarks, visibleText, type Segment } from "./visibleText.js";
 export { english, type Labels, type QuestionLabels } from "./labels.js";

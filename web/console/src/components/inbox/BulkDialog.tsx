@@ -1,5 +1,5 @@
 /** One decision about many requests, each of which is shown with what would run and its digest. */
-import { useCallback, useEffect, useId, useRef, useState } from "react";
+import { useCallback, useId, useState } from "react";
 import { configOf, CountersignError, type ListedApproval } from "@countersign/client";
 import { useConnection, visibleText } from "@countersign/react";
 import { useI18n } from "../../i18n/index.js";
@@ -11,6 +11,7 @@ import { PreviewText } from "../approval/Preview.js";
 import { RiskMark } from "../approval/RiskMark.js";
 import { ShownArgs } from "../approval/ShownArgs.js";
 import { rowTitle } from "../approval/title.js";
+import { Dialog } from "../Dialog.js";
 import { Icon } from "../Icon.js";
 import { Refusal } from "../Refusal.js";
 
@@ -34,14 +35,12 @@ interface Props {
 export function BulkDialog({ bulk: { choice, rows, leftOut }, onStored, onClose }: Props) {
   const { t } = useI18n();
   const id = useId();
-  const dialog = useRef<HTMLDialogElement>(null);
   const online = useConnection() === "open";
   const [reason, setReason] = useState("");
   const [busy, setBusy] = useState(false);
   const [outcomes, setOutcomes] = useState<ReadonlyMap<string, Outcome>>(new Map());
   const [seen, setSeen] = useState<ReadonlySet<string>>(new Set());
   const onSeen = useCallback((place: string) => setSeen((all) => (all.has(place) ? all : new Set(all).add(place))), []);
-  useEffect(() => dialog.current?.showModal(), []);
 
   const allSeen = rows.every((row) => row.actions.every((action, i) => seen.has(placeOf(row, i)) || !isLongText(textOf(action))));
   const over = outcomes.size > 0 && !busy;
@@ -66,64 +65,56 @@ export function BulkDialog({ bulk: { choice, rows, leftOut }, onStored, onClose 
   };
 
   return (
-    <dialog ref={dialog} className="dialog bulk" aria-labelledby={`${id}-heading`} onClose={onClose} onCancel={(e) => busy && e.preventDefault()}>
-      <div className="dialog-body">
-        <div className="dialog-head">
-          <h2 id={`${id}-heading`}>{t(`bulk.heading.${choice}`, { n: rows.length })}</h2>
-          <button type="button" className="icon-button" onClick={onClose} disabled={busy} aria-label={t("app.close")}>
-            <Icon name="close" />
-          </button>
-        </div>
-        <div className="bulk-list" tabIndex={0} role="group" aria-label={t("bulk.list")}>
-          {leftOut > 0 && <p className="hint">{t("bulk.leftOut", { n: leftOut })}</p>}
-          <ol>
-            {rows.map((row) => (
-              <BulkRow key={row.approvalKey} row={row} outcome={outcomes.get(row.approvalKey)} seen={seen} onSeen={onSeen} />
-            ))}
-          </ol>
-        </div>
-        <div className="bulk-foot">
-          {choice === "reject" && !over && (
-            <div className="field">
-              <label className="label" htmlFor={`${id}-reason`}>
-                {t("bulk.reason")}
-              </label>
-              <textarea
-                id={`${id}-reason`}
-                className="input"
-                rows={2}
-                placeholder={t("decide.reasonPlaceholder")}
-                value={reason}
-                disabled={busy}
-                onChange={(e) => setReason(e.target.value)}
-              />
-            </div>
-          )}
-          {choice === "approve" && !allSeen && !over && <p className="hint warn">{t("bulk.unseen")}</p>}
-          {busy && <p className="hint" role="status">{t(online ? "decide.sending" : "decide.sendingOffline")}</p>}
-          {over && (
-            <p className="field-error" role="alert">
-              {t("bulk.refused", { n: refused, of: rows.length })}
-            </p>
-          )}
-          <div className="buttons">
-            <button type="button" className="button quiet" disabled={busy} onClick={onClose}>
-              {t(over ? "app.close" : "decide.back")}
-            </button>
-            {!over && (
-              <button
-                type="button"
-                className={choice === "approve" ? "button primary" : "button danger solid"}
-                disabled={busy || (choice === "approve" && !allSeen)}
-                onClick={() => void send()}
-              >
-                {t(`bulk.confirm.${choice}`, { n: rows.length })}
-              </button>
-            )}
+    <Dialog heading={t(`bulk.heading.${choice}`, { n: rows.length })} className="bulk" busy={busy} onClose={onClose}>
+      <div className="bulk-list" tabIndex={0} role="group" aria-label={t("bulk.list")}>
+        {leftOut > 0 && <p className="hint">{t("bulk.leftOut", { n: leftOut })}</p>}
+        <ol>
+          {rows.map((row) => (
+            <BulkRow key={row.approvalKey} row={row} outcome={outcomes.get(row.approvalKey)} seen={seen} onSeen={onSeen} />
+          ))}
+        </ol>
+      </div>
+      <div className="bulk-foot">
+        {choice === "reject" && !over && (
+          <div className="field">
+            <label className="label" htmlFor={`${id}-reason`}>
+              {t("bulk.reason")}
+            </label>
+            <textarea
+              id={`${id}-reason`}
+              className="input"
+              rows={2}
+              placeholder={t("decide.reasonPlaceholder")}
+              value={reason}
+              disabled={busy}
+              onChange={(e) => setReason(e.target.value)}
+            />
           </div>
+        )}
+        {choice === "approve" && !allSeen && !over && <p className="hint warn">{t("bulk.unseen")}</p>}
+        {busy && <p className="hint" role="status">{t(online ? "decide.sending" : "decide.sendingOffline")}</p>}
+        {over && (
+          <p className="field-error" role="alert">
+            {t("bulk.refused", { n: refused, of: rows.length })}
+          </p>
+        )}
+        <div className="buttons">
+          <button type="button" className="button quiet" disabled={busy} onClick={onClose}>
+            {t(over ? "app.close" : "decide.back")}
+          </button>
+          {!over && (
+            <button
+              type="button"
+              className={choice === "approve" ? "button primary" : "button danger solid"}
+              disabled={busy || (choice === "approve" && !allSeen)}
+              onClick={() => void send()}
+            >
+              {t(`bulk.confirm.${choice}`, { n: rows.length })}
+            </button>
+          )}
         </div>
       </div>
-    </dialog>
+    </Dialog>
   );
 }
 
