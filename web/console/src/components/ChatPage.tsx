@@ -1,4 +1,4 @@
-import { useEffect, useMemo, useRef, useState } from "react";
+import { useCallback, useEffect, useMemo, useRef, useState } from "react";
 import { decidingRole, pendingApprovals, timeline, type ApprovalView, type CountersignError, type SessionView } from "@countersign/client";
 import { useI18n, type Translate } from "../i18n/index.js";
 import { announce } from "../lib/announce.js";
@@ -11,8 +11,8 @@ import { useStickToEnd } from "../lib/useStickToEnd.js";
 import { useWindow } from "../lib/useWindow.js";
 import { client, connectionState } from "../state/connection.js";
 import { agents, sessionList } from "../state/lists.js";
-import { useMe, useOwns, useSubject, useTurnOf } from "../state/me.js";
-import { asRefusal, followSession, sendMessage, sessionStore } from "../state/sessions.js";
+import { useMe, useOwns, useSubject, useTitle, useTurnOf } from "../state/me.js";
+import { asRefusal, followSession, readEarlier, sendMessage, sessionStore } from "../state/sessions.js";
 import { useStore } from "../state/store.js";
 import { cardId, focusCard } from "./approval/focus.js";
 import { subjectOf } from "./approval/title.js";
@@ -47,6 +47,7 @@ export function ChatPage({ sessionId, onMenu }: Props) {
 
   useEffect(() => followSession(sessionId), [sessionId]);
   const subject = useSubject(sessionId);
+  const named = useTitle(sessionId);
   useAnnounceRequests(view, subject);
 
   const pending = pendingApprovals(view);
@@ -56,7 +57,9 @@ export function ChatPage({ sessionId, onMenu }: Props) {
   const scroll = useStickToEnd([view, outgoing], next && cardId(next.approvalKey));
   const parts = useMemo(() => timeline(view), [view]);
   const asked = pending.length > 0 ? parts.findIndex(({ blocks }) => blocks.some((b) => b.type === "approval_request" && pending.some((a) => a.approvalKey === b.approvalKey))) : -1;
-  const shown = useWindow(scroll.ref, parts.length, scroll.atEnd, asked < 0 ? undefined : asked);
+  const more = useCallback(() => void readEarlier(sessionId).catch((e: unknown) => setError(asRefusal(e))), [sessionId]);
+  const hasMore = view.firstSeq !== undefined;
+  const shown = useWindow(scroll.ref, { parts, atEnd: scroll.atEnd, most: asked < 0 ? undefined : asked, more: hasMore ? more : undefined });
   const sending = outgoing.some((message) => message.queuedAfter === undefined);
   const busy = (view.status === "running" && !isHeld(view)) || view.status === "awaiting_input" || sending;
   const owns = useOwns(sessionId);
@@ -64,7 +67,7 @@ export function ChatPage({ sessionId, onMenu }: Props) {
   const working = view.messages.findLast((m) => m.role === "assistant" && m.open);
   // A session in which nothing has happened has no events, so what it is doing is known from the list alone.
   const status = view.status ?? (row?.status === "idle" ? row.status : undefined);
-  const title = row?.title || firstWords(view) || t("sessions.untitled", { id: shortId(sessionId) });
+  const title = named || firstWords(view) || t("sessions.untitled", { id: shortId(sessionId) });
 
   const send = async (text: string, images: InlineImage[], onPending?: OnPending) => {
     setError(undefined);
@@ -118,9 +121,9 @@ export function ChatPage({ sessionId, onMenu }: Props) {
           {view.lastSeq === 0 && !session.missing && !session.fresh && outgoing.length === 0 && (
             <p className="muted center">{t(status === "idle" ? "chat.empty" : "chat.loading")}</p>
           )}
-          {shown.from > 0 && (
+          {(shown.from > 0 || hasMore) && (
             <button type="button" className="link chat-earlier" onClick={shown.earlier}>
-              {t("chat.earlier", { n: shown.from })}
+              {hasMore ? t("chat.earlierSome") : t("chat.earlier", { n: shown.from })}
             </button>
           )}
           <TurnFailed value={failed}>
@@ -157,7 +160,7 @@ export function ChatPage({ sessionId, onMenu }: Props) {
             {errorText(error, t)}
           </p>
         )}
-        {working && <TodoDock messages={view.messages} />}
+        {working && <TodoDock view={view} />}
         <Composer
           draftKey={`draft:${sessionId}`}
           onSend={send}
@@ -225,6 +228,7 @@ function waitsForOthers(approval: ApprovalView, t: Translate): string {
 }
 
 function firstWords(view: SessionView): string {
+  if (view.firstSeq !== undefined) return "";
   const block = view.messages.find((m) => m.role === "user")?.blocks.find((b) => b.type === "text");
   return block?.type === "text" ? block.text.slice(0, 80) : "";
 }

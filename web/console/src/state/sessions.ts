@@ -4,6 +4,7 @@ import {
   emptySession,
   foldAll,
   randomId,
+  withEarlier,
   type MessageCommand,
   type MessageView,
   type SessionEvent,
@@ -11,7 +12,7 @@ import {
 } from "@countersign/client";
 import { contentOf, type InlineImage } from "../lib/images.js";
 import { readTabJson, writeTab } from "../lib/storage.js";
-import { client } from "./connection.js";
+import { client, http } from "./connection.js";
 import { Store } from "./store.js";
 
 /** A message on its way: shown until the server's own events bring it. */
@@ -47,16 +48,38 @@ export function sessionStore(id: string): Store<OpenSession> {
   return store;
 }
 
-/** Follow a session from where we know it; returns how to stop. */
+/** How many messages are read of a session's end, and with each look further up; at least, for a turn is read whole. */
+const MESSAGES = 80;
+
+/** Follow a session from where we know it, at first from near its end; returns how to stop. */
 export function followSession(id: string): () => void {
   if (!followed.has(id)) {
     followed.add(id);
-    client.subscribe(id, sessionStore(id).get().view.lastSeq);
+    const { lastSeq } = sessionStore(id).get().view;
+    client.subscribe(id, lastSeq === 0 ? { last: MESSAGES } : lastSeq);
   }
   return () => {
     followed.delete(id);
     client.unsubscribe(id);
   };
+}
+
+const reading = new Map<string, Promise<void>>();
+
+/** Read what came before what is here of a session, if anything did; once, however often it is asked for meanwhile. */
+export function readEarlier(id: string): Promise<void> {
+  const read = reading.get(id) ?? earlier(id).finally(() => reading.delete(id));
+  reading.set(id, read);
+  return read;
+}
+
+async function earlier(id: string): Promise<void> {
+  const store = sessionStore(id);
+  const before = store.get().view.firstSeq;
+  if (before === undefined) return;
+  const events: SessionEvent[] = [];
+  for await (const event of http.events(id, { last: MESSAGES, before })) events.push(event);
+  store.set((s) => ({ ...s, view: withEarlier(s.view, foldAll(emptySession(id), events)) }));
 }
 
 /** Start a conversation under an id made here. Whoever sends a message follows the session. */
@@ -108,6 +131,8 @@ function arrived(session: OpenSession): OpenSession {
   const taken = new Set<MessageView>();
   const outgoing = session.outgoing.filter(({ queuedAfter, text }) => {
     if (queuedAfter === undefined) return true;
+    // What is here begins between two turns, and no message is queued there: it was read before.
+    if (queuedAfter + 1 < (session.view.firstSeq ?? 0)) return false;
     const found = here.find((m) => !taken.has(m) && m.seq > queuedAfter && textOf(m) === text);
     if (found) taken.add(found);
     return !found;

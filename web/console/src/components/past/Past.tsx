@@ -3,13 +3,14 @@ import { useEffect, useState } from "react";
 import { type Checkpoint, type CountersignError, type ForkRequest } from "@countersign/client";
 import { useI18n } from "../../i18n/index.js";
 import { announce } from "../../lib/announce.js";
+import { itemsAt } from "../../lib/past.js";
 import { useRequest } from "../../lib/useRequest.js";
 import { http } from "../../state/connection.js";
 import { openSession } from "../../state/route.js";
-import { asRefusal, sessionStore } from "../../state/sessions.js";
+import { asRefusal, readEarlier, sessionStore } from "../../state/sessions.js";
 import { useStore } from "../../state/store.js";
 import { Refusal } from "../Refusal.js";
-import { Point } from "./Point.js";
+import { MOST, Point } from "./Point.js";
 
 /** Points at which a person would hardly go on: between a call's start and its result, or where nothing changed. */
 const LEFT_OUT = ["start", "note", "rule", "queued"];
@@ -36,6 +37,13 @@ export function Past({ sessionId, onForked }: { sessionId: string; onForked: () 
       (e: unknown) => setError(asRefusal(e)),
     );
   useEffect(() => void load(), [sessionId]);
+
+  // What stood before the points is read as far as they go back.
+  const oldest = points?.rows.at(-1);
+  useEffect(() => {
+    if (!oldest || view.firstSeq === undefined || itemsAt(view, oldest, MOST).length === MOST) return;
+    readEarlier(sessionId).catch((e: unknown) => setError(asRefusal(e)));
+  }, [sessionId, oldest, view.firstSeq]);
 
   const fork = async (point: Checkpoint, edit?: ForkRequest["edit"]) => {
     let made = "";
