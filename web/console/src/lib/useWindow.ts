@@ -49,8 +49,11 @@ export function useWindow(area: RefObject<HTMLElement | null>, { parts, atEnd, m
     below.current = undefined;
   }, [area, from]);
 
+  /** Somebody waits for what is not there yet. */
+  const asked = useRef(false);
   const earlier = useCallback(() => {
     if (from <= WINDOW) more?.();
+    asked.current = from === 0;
     if (from === 0) return;
     const box = area.current;
     if (box) below.current = box.scrollHeight - box.scrollTop;
@@ -62,8 +65,10 @@ export function useWindow(area: RefObject<HTMLElement | null>, { parts, atEnd, m
     if (box && !atEnd && box.scrollTop < NEAR_PX && below.current === undefined) earlier();
   }, [area, atEnd, earlier]);
 
-  // Who is at the top already, and waits for it, does not scroll again.
-  useLayoutEffect(onScroll, [first]);
+  // Who waits for it need not ask again.
+  useLayoutEffect(() => {
+    if (asked.current && !atEnd) earlier();
+  }, [first]);
 
   return { from, onScroll, earlier };
 }
