@@ -63,6 +63,8 @@ pub const REQUEST_BYTES: usize = 4 * 1024 * 1024;
 /// Most bytes of events buffered for one follower of a session. A slower one gets them from the journal, about this
 /// many bytes of appends at a time, or one append.
 pub const FOLLOWER_BYTES: usize = 512 * 1024;
+/// Most messages that a client may ask for of the end of a session, or of what comes before a `seq`.
+pub const LAST_MESSAGES: u32 = 1000;
 /// Largest answer of a model, all blocks together.
 pub const RESPONSE_BYTES: usize = 4 * 1024 * 1024;
 /// Most tool calls in one model response; an answer with more fails the turn.

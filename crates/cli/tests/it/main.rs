@@ -37,6 +37,7 @@ mod identities;
 mod images;
 mod jwt;
 mod large;
+mod last;
 mod litellm;
 mod mail;
 mod matrix;

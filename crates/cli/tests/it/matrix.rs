@@ -235,7 +235,11 @@ fn calls(method: &str, path: &str) -> Vec<Call> {
             vec![with(May::Own, |id| format!("/v1/sessions/{id}/cancel"), |_| json!({}))]
         }
         ("get", "/v1/sessions/{session_id}/events") => {
-            vec![Call { streams: true, ..call(May::See, |id| format!("/v1/sessions/{id}/events?after=0")) }]
+            vec![
+                Call { streams: true, ..call(May::See, |id| format!("/v1/sessions/{id}/events?after=0")) },
+                Call { streams: true, ..call(May::See, |id| format!("/v1/sessions/{id}/events?last=5")) },
+                call(May::See, |id| format!("/v1/sessions/{id}/events?last=5&before=1")),
+            ]
         }
         ("get", "/v1/sessions/{session_id}/history") => {
             vec![call(May::See, |id| format!("/v1/sessions/{id}/history"))]

@@ -100,6 +100,18 @@ impl Client {
         self.blocks().filter(gone).map(|block| block.text.as_str()).collect()
     }
 
+    /// A client that begins here, between two turns, and knows nothing of before.
+    pub fn begins_here(&self) -> Client {
+        let nothing = self.messages.is_empty() && self.open.is_none() && self.group.is_none();
+        assert!(nothing, "something is open after seq {}: {self:?}", self.seq);
+        Client { seq: self.seq, groups: self.groups, ..Client::default() }
+    }
+
+    /// How many messages have begun.
+    pub fn begun(&self) -> usize {
+        self.next_index.len()
+    }
+
     /// Whether a block is open.
     pub fn is_writing(&self) -> bool {
         self.open.is_some()

@@ -17,7 +17,7 @@ use countersign_core::{
     session::Session,
     wire::history::HistoryMessage,
 };
-use countersign_runtime::run::{Direction, HistoryQuery, NewRetry, subscription::Subscription};
+use countersign_runtime::run::{Direction, HistoryQuery, NewRetry, Start, subscription::Subscription};
 use countersign_store::{Append, Durability, Guards};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -277,6 +277,9 @@ impl World {
                     assert_eq!(pages(runtime, direction, limit).await, history, "{direction:?} by {limit}");
                 }
             }
+            for least in [1, 2, 5] {
+                from_the_end(runtime, least, slow, &history).await;
+            }
         });
     }
 }
@@ -301,6 +304,29 @@ async fn pages(runtime: &Runtime, direction: Direction, limit: usize) -> Vec<Val
         if cursor.is_none() {
             return all;
         }
+    }
+}
+
+/// Whoever reads the end first, and then what came before it, has read the same.
+async fn from_the_end(runtime: &Runtime, least: u32, slow: bool, history: &[Value]) {
+    let mut before = None;
+    loop {
+        let after = runtime.start_of(&me(), SESSION, Start::Last(least), before).await.expect("a start");
+        let mut first = Reader::default();
+        join(runtime, &mut first).await;
+        while first.client.seq < after {
+            read(runtime, &mut first, 1, slow).await;
+        }
+        let mut rest = Reader { client: first.client.begins_here(), following: None };
+        join(runtime, &mut rest).await;
+        read(runtime, &mut rest, usize::MAX, slow).await;
+        let both = [first.client.history(), rest.client.history()].concat();
+        assert_eq!(Value::from(both), Value::from(history), "cut after seq {after}");
+        if after == 0 {
+            return;
+        }
+        assert!(rest.client.begun() >= least as usize, "{} messages after seq {after}", rest.client.begun());
+        before = Some(after + 1);
     }
 }
 

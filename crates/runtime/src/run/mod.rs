@@ -42,6 +42,7 @@ mod rules;
 pub(crate) mod settle;
 mod sources;
 pub mod spans;
+mod start;
 pub(crate) mod stops;
 mod stream;
 pub mod subscription;
@@ -101,6 +102,7 @@ pub use note::NewNote;
 pub use past::{CheckpointQuery, CheckpointView};
 pub use retry::NewRetry;
 pub use rules::{RuleQuery, RuleScope, RuleState, RuleView};
+pub use start::Start;
 pub use view::{AUDITOR, AgentView, Held, ListPage, SessionView, StateView, check_auditor};
 pub(crate) use view::{READ_BYTES, READ_PAGE};
 

@@ -14,7 +14,10 @@ use countersign_core::{
     approval::principal::Principal,
     refusal::{Code, Refusal},
 };
-use countersign_runtime::run::subscription::{Frame, Subscription};
+use countersign_runtime::run::{
+    Start,
+    subscription::{Frame, Subscription},
+};
 use futures::{Stream, stream};
 use serde::Deserialize;
 
@@ -33,6 +36,8 @@ const LAST_EVENTS: Duration = Duration::from_secs(1);
 #[serde(deny_unknown_fields)]
 pub(super) struct Follow {
     after: Option<u64>,
+    last: Option<u32>,
+    before: Option<u64>,
 }
 
 pub(super) async fn follow(
@@ -49,8 +54,18 @@ pub(super) async fn follow(
             Some(seq.ok_or_else(|| Problem::invalid("Last-Event-ID: must be the seq of an event"))?)
         }
     };
-    let subscription = app.runtime.subscribe(pass.by(), &session_id, last.or(params.after)).await?;
+    let start = last.map_or_else(|| Start::new(params.after, params.last), |seq| Ok(Start::After(seq)))?;
+    let after = match (start, params.before) {
+        (Start::Now, None) => None,
+        (Start::Now, Some(_)) => return Err(Problem::invalid("before: needs after or last, for where to begin")),
+        (Start::After(after), None) => Some(after),
+        (start, before) => Some(app.runtime.start_of(pass.by(), &session_id, start, before).await?),
+    };
+    let subscription = app.runtime.subscribe(pass.by(), &session_id, after).await?;
     let following = Following {
+        // The events have every `seq`, so the one before it comes.
+        until: params.before.map(|before| before - 1),
+        seq: after.unwrap_or_default(),
         closed: Box::pin(app.closed()),
         _counted: Counted::new(&app.metrics.streams),
         pass,
@@ -72,6 +87,10 @@ struct Following {
     app: App,
     pass: Pass,
     subscription: Subscription,
+    /// The last `seq` sent.
+    seq: u64,
+    /// The last `seq` to send; `None` if more is followed.
+    until: Option<u64>,
     closed: Pin<Box<dyn Future<Output = ()> + Send>>,
     _counted: Counted,
 }
@@ -79,14 +98,20 @@ struct Following {
 impl Following {
     async fn next(&mut self) -> Option<Result<Frame, Refusal>> {
         loop {
+            if self.until.is_some_and(|until| self.seq >= until) {
+                return None;
+            }
             if let Err(refusal) = look(&self.app, &mut self.pass, &self.subscription).await {
                 return Some(Err(refusal));
             }
             tokio::select! {
                 _ = self.pass.changed() => {}
                 next = next(&mut self.subscription) => {
-                    let looked = look(&self.app, &mut self.pass, &self.subscription).await;
-                    return Some(looked.and(next));
+                    let next = look(&self.app, &mut self.pass, &self.subscription).await.and(next);
+                    if let Ok(frame) = &next {
+                        self.seq = frame.seq().unwrap_or(self.seq);
+                    }
+                    return Some(next);
                 }
                 () = &mut self.closed => return None,
             }

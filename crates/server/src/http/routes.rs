@@ -194,10 +194,20 @@ pub(super) const ROUTES: &[Route] = &[
         method: "get",
         path: "/v1/sessions/{session_id}/events",
         id: "followSession",
-        summary: "The session's events: what came after a seq, then live.",
+        summary: "The session's events: what came after a seq, or its end, then live.",
         parameters: &[
             query("after", Kind::Whole, "Replay what came after this seq; 0: from the start; absent: only what comes."),
-            header("Last-Event-ID", "The same as after, and stronger."),
+            query(
+                "last",
+                Kind::Whole,
+                "In place of after: replay the end, from the start of the newest turn that has at least this many messages from there on; 1 to 1000.",
+            ),
+            query(
+                "before",
+                Kind::Whole,
+                "With after or last: only what came before this seq. The stream ends there, and last counts from there back.",
+            ),
+            header("Last-Event-ID", "The same as after, and stronger than after and last."),
         ],
         body: None,
         answers: &[other(200, "Events; each id is the event's seq.", EVENTS)],

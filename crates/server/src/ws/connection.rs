@@ -14,7 +14,7 @@ use countersign_core::{
         event::ConnectionEvent,
     },
 };
-use countersign_runtime::run::{NewDecision, NewMessage, NewNote, Reply, Stored};
+use countersign_runtime::run::{NewDecision, NewMessage, NewNote, Reply, Start, Stored};
 use futures::{
     SinkExt as _, StreamExt as _,
     stream::{SplitSink, SplitStream},
@@ -294,7 +294,12 @@ impl Connection {
         let (app, by) = (&self.app, self.pass.by());
         let subscription = async {
             room?;
-            app.runtime.subscribe(by, &subscribe.session_id, subscribe.after).await
+            let after = match Start::new(subscribe.after, subscribe.last)? {
+                Start::Now => None,
+                Start::After(after) => Some(after),
+                last => Some(app.runtime.start_of(by, &subscribe.session_id, last, None).await?),
+            };
+            app.runtime.subscribe(by, &subscribe.session_id, after).await
         };
         match subscription.await {
             Ok(subscription) => {

@@ -1,4 +1,4 @@
-import { useEffect, useMemo, useRef, useState } from "react";
+import { useCallback, useEffect, useMemo, useRef, useState } from "react";
 import { CountersignError, decidingRole, isAnswered, pendingApprovals, timeline, type ApprovalView, type SessionView } from "@countersign/client";
 import { useConnection, useSession } from "@countersign/react";
 import { useI18n, type Translate } from "../i18n/index.js";
@@ -11,7 +11,7 @@ import { isLeft, longTurns } from "../lib/turns.js";
 import { useStickToEnd } from "../lib/useStickToEnd.js";
 import { useWindow } from "../lib/useWindow.js";
 import { agents, sessionList } from "../state/lists.js";
-import { useMe, useOwns, useSubject, useTurnOf } from "../state/me.js";
+import { useMe, useOwns, useSubject, useTitle, useTurnOf } from "../state/me.js";
 import { outgoingOf, sendMessage } from "../state/sessions.js";
 import { useStore } from "../state/store.js";
 import { cardId, focusCard } from "./approval/focus.js";
@@ -35,7 +35,7 @@ interface Props {
 
 export function ChatPage({ sessionId, onMenu }: Props) {
   const { t } = useI18n();
-  const { view, pending, missing, cancel } = useSession(sessionId);
+  const { view, pending, earlier, missing, cancel, loadEarlier } = useSession(sessionId);
   const { messages: outgoing, fresh } = useStore(outgoingOf(sessionId));
   const connection = useConnection();
   const list = useStore(agents);
@@ -46,6 +46,7 @@ export function ChatPage({ sessionId, onMenu }: Props) {
   const turns = useMemo(() => longTurns(view.messages), [view.messages]);
 
   const subject = useSubject(sessionId);
+  const named = useTitle(sessionId);
   useAnnounceRequests(view, subject);
 
   const mine = useTurnOf(pending, subject, view);
@@ -54,7 +55,8 @@ export function ChatPage({ sessionId, onMenu }: Props) {
   const scroll = useStickToEnd([view, outgoing], next && cardId(next.approvalKey));
   const parts = useMemo(() => timeline(view), [view]);
   const asked = pending.length > 0 ? parts.findIndex(({ blocks }) => blocks.some((b) => b.type === "approval_request" && pending.some((a) => a.approvalKey === b.approvalKey))) : -1;
-  const shown = useWindow(scroll.ref, parts.length, scroll.atEnd, asked < 0 ? undefined : asked);
+  const more = useCallback(() => void loadEarlier().catch((e: unknown) => setError(CountersignError.of(e))), [loadEarlier]);
+  const shown = useWindow(scroll.ref, { parts, atEnd: scroll.atEnd, most: asked < 0 ? undefined : asked, more: earlier ? more : undefined });
   const sending = outgoing.some((message) => message.queuedAfter === undefined);
   const busy = (view.status === "running" && !isHeld(view)) || view.status === "awaiting_input" || sending;
   const owns = useOwns(sessionId);
@@ -62,7 +64,7 @@ export function ChatPage({ sessionId, onMenu }: Props) {
   const working = view.messages.findLast((m) => m.role === "assistant" && m.open);
   // A session in which nothing has happened has no events, so what it is doing is known from the list alone.
   const status = view.status ?? (row?.status === "idle" ? row.status : undefined);
-  const title = row?.title || firstWords(view) || t("sessions.untitled", { id: shortId(sessionId) });
+  const title = named || firstWords(view) || t("sessions.untitled", { id: shortId(sessionId) });
 
   const send = async (text: string, images: InlineImage[], onPending?: OnPending) => {
     setError(undefined);
@@ -116,9 +118,9 @@ export function ChatPage({ sessionId, onMenu }: Props) {
           {view.lastSeq === 0 && !missing && !fresh && outgoing.length === 0 && (
             <p className="muted center">{t(status === "idle" ? "chat.empty" : "chat.loading")}</p>
           )}
-          {shown.from > 0 && (
+          {(shown.from > 0 || earlier) && (
             <button type="button" className="link chat-earlier" onClick={shown.earlier}>
-              {t("chat.earlier", { n: shown.from })}
+              {earlier ? t("chat.earlierSome") : t("chat.earlier", { n: shown.from })}
             </button>
           )}
           <TurnFailed value={failed}>
@@ -155,7 +157,7 @@ export function ChatPage({ sessionId, onMenu }: Props) {
             {errorText(error, t)}
           </p>
         )}
-        {working && <TodoDock messages={view.messages} />}
+        {working && <TodoDock view={view} />}
         <Composer
           draftKey={`draft:${sessionId}`}
           onSend={send}
@@ -220,6 +222,7 @@ function waitsForOthers(approval: ApprovalView, t: Translate): string {
 }
 
 function firstWords(view: SessionView): string {
+  if (view.firstSeq !== undefined) return "";
   const block = view.messages.find((m) => m.role === "user")?.blocks.find((b) => b.type === "text");
   return block?.type === "text" ? block.text.slice(0, 80) : "";
 }

@@ -733,6 +733,7 @@ export const en = {
 
   // The drawn part of a long conversation.
   "chat.earlier": "Earlier: {n} more",
+  "chat.earlierSome": "Earlier messages",
 
   // Earlier points, looked at and changed.
   "past.preview": "The conversation up to here",

@@ -735,6 +735,7 @@ export const vi: Catalogue = {
 
   // The drawn part of a long conversation.
   "chat.earlier": "Còn {n} mục trước đó",
+  "chat.earlierSome": "Các mục trước đó",
 
   // Earlier points, looked at and changed.
   "past.preview": "Cuộc trò chuyện cho tới đây",

@@ -727,6 +727,7 @@ export const zh: Catalogue = {
 
   // The drawn part of a long conversation.
   "chat.earlier": "更早：还有 {n} 条",
+  "chat.earlierSome": "更早的消息",
 
   // Earlier points, looked at and changed.
   "past.preview": "到此为止的对话",

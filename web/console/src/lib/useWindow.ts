@@ -1,8 +1,11 @@
 /**
  * Which part of a long conversation is drawn: its end, and as much of what came before as somebody has scrolled up to.
  * What is drawn does not grow with the session, so one of a thousand exchanges opens like one of ten.
+ *
+ * Nor is more than the end read at first: what is not there yet is asked for when nearly all that is there is drawn.
  */
 import { useCallback, useLayoutEffect, useRef, useState, type RefObject } from "react";
+import type { TimelinePart } from "@countersign/client";
 
 /** Parts that are drawn of the end, and that come with each look further up. */
 export const WINDOW = 40;
@@ -16,12 +19,25 @@ interface Window {
   earlier: () => void;
 }
 
-/** `most`: a part that has to be drawn in any case, if there is one. */
-export function useWindow(area: RefObject<HTMLElement | null>, length: number, atEnd: boolean, most: number | undefined): Window {
+interface Parts {
+  /** What is there of the conversation. */
+  parts: readonly Pick<TimelinePart, "key">[];
+  atEnd: boolean;
+  /** A part that has to be drawn in any case, if there is one. */
+  most: number | undefined;
+  /** Asks for what comes before, if there is more. */
+  more: (() => void) | undefined;
+}
+
+export function useWindow(area: RefObject<HTMLElement | null>, { parts, atEnd, most, more }: Parts): Window {
   const [kept, setKept] = useState(0);
-  // Who reads further up keeps what is drawn there, whatever comes at the end.
-  const end = Math.max(0, length - WINDOW);
-  const from = Math.min(atEnd ? end : kept, most ?? length);
+  const first = parts[0]?.key;
+  const [known, setKnown] = useState(first);
+  const before = first === known ? 0 : parts.findIndex(({ key }) => key === known);
+  if (first !== known) setKnown(first);
+  // Who reads further up keeps what is drawn there, whatever comes at the end, or is there of before.
+  const end = Math.max(0, parts.length - WINDOW);
+  const from = Math.min(atEnd ? end : kept + Math.max(0, before), most ?? parts.length);
   if (from !== kept) setKept(from);
 
   // What is put above must not push down what is read: its distance from the end stays.
@@ -33,16 +49,26 @@ export function useWindow(area: RefObject<HTMLElement | null>, length: number, a
     below.current = undefined;
   }, [area, from]);
 
+  /** Somebody waits for what is not there yet. */
+  const asked = useRef(false);
   const earlier = useCallback(() => {
+    if (from <= WINDOW) more?.();
+    asked.current = from === 0;
+    if (from === 0) return;
     const box = area.current;
     if (box) below.current = box.scrollHeight - box.scrollTop;
-    setKept((now) => Math.max(0, now - WINDOW));
-  }, [area]);
+    setKept(Math.max(0, from - WINDOW));
+  }, [area, from, more]);
 
   const onScroll = useCallback(() => {
     const box = area.current;
-    if (box && !atEnd && from > 0 && box.scrollTop < NEAR_PX && below.current === undefined) earlier();
-  }, [area, atEnd, from, earlier]);
+    if (box && !atEnd && box.scrollTop < NEAR_PX && below.current === undefined) earlier();
+  }, [area, atEnd, earlier]);
+
+  // Who waits for it need not ask again.
+  useLayoutEffect(() => {
+    if (asked.current && !atEnd) earlier();
+  }, [first]);
 
   return { from, onScroll, earlier };
 }

@@ -3,7 +3,7 @@
  * only spares people a button that it would refuse, and tells them what waits for somebody else.
  */
 import { useEffect, useMemo } from "react";
-import type { ApprovalView, ListedApproval, SessionView } from "@countersign/client";
+import type { ApprovalView, ListedApproval, SessionSummary, SessionView } from "@countersign/client";
 import { useSessionState } from "@countersign/react";
 import { barOf, mayHand, type Bar, type Me } from "../lib/people.js";
 import { client, http } from "./connection.js";
@@ -31,25 +31,30 @@ export function useMayAudit(): boolean {
   return known && (name === undefined || roles.includes("auditor"));
 }
 
-/** The owners of sessions that the list does not have, or not yet. */
-const owners = new Store<ReadonlyMap<string, string | undefined>>(new Map());
+/** Sessions that the list does not have, or not yet. */
+const others = new Store<ReadonlyMap<string, SessionSummary>>(new Map());
 
 /** Whose session it is. */
-export function useSubject(sessionId: string): string | undefined {
+export const useSubject = (sessionId: string): string | undefined => useSummary(sessionId)?.subject;
+
+/** What it is called. */
+export const useTitle = (sessionId: string): string | undefined => useSummary(sessionId)?.title;
+
+function useSummary(sessionId: string): SessionSummary | undefined {
   const list = useStore(sessionList);
   const row = list.rows.find((one) => one.session_id === sessionId);
-  const known = useStore(owners);
+  const known = useStore(others);
   // One whose first message is on its way, or was refused, is not there.
   const begun = useSessionState(sessionId).view.lastSeq > 0;
   const unknown = begun && list.loaded && row === undefined && !known.has(sessionId);
   useEffect(() => {
     if (!unknown) return;
     http.session(sessionId).then(
-      ({ subject }) => owners.set((all) => new Map(all).set(sessionId, subject)),
+      (session) => others.set((all) => new Map(all).set(sessionId, session)),
       () => {}, // It is not there, or not ours to see, which the page says already.
     );
   }, [sessionId, unknown]);
-  return row ? row.subject : known.get(sessionId);
+  return row ?? known.get(sessionId);
 }
 
 /** Whose session a request is of: lists say it, events do not. */

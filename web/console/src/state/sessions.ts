@@ -84,6 +84,8 @@ function waiting(id: string, messages: readonly OutgoingMessage[]): readonly Out
   const taken = new Set<MessageView>();
   const left = messages.filter(({ queuedAfter, text }) => {
     if (queuedAfter === undefined) return true;
+    // What is here begins between two turns, and no message is queued there: it was read before.
+    if (queuedAfter + 1 < (sessions.get(id).view.firstSeq ?? 0)) return false;
     const found = here.find((m) => !taken.has(m) && m.seq > queuedAfter && textOf(m) === text);
     if (found) taken.add(found);
     return !found;

@@ -89,8 +89,17 @@ interface PendingCancel {
   reject: (error: Error) => void;
 }
 
+/** Where to begin to follow a session. */
+export type FollowFrom =
+  /** After this `seq`; 0 is from the start. */
+  | number
+  /** At its end: with the newest turn that has at least so many messages from its start on. Until then: see `withEarlier`. */
+  | { last: number };
+
 interface Followed {
   lastSeq: number;
+  /** As long as nothing has come. */
+  last?: number;
   /** The server knows the session, so it may be subscribed to. */
   exists: boolean;
 }
@@ -143,10 +152,15 @@ export class CountersignClient extends Emitter<ClientEvents> {
     this.#failAll(new CountersignError("closed", "The connection was closed."));
   }
 
-  /** Follow a session: replay what came after `after`, then live. */
-  subscribe(sessionId: string, after = 0): void {
-    this.#followed.set(sessionId, { lastSeq: after, exists: true });
-    if (this.#ready) this.#send({ type: "subscribe", session_id: sessionId, after });
+  /** Follow a session: replay what came after `from`, then live. */
+  subscribe(sessionId: string, from: FollowFrom = 0): void {
+    const followed: Followed = { ...(typeof from === "number" ? { lastSeq: from } : { ...from, lastSeq: 0 }), exists: true };
+    this.#followed.set(sessionId, followed);
+    if (this.#ready) this.#follow(sessionId, followed);
+  }
+
+  #follow(session_id: string, { lastSeq, last }: Followed): void {
+    this.#send({ type: "subscribe", session_id, ...(last === undefined || lastSeq > 0 ? { after: lastSeq } : { last }) });
   }
 
   unsubscribe(sessionId: string): void {
@@ -308,8 +322,8 @@ export class CountersignClient extends Emitter<ClientEvents> {
     this.#ready = true;
     this.#attempt = 0;
     this.#beat(hello.heartbeat_seconds);
-    for (const [sessionId, { lastSeq, exists }] of this.#followed) {
-      if (exists) this.#send({ type: "subscribe", session_id: sessionId, after: lastSeq });
+    for (const [sessionId, followed] of this.#followed) {
+      if (followed.exists) this.#follow(sessionId, followed);
     }
     for (const pending of this.#outbox.values()) {
       pending.sent++;
@@ -349,9 +363,7 @@ export class CountersignClient extends Emitter<ClientEvents> {
       followed.exists = true;
       // Whoever sends a message follows its session from then on. But this one may have been stored on an
       // earlier connection, and the events it caused were lost with that.
-      if (pending.sent > 1) {
-        this.#send({ type: "subscribe", session_id: ack.session_id, after: followed.lastSeq });
-      }
+      if (pending.sent > 1) this.#follow(ack.session_id, followed);
     }
     pending.resolve(ack);
   }

@@ -312,7 +312,8 @@ function putApproval(view: SessionView, approval: ApprovalView): SessionView {
 // ---------------------------------------------------------------- small parts
 
 function advance(view: SessionView, seq: number): SessionView {
-  return seq > view.lastSeq ? { ...view, lastSeq: seq } : view;
+  if (seq <= view.lastSeq) return view;
+  return view.lastSeq === 0 && seq > 1 ? { ...view, firstSeq: seq, lastSeq: seq } : { ...view, lastSeq: seq };
 }
 
 function close(block: BlockView): BlockView {

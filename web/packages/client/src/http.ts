@@ -49,6 +49,10 @@ export interface RetryOptions {
 export interface FollowOptions {
   /** Replay what came after this `seq` (0: from the start). Absent: only what comes. */
   after?: number;
+  /** In place of `after`: the newest turns that have at least this many messages together. */
+  last?: number;
+  /** With `after` or `last`: only what came before this `seq`. Then the stream ends there. */
+  before?: number;
   signal?: AbortSignal;
 }
 
@@ -134,8 +138,8 @@ export class CountersignHttp {
   }
 
   /** The session's events, for as long as the server sends them; `CountersignClient` connects again by itself. */
-  events(sessionId: string, { after, signal }: FollowOptions = {}): AsyncGenerator<SessionEvent, void> {
-    return this.#stream("followSession", { ...of(sessionId), query: { after }, signal });
+  events(sessionId: string, { signal, ...query }: FollowOptions = {}): AsyncGenerator<SessionEvent, void> {
+    return this.#stream("followSession", { ...of(sessionId), query, signal });
   }
 
   /** Stop the turn; what waits is resolved as cancelled. */

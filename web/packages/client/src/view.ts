@@ -113,6 +113,8 @@ export interface SessionView {
   sessionId: string;
   /** The highest `seq` folded so far: where to resume. */
   lastSeq: number;
+  /** The `seq` of the first event folded, where that is not the session's first: see `withEarlier`. */
+  firstSeq?: number;
   /** Absent until the first `run_status`. */
   status?: RunStatus;
   /** Why the newest turn has failed, if it has. */
@@ -125,6 +127,21 @@ export interface SessionView {
 
 export function emptySession(sessionId: string): SessionView {
   return { sessionId, lastSeq: 0, messages: [], approvals: {} };
+}
+
+/**
+ * The view with what came before it: `earlier` is the fold of the events up to where it begins, which must be between two
+ * turns. If it does not end there, as after a stream that broke off, the view is returned as it is.
+ */
+export function withEarlier(view: SessionView, earlier: SessionView): SessionView {
+  const { firstSeq, ...rest } = view;
+  if (firstSeq === undefined || earlier.sessionId !== view.sessionId || earlier.lastSeq !== firstSeq - 1) return view;
+  return {
+    ...rest,
+    ...(earlier.firstSeq === undefined ? {} : { firstSeq: earlier.firstSeq }),
+    messages: [...earlier.messages, ...view.messages],
+    approvals: { ...earlier.approvals, ...view.approvals },
+  };
 }
 
 /** What waits for a person now, in the order it was asked. */

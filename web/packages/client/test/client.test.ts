@@ -77,6 +77,24 @@ describe("u2: CountersignClient", () => {
     expect(error).toMatchObject({ code: "approval_already_resolved", details: { by: "bob" } });
   });
 
+  it("follows a session from near its end, and after a reconnect from where it is", () => {
+    const client = make();
+    client.subscribe("s", { last: 80 });
+    client.connect();
+    last().hello();
+    expect(last().sent).toEqual([{ type: "subscribe", session_id: "s", last: 80 }]);
+    // Nothing has come before the connection is lost.
+    last().die();
+    vi.advanceTimersByTime(200);
+    last().hello();
+    expect(last().sent).toEqual([{ type: "subscribe", session_id: "s", last: 80 }]);
+    last().receive({ type: "message_start", session_id: "s", message_id: "msg-9", role: "user", seq: 41 });
+    last().die();
+    vi.advanceTimersByTime(400);
+    last().hello();
+    expect(last().sent).toEqual([{ type: "subscribe", session_id: "s", after: 41 }]);
+  });
+
   it("sends answers, and says who was first", async () => {
     const client = make();
     client.connect();

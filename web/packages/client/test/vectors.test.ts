@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
-import { emptySession, fold, foldAll, historyOf, parseJson, type HistoryMessage, type SessionEvent } from "../src/index.js";
+import { emptySession, fold, foldAll, historyOf, parseJson, withEarlier, type HistoryMessage, type SessionEvent } from "../src/index.js";
 
 interface Vector {
   session_id: string;
@@ -23,6 +23,16 @@ function rest(events: SessionEvent[], cut: number): SessionEvent[] {
   return events.slice(open ? began : cut);
 }
 
+/** Where turns begin that follow one which is over. */
+function turns(events: SessionEvent[]): number[] {
+  let over = false;
+  return events.flatMap((event, at) => {
+    const begins = over && event.type === "message_start" && event.role === "user";
+    if (event.type === "run_status") over = event.status === "completed" || event.status === "cancelled";
+    return begins ? [at] : [];
+  });
+}
+
 describe("w2: the fold, by the vectors of the server's", () => {
   it("makes the history that the server makes", () => {
     expect(vectors.length).toBeGreaterThan(80);
@@ -39,6 +49,27 @@ describe("w2: the fold, by the vectors of the server's", () => {
         expect(again, `${vector.session_id} cut at ${cut}`).toEqual(view);
       }
     }
+  });
+
+  it("makes the same of the last turns, once those before are put before them", () => {
+    let cuts = 0;
+    for (const { session_id, events } of vectors) {
+      const view = foldAll(emptySession(session_id), events);
+      const of = (from: number, to?: number) => foldAll(emptySession(session_id), events.slice(from, to));
+      const places = turns(events);
+      for (const [n, cut] of places.entries()) {
+        cuts++;
+        const end = of(cut);
+        expect(end.firstSeq).toBeGreaterThan(1);
+        expect(withEarlier(end, of(0, cut)), `${session_id} at ${cut}`).toEqual(view);
+        // In parts, too; and what does not end where the view begins is left out.
+        const middle = places[n - 1] ?? 0;
+        if (middle > 0) expect(withEarlier(withEarlier(end, of(middle, cut)), of(0, middle))).toEqual(view);
+        expect(withEarlier(end, of(0, cut - 1))).toBe(end);
+        expect(withEarlier(view, of(0, cut))).toBe(view);
+      }
+    }
+    expect(cuts).toBeGreaterThan(10);
   });
 
   it("knows every kind of event and of block in them", () => {

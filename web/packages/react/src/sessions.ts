@@ -1,5 +1,14 @@
 /** The sessions that a page looks at, each as the fold of its events. */
-import { emptySession, foldAll, type CountersignClient, type ErrorEvent, type SessionEvent, type SessionView } from "@countersign/client";
+import {
+  emptySession,
+  foldAll,
+  withEarlier,
+  type CountersignClient,
+  type CountersignHttp,
+  type ErrorEvent,
+  type SessionEvent,
+  type SessionView,
+} from "@countersign/client";
 
 export interface SessionState {
   view: SessionView;
@@ -16,6 +25,8 @@ interface Opened {
   followers: number;
   /** The connection follows it. */
   followed: boolean;
+  /** What came before is being read. */
+  reading?: Promise<void>;
 }
 
 /**
@@ -25,6 +36,9 @@ interface Opened {
 const MANY = 20;
 const POURING = 5;
 const LONGEST_MS = 1000;
+
+/** How many messages are read of a session's end, and with each look further up; at least, for a turn is read whole. */
+const MESSAGES = 80;
 
 const MISSING: readonly string[] = ["session_not_found", "forbidden", "invalid_session_id"] satisfies ErrorEvent["code"][];
 
@@ -56,17 +70,33 @@ export class Sessions {
     return () => void listeners.delete(listener);
   }
 
-  /** Follow it from where it is known, until nobody does any more; returns how to stop. */
+  /** Follow it from where it is known, at first from near its end, until nobody does any more; returns how to stop. */
   follow(id: string): () => void {
     const session = this.#open(id);
     session.followers++;
-    if (!session.followed) this.#client.subscribe(id, session.now.view.lastSeq);
+    const { lastSeq } = session.now.view;
+    if (!session.followed) this.#client.subscribe(id, lastSeq === 0 ? { last: MESSAGES } : lastSeq);
     session.followed = true;
     return () => {
       if (--session.followers > 0) return;
       session.followed = false;
       this.#client.unsubscribe(id);
     };
+  }
+
+  /** Read more of what came before what is here, if anything did; once, however often it is asked for meanwhile. */
+  loadEarlier(id: string, http: CountersignHttp): Promise<void> {
+    const session = this.#open(id);
+    session.reading ??= this.#readEarlier(id, http).finally(() => (session.reading = undefined));
+    return session.reading;
+  }
+
+  async #readEarlier(id: string, http: CountersignHttp): Promise<void> {
+    const before = this.get(id).view.firstSeq;
+    if (before === undefined) return;
+    const events: SessionEvent[] = [];
+    for await (const event of http.events(id, { last: MESSAGES, before })) events.push(event);
+    this.#set(id, { view: withEarlier(this.get(id).view, foldAll(emptySession(id), events)) });
   }
 
   /** Its first message is being sent by the connection, which follows it therefore. */

@@ -8,16 +8,20 @@ import type { CardReply } from "./useReply.js";
 export interface Session extends SessionState {
   /** What waits for a person, in the order it was asked. */
   pending: ApprovalView[];
+  /** A long session is followed from near its end: there is more before what is here. */
+  earlier: boolean;
   /** A message makes a session that is missing, where it may. */
   send: (content: MessageCommand["content"], options?: Pick<MessageCommand, "agent" | "on_pending">) => Promise<AckEvent>;
   reply: (approval: ApprovalView, reply: CardReply) => Promise<AckEvent>;
   /** Stop the turn. */
   cancel: () => Promise<AckEvent>;
+  /** Read more of what came before. */
+  loadEarlier: () => Promise<void>;
 }
 
 /** Follows a session while the component is shown. Components that follow the same one share it. */
 export function useSession(sessionId: string): Session {
-  const { client } = useCountersign();
+  const { client, http } = useCountersign();
   const sessions = sessionsOf(client);
   useEffect(() => sessions.follow(sessionId), [sessions, sessionId]);
   const state = useSessionState(sessionId);
@@ -26,11 +30,12 @@ export function useSession(sessionId: string): Session {
       send: (content: MessageCommand["content"], options = {}) => client.sendMessage({ ...options, session_id: sessionId, content }),
       reply: (approval: ApprovalView, reply: CardReply) => client.reply(approval, reply),
       cancel: () => client.cancel(sessionId),
+      loadEarlier: () => sessions.loadEarlier(sessionId, http),
     }),
-    [client, sessionId],
+    [client, http, sessions, sessionId],
   );
   const pending = useMemo(() => pendingApprovals(state.view), [state.view]);
-  return { ...state, pending, ...actions };
+  return { ...state, pending, earlier: state.view.firstSeq !== undefined, ...actions };
 }
 
 /** A session as far as it is known here, without following it. */

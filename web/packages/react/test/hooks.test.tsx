@@ -2,7 +2,7 @@
 import { act, StrictMode } from "react";
 import { createRoot } from "react-dom/client";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { CountersignHttp } from "@countersign/client";
+import { CountersignHttp, type SessionEvent } from "@countersign/client";
 import { useConnection, useInbox, useSession, type Inbox, type Session } from "../src/index.js";
 import { connected, show, Socket } from "./page.js";
 
@@ -71,6 +71,25 @@ describe("useSession", () => {
     await draw(<Chat />);
     expect(page.textContent).toBe("running false open");
     expect(Socket.last.sent.at(-1)).toMatchObject({ type: "subscribe", session_id: "s", after: 3 });
+  });
+
+  it("follows a long session from near its end, and reads what came before when that is wanted, once", async () => {
+    const said = (seq: number) => ({ type: "message_start", role: "user", message_id: `m${seq}`, session_id: "s", seq }) as SessionEvent;
+    const http = new CountersignHttp();
+    const events = vi.spyOn(http, "events").mockImplementation(async function* () {
+      yield said(1);
+      yield said(2);
+    });
+    await show(<Chat />, { http });
+    expect(Socket.last.sent.at(-1)).toEqual({ type: "subscribe", session_id: "s", last: 80 });
+    Socket.last.receive(said(3));
+    await wait(20);
+    expect([session.earlier, session.view.messages.map((m) => m.id)]).toEqual([true, ["m3"]]);
+    await act(async () => void (await Promise.all([session.loadEarlier(), session.loadEarlier()])));
+    expect(events.mock.calls).toEqual([["s", { last: 80, before: 3 }]]);
+    expect([session.earlier, session.view.messages.map((m) => m.id)]).toEqual([false, ["m1", "m2", "m3"]]);
+    await act(() => session.loadEarlier());
+    expect(events).toHaveBeenCalledOnce();
   });
 
   it("draws a past that pours in once it has come", async () => {

@@ -146,6 +146,11 @@ impl Ws {
         self.send(&json!({ "type": "subscribe", "session_id": session_id, "after": after })).await;
     }
 
+    /// Follows a session from near its end.
+    pub(crate) async fn subscribe_to_last(&mut self, session_id: &str, messages: u32) {
+        self.send(&json!({ "type": "subscribe", "session_id": session_id, "last": messages })).await;
+    }
+
     /// Proves that nothing is on its way: the next frame is the answer to a ping.
     pub(crate) async fn nothing_more(&mut self) {
         self.send(&json!({ "type": "ping" })).await;

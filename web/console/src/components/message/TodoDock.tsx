@@ -1,14 +1,17 @@
-import { useMemo } from "react";
-import { keptTodos, type MessageView } from "@countersign/client";
+import { useEffect, useMemo, useState } from "react";
+import { keptTodos, type SessionView, type Todo } from "@countersign/client";
 import { useI18n } from "../../i18n/index.js";
+import { http } from "../../state/connection.js";
 import { Icon } from "../Icon.js";
 import { Visible } from "../Visible.js";
 import { TodoList } from "./TodoList.js";
 
 /** While the agent is at work, where it stands on its list, though the steps that wrote it are folded away. */
-export function TodoDock({ messages }: { messages: MessageView[] }) {
+export function TodoDock({ view }: { view: SessionView }) {
   const { t } = useI18n();
-  const todos = useMemo(() => keptTodos(messages), [messages]);
+  const written = useMemo(() => keptTodos(view.messages), [view.messages]);
+  const before = useEarlierTodos(view, written === undefined && view.firstSeq !== undefined);
+  const todos = written ?? before;
   if (!todos || todos.length === 0) return null;
   const done = todos.filter((todo) => todo.status === "completed").length;
   const now = todos.find((todo) => todo.status === "in_progress");
@@ -26,4 +29,19 @@ export function TodoDock({ messages }: { messages: MessageView[] }) {
       <TodoList todos={todos} />
     </details>
   );
+}
+
+/** The list as it was written before what is here of the session: that is the one it has now. */
+function useEarlierTodos({ sessionId }: SessionView, wanted: boolean): Todo[] | undefined {
+  const [todos, setTodos] = useState<Todo[]>();
+  useEffect(() => {
+    if (!wanted) return;
+    let gone = false;
+    http.state(sessionId).then(
+      (state) => !gone && setTodos(state.todos),
+      () => {}, // It is a help, and comes with the next step that writes it.
+    );
+    return () => void (gone = true);
+  }, [sessionId, wanted]);
+  return wanted ? todos : undefined;
 }

@@ -4,11 +4,13 @@ import { CountersignError, type Checkpoint, type ForkRequest } from "@countersig
 import { useSessionState } from "@countersign/react";
 import { useI18n } from "../../i18n/index.js";
 import { announce } from "../../lib/announce.js";
+import { itemsAt } from "../../lib/past.js";
 import { useRequest } from "../../lib/useRequest.js";
 import { http } from "../../state/connection.js";
 import { openSession } from "../../state/route.js";
+import { sessions } from "../../state/sessions.js";
 import { Refusal } from "../Refusal.js";
-import { Point } from "./Point.js";
+import { MOST, Point } from "./Point.js";
 
 /** Points at which a person would hardly go on: between a call's start and its result, or where nothing changed. */
 const LEFT_OUT = ["start", "note", "rule", "queued"];
@@ -35,6 +37,13 @@ export function Past({ sessionId, onForked }: { sessionId: string; onForked: () 
       (e: unknown) => setError(CountersignError.of(e)),
     );
   useEffect(() => void load(), [sessionId]);
+
+  // What stood before the points is read as far as they go back.
+  const oldest = points?.rows.at(-1);
+  useEffect(() => {
+    if (!oldest || view.firstSeq === undefined || itemsAt(view, oldest, MOST).length === MOST) return;
+    sessions.loadEarlier(sessionId, http).catch((e: unknown) => setError(CountersignError.of(e)));
+  }, [sessionId, oldest, view.firstSeq]);
 
   const fork = async (point: Checkpoint, edit?: ForkRequest["edit"]) => {
     let made = "";

@@ -13,7 +13,7 @@ import { Visible } from "../Visible.js";
 import { PointEdit } from "./PointEdit.js";
 
 /** What is shown of the conversation before a point. */
-const MOST = 8;
+export const MOST = 8;
 
 interface Props {
   view: SessionView;
@@ -56,7 +56,7 @@ export function Point({ view, point, busy, onFork }: Props) {
         {open && (
           <>
             <Preview view={view} point={point} />
-            <PointEdit editable={editableAt(view, point)} busy={busy} onFork={onFork} />
+            {isHere(view, point) && <PointEdit editable={editableAt(view, point)} busy={busy} onFork={onFork} />}
           </>
         )}
       </div>
@@ -64,11 +64,14 @@ export function Point({ view, point, busy, onFork }: Props) {
   );
 }
 
+/** Whether the turn it is in has been read. */
+const isHere = ({ firstSeq }: SessionView, { seq }: Checkpoint) => firstSeq === undefined || seq >= firstSeq;
+
 /** The end of the conversation as it was there. */
 function Preview({ view, point }: { view: SessionView; point: Checkpoint }) {
   const { t } = useI18n();
   const items = useMemo(() => itemsAt(view, point, MOST), [view, point]);
-  if (items.length === 0) return <p className="muted">{t("chat.empty")}</p>;
+  if (items.length === 0) return <p className="muted">{t(isHere(view, point) ? "chat.empty" : "chat.loading")}</p>;
   return (
     <ol className="past-items" aria-label={t("past.preview")}>
       {items.map((item) => (

@@ -458,7 +458,7 @@ export interface Operations {
     answer: CheckpointList;
   };
   /**
-   * The session's events: what came after a seq, then live.
+   * The session's events: what came after a seq, or its end, then live.
    */
   followSession: {
     path: {
@@ -469,6 +469,14 @@ export interface Operations {
        * Replay what came after this seq; 0: from the start; absent: only what comes.
        */
       after?: number;
+      /**
+       * In place of after: replay the end, from the start of the newest turn that has at least this many messages from there on; 1 to 1000.
+       */
+      last?: number;
+      /**
+       * With after or last: only what came before this seq. The stream ends there, and last counts from there back.
+       */
+      before?: number;
     };
     answer: string;
   };

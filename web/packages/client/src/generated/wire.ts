@@ -571,6 +571,11 @@ export interface SubscribeCommand {
    */
   after?: number;
   /**
+   * In place of `after`: replay the end of the session, from the start of the newest turn that has at least this many
+   * messages from there on; 1 to 1000. The `seq` of the first event is where the replay begins.
+   */
+  last?: number;
+  /**
    * Echoed if it is refused.
    */
   request_id?: string;
