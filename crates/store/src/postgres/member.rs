@@ -1,6 +1,7 @@
 //! This process among those that share the database: it renews the term of its leases, and tells others what it has changed.
 //!
-//! Both go over one connection of its own, so that nothing that is slow delays them. A term that was not renewed in time
+//! Both go over one connection of its own, so that nothing that is slow delays them. Through a pooler nothing is told or heard:
+//! a session of the database is whose transaction it is. Hints only save waiting, since every node looks too. A term that was not renewed in time
 //! ends; the node goes on under the same number, and each of its leases lasts on if no other node took it meanwhile.
 
 use std::{
@@ -13,19 +14,18 @@ use std::{
 };
 
 use countersign_core::journal::record::Millis;
-use deadpool_postgres::Object;
 use rustix::time::{ClockId, clock_gettime};
 use tokio::{
     sync::{Notify, broadcast, watch},
     time::{MissedTickBehavior, interval, sleep, timeout},
 };
-use tokio_postgres::{Client, Error};
+use tokio_postgres::Error;
 
 use super::{
     super::{StoreError, nodes::Hint},
     PostgresUrl,
-    connect::{Heard, connect, error, told},
-    flight::ask,
+    connect::{Heard, Link, Own, connect, error, told},
+    flight::{Value, ask},
     nodes::clock,
     rows::get,
 };
@@ -81,8 +81,10 @@ struct Shared {
     term: AtomicU64,
     /// How far the database's clock is ahead of [`boot_time`].
     ahead: AtomicI64,
-    /// Whether there are other nodes that hear hints.
+    /// Whether there are other nodes.
     others: AtomicBool,
+    /// Whether hints are told and heard: not through a pooler.
+    hints: bool,
     changed: Mutex<BTreeSet<Arc<str>>>,
     /// Whether there are sessions to be taken over that nobody was told of.
     given: AtomicBool,
@@ -112,15 +114,19 @@ impl Member {
     /// Joins the nodes of the store.
     pub(super) async fn join(
         url: &PostgresUrl,
-        (client, heard): (Client, Heard),
+        (own, heard): (Own, Heard),
         lease: Duration,
     ) -> Result<Member, StoreError> {
-        let failed = |e: Error| error(&e);
-        client.execute(SWEEP, &[]).await.map_err(failed)?;
-        let channel = client.query_one(CHANNEL, &[]).await.and_then(|row| row.try_get(0)).map_err(failed)?;
+        let asked = async |sql, values: &[Value]| own.ask(sql, values).await.map_err(|e| error(&e));
+        let one = async |sql, values: &[Value]| {
+            let missing = || StoreError::Failed("a node's own statement had no answer".to_owned());
+            asked(sql, values).await?.pop().ok_or_else(missing)
+        };
+        asked(SWEEP, &[]).await?;
+        let channel = get(&one(CHANNEL, &[]).await?, 0)?;
         let began = boot_time();
-        let row = client.query_one(JOIN, &[&millis(lease)]).await.map_err(failed)?;
-        let (id, now): (i64, i64) = (row.try_get(0).map_err(failed)?, row.try_get(1).map_err(failed)?);
+        let row = one(JOIN, &[millis(lease).into()]).await?;
+        let (id, now): (i64, i64) = (get(&row, 0)?, get(&row, 1)?);
         let shared = Arc::new(Shared {
             id,
             channel,
@@ -129,13 +135,14 @@ impl Member {
             term: AtomicU64::new(0),
             ahead: AtomicI64::new(now - (began.midpoint(boot_time())).cast_signed()),
             others: AtomicBool::new(true),
+            hints: own.has_session(),
             changed: Mutex::default(),
             given: AtomicBool::new(false),
             more: Notify::new(),
             heard: broadcast::Sender::new(HINTS),
         });
         let (leaving, left) = watch::channel(false);
-        tokio::spawn(shared.clone().keep(url.clone(), (client, heard), left));
+        tokio::spawn(shared.clone().keep(url.clone(), (own, heard), left));
         Ok(Member { id, shared, leaving })
     }
 
@@ -152,7 +159,7 @@ impl Member {
     }
 
     /// Asks the database for its time.
-    pub(super) async fn hear_clock(&self, on: &Object) -> Result<(), StoreError> {
+    pub(super) async fn hear_clock(&self, on: &Link) -> Result<(), StoreError> {
         let began = boot_time();
         let row = ask(on, NOW, Vec::new()).await.map_err(|e| error(&e))?.pop();
         if let Some(row) = row {
@@ -172,7 +179,7 @@ impl Member {
 
     /// Tells other nodes, soon, that a session has changed.
     pub(super) fn tell(&self, session_id: &Arc<str>) {
-        if !self.is_alone() {
+        if self.shared.hints && !self.is_alone() {
             let mut changed = self.shared.changed();
             if changed.len() < HINTS {
                 changed.insert(session_id.clone());
@@ -208,7 +215,7 @@ impl Shared {
     }
 
     /// Keeps the node alive until it leaves.
-    async fn keep(self: Arc<Self>, url: PostgresUrl, first: (Client, Heard), mut leaving: watch::Receiver<bool>) {
+    async fn keep(self: Arc<Self>, url: PostgresUrl, first: (Own, Heard), mut leaving: watch::Receiver<bool>) {
         let mut connected = Some(first);
         let mut was_told = false;
         while !*leaving.borrow() {
@@ -222,7 +229,7 @@ impl Shared {
                 },
             };
             let ended = match made {
-                Ok((client, heard)) => match self.attend(&client, heard, &mut leaving).await {
+                Ok((own, heard)) => match self.attend(&own, heard, &mut leaving).await {
                     Ok(()) => return,
                     Err((why, renewed)) => {
                         was_told &= !renewed;
@@ -241,7 +248,7 @@ impl Shared {
     /// Renews, tells and hears over one connection. Its error says whether the term was renewed over it.
     async fn attend(
         &self,
-        client: &Client,
+        own: &Own,
         mut heard: Heard,
         leaving: &mut watch::Receiver<bool>,
     ) -> Result<(), (String, bool)> {
@@ -249,17 +256,19 @@ impl Shared {
         let mut renew = interval((self.lease / 4).max(Duration::from_millis(1)));
         renew.set_missed_tick_behavior(MissedTickBehavior::Delay);
         // Hints that were sent before are lost; who depends on one looks too.
-        self.bounded(client.batch_execute(&format!("LISTEN {}", self.channel))).await.map_err(|e| (e, false))?;
-        self.say(client, "j").await.map_err(|e| (e, false))?;
+        if self.hints {
+            self.bounded(own.run(&format!("LISTEN {}", self.channel))).await.map_err(|e| (e, false))?;
+        }
+        self.say(own, "j").await.map_err(|e| (e, false))?;
         loop {
             let done = tokio::select! { biased;
                 () = left(leaving) => {
-                    let _ = self.bounded(client.execute(LEAVE, &[&self.id])).await;
-                    let _ = self.say(client, "l").await;
+                    let _ = self.bounded(own.ask(LEAVE, &[self.id.into()])).await;
+                    let _ = self.say(own, "l").await;
                     return Ok(());
                 }
                 _ = renew.tick() => {
-                    let done = self.renew(client).await;
+                    let done = self.renew(own).await;
                     renewed |= done.is_ok();
                     done
                 }
@@ -269,7 +278,7 @@ impl Shared {
                 },
                 () = self.more.notified() => {
                     sleep(COLLECT).await;
-                    self.tell_all(client).await
+                    self.tell_all(own).await
                 }
             };
             done.map_err(|e| (e, renewed))?;
@@ -284,10 +293,11 @@ impl Shared {
         }
     }
 
-    async fn renew(&self, client: &Client) -> Result<(), String> {
+    async fn renew(&self, own: &Own) -> Result<(), String> {
         // From before it was asked: the database counts from later on.
         let began = boot_time();
-        let row = self.bounded(client.query_one(RENEW, &[&self.id, &millis(self.lease)])).await?;
+        let values = [self.id.into(), millis(self.lease).into()];
+        let row = self.bounded(own.ask(RENEW, &values)).await?.pop().ok_or("no row")?;
         let (others, told_at): (bool, i64) =
             (row.try_get(0).map_err(|e| told(&e))?, row.try_get(1).map_err(|e| told(&e))?);
         let (ended, now) = (self.until.load(Ordering::SeqCst), boot_time());
@@ -309,7 +319,7 @@ impl Shared {
         self.ahead.store(ahead, Ordering::Relaxed);
     }
 
-    async fn tell_all(&self, client: &Client) -> Result<(), String> {
+    async fn tell_all(&self, own: &Own) -> Result<(), String> {
         let changed = std::mem::take(&mut *self.changed());
         let mut said = String::new();
         if self.given.swap(false, Ordering::SeqCst) {
@@ -317,18 +327,21 @@ impl Shared {
         }
         for id in changed {
             if said.len() + id.len() + 2 > PAYLOAD - 32 {
-                self.say(client, &std::mem::take(&mut said)).await?;
+                self.say(own, &std::mem::take(&mut said)).await?;
             }
             said.push('c');
             said.push_str(&id);
             said.push('\n');
         }
-        if said.is_empty() { Ok(()) } else { self.say(client, &said).await }
+        if said.is_empty() { Ok(()) } else { self.say(own, &said).await }
     }
 
-    async fn say(&self, client: &Client, said: &str) -> Result<(), String> {
-        let said = format!("{}:{said}", self.id);
-        self.bounded(client.execute("SELECT pg_notify($1, $2)", &[&self.channel, &said])).await.map(drop)
+    async fn say(&self, own: &Own, said: &str) -> Result<(), String> {
+        if !self.hints {
+            return Ok(());
+        }
+        let values = [Value::Text(self.channel.clone()), Value::Text(format!("{}:{said}", self.id))];
+        self.bounded(own.ask("SELECT pg_notify($1, $2)", &values)).await.map(drop)
     }
 
     fn hear(&self, said: &str) {

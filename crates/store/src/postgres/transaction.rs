@@ -2,14 +2,13 @@
 
 use std::time::Duration;
 
-use deadpool_postgres::Pool;
 use futures::future::BoxFuture;
 use tokio_postgres::{Error, Row};
 
 use super::{
     super::StoreError,
-    connect::{Held, error, is_refusal, is_transient, told},
-    flight::{Flight, Value, ask},
+    connect::{BEGIN, Held, Pool, error, is_refusal, is_transient, told},
+    flight::{Flight, Value, within},
 };
 
 /// How often a transaction that gave way to others is tried, and how long the second try waits: each later one waits twice
@@ -45,7 +44,11 @@ impl Transaction {
     async fn begin(pool: &Pool) -> Result<Transaction, Undone> {
         let held = Held::of(pool).await?;
         // Waited for: what was sent behind a BEGIN that fails would be committed by itself.
-        ask(&held, "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE", Vec::new()).await?;
+        if held.pooled {
+            held.batch_execute(BEGIN).await?;
+        } else {
+            within(&held, "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE", Vec::new()).await?;
+        }
         Ok(Transaction(held))
     }
 
@@ -56,7 +59,7 @@ impl Transaction {
 
     /// The answer to one statement.
     pub(super) async fn ask(&self, sql: &'static str, values: Vec<Value>) -> Result<Vec<Row>, Undone> {
-        Ok(ask(&self.0, sql, values).await?)
+        Ok(within(&self.0, sql, values).await?)
     }
 
     /// Sends the last statements, and COMMIT with them: it rolls back if one of them fails.
@@ -80,7 +83,7 @@ impl Transaction {
     }
 
     async fn roll_back(self) {
-        if ask(&self.0, "ROLLBACK", Vec::new()).await.is_ok() {
+        if within(&self.0, "ROLLBACK", Vec::new()).await.is_ok() {
             self.0.give_back();
         }
     }
@@ -124,7 +127,10 @@ mod tests {
     use countersign_test_postgres::Database;
     use futures::FutureExt as _;
 
-    use super::{super::connect::pool, *};
+    use super::{
+        super::{connect::pool, flight::ask},
+        *,
+    };
 
     /// Two rows, the second of which is no number.
     struct HalfWritten;

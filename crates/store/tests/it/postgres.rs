@@ -102,7 +102,12 @@ async fn go_on(store: &PostgresStore, driven: &mut Driven, now: i64) -> u32 {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn r3_cut_connections_lose_nothing_that_was_acknowledged() {
     let database = Database::new();
-    let store = Arc::new(open(&database).await);
+    survives_cuts(&database, open(&database).await).await;
+}
+
+/// Sessions of a store work while those of its database are ended.
+pub(crate) async fn survives_cuts(database: &Database, store: PostgresStore) {
+    let store = Arc::new(store);
     let mut tasks = Vec::new();
     let end = Arc::<AtomicBool>::default();
     for i in 0..4 {
@@ -202,18 +207,22 @@ fn fails(database: &Database, times: u32, code: &str, at_commit: bool) {
 async fn r2_what_gave_way_to_others_is_tried_again_and_stored_once() {
     for (code, at_commit) in [("40001", false), ("40P01", false), ("40001", true)] {
         let database = Database::new();
-        let store = open(&database).await;
-        let mut driven = waiting(&store, "s", 1, None, "t", asks(None, 60)).await;
-        fails(&database, 3, code, at_commit);
-        let yes = driven.decides(2, 1, Decision::approve(), Some("r")).expect("decide");
-        driven.store(&store, yes).await.expect("stored");
-        assert_eq!(database.query("SELECT last_value::text FROM tries")[0][0].as_deref(), Some("4"));
-        assert_eq!(texts(&store.read("s", 0, 99).await.expect("read")), texts(&driven.entries));
-        let log = store.audit(0, 9).await.expect("audit");
-        let mut verifier = Verifier::new(None);
-        log.iter().try_for_each(|record| verifier.take(record)).expect("a chain");
-        assert_eq!(verifier.end().expect("whole").n, 2);
+        gives_way(&database, &open(&database).await, code, at_commit).await;
     }
+}
+
+/// An append that the database ends three times, in favour of others, is stored once.
+pub(crate) async fn gives_way(database: &Database, store: &PostgresStore, code: &str, at_commit: bool) {
+    let mut driven = waiting(store, "s", 1, None, "t", asks(None, 60)).await;
+    fails(database, 3, code, at_commit);
+    let yes = driven.decides(2, 1, Decision::approve(), Some("r")).expect("decide");
+    driven.store(store, yes).await.expect("stored");
+    assert_eq!(database.query("SELECT last_value::text FROM tries")[0][0].as_deref(), Some("4"));
+    assert_eq!(texts(&store.read("s", 0, 99).await.expect("read")), texts(&driven.entries));
+    let log = store.audit(0, 9).await.expect("audit");
+    let mut verifier = Verifier::new(None);
+    log.iter().try_for_each(|record| verifier.take(record)).expect("a chain");
+    assert_eq!(verifier.end().expect("whole").n, 2);
 }
 
 #[tokio::test]
