@@ -369,9 +369,7 @@ pub mod store {
     /// In a PostgreSQL database.
     #[cfg(feature = "postgres")]
     pub mod postgres {
-        pub use countersign_store::postgres::{
-            BadPoolerUrl, BadPostgresUrl, PostgresOptions, PostgresStore, PostgresUrl,
-        };
+        pub use countersign_store::postgres::{PostgresOptions, PostgresStore, PostgresUrl};
     }
 
     /// In a file of SQLite.

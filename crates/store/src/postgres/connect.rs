@@ -12,6 +12,7 @@ use tokio::{
 use tokio_postgres::{
     AsyncMessage, Client, Connection, Error, NoTls, Row,
     error::{DbError, Severity, SqlState},
+    types::FromSqlOwned,
 };
 
 use super::{
@@ -96,33 +97,38 @@ impl Own {
 
 /// A connection of its own, when a store is opened: fails if the URL does not say what is between.
 pub(super) async fn first(url: &PostgresUrl) -> Result<(Own, Heard), StoreError> {
-    let (own, heard) = connect(url).await?;
-    if own.pooled {
-        return Ok((own, heard));
-    }
-    let reached = url.past_pooler().unwrap_or(url);
-    let failed = |e: Error| StoreError::Failed(format!("cannot use {reached}: {}", told(&e)));
-    let session = async |of: &Own| of.ask(SESSION, &[]).await?.first().map(|row| row.try_get::<_, i32>(0)).transpose();
-    let (other, _) = connect(reached).await?;
-    if session(&own).await.map_err(failed)? == session(&other).await.map_err(failed)? {
-        return Err(StoreError::Failed(format!(
-            "a transaction pooler is at {reached}, which gives two connections the same session of the database: {}",
-            if url.is_pooled() { "`direct_url` in [store] must name the database itself" } else { SAY_SO }
-        )));
-    }
-    if !url.is_pooled() {
-        return Ok((own, heard));
-    }
-    let place = async |of: &Own| of.ask(PLACE, &[]).await?.first().map(|row| row.try_get::<_, String>(0)).transpose();
+    let Some(direct) = url.past_pooler() else {
+        return if url.is_pooled() { made(url, true).await } else { first_direct(url, SAY_SO).await };
+    };
+    let (own, heard) = first_direct(direct, "`direct_url` in [store] must name the database itself").await?;
     let (pooled, _) = made(url, true).await?;
-    let (past, through) = (place(&own).await.map_err(failed)?, place(&pooled).await.map_err(failed)?);
+    let [past, through] = [one::<String>(&own, PLACE).await?, one::<String>(&pooled, PLACE).await?];
     if past == through {
         return Ok((own, heard));
     }
-    let [past, through] = [past, through].map(Option::unwrap_or_default);
     Err(StoreError::Failed(format!(
         "`url` and `direct_url` in [store] lead to different places: through the pooler to {through}, past it to {past}"
     )))
+}
+
+/// One to the database itself: two such connections share no session. Before that is known nothing is set that a pooler's session would keep.
+async fn first_direct(url: &PostgresUrl, remedy: &str) -> Result<(Own, Heard), StoreError> {
+    let ((mut own, heard), (other, _)) = (made(url, true).await?, made(url, true).await?);
+    if one::<i32>(&own, SESSION).await? == one::<i32>(&other, SESSION).await? {
+        return Err(StoreError::Failed(format!(
+            "a transaction pooler is at {url}, which gives two connections the same session of the database: {remedy}"
+        )));
+    }
+    own.pooled = false;
+    set_up(&own.client).await.map_err(|e| StoreError::Failed(format!("cannot use {url}: {}", told(&e))))?;
+    Ok((own, heard))
+}
+
+/// The only value of a query's only row.
+async fn one<T: FromSqlOwned>(own: &Own, sql: &str) -> Result<T, StoreError> {
+    let row = own.ask(sql, &[]).await.map_err(|e| error(&e))?.pop();
+    let row = row.ok_or_else(|| StoreError::Failed("the database has not said where it is".to_owned()))?;
+    row.try_get(0).map_err(|e| error(&e))
 }
 
 /// What helps where a pooler was not expected.
@@ -322,4 +328,24 @@ pub(super) fn is_refusal(e: &Error) -> bool {
         Some(&(SqlState::T_R_STATEMENT_COMPLETION_UNKNOWN | SqlState::TRANSACTION_RESOLUTION_UNKNOWN))
     );
     !is_unknown && e.as_db_error().is_some_and(|said| said.parsed_severity() == Some(Severity::Error))
+}
+
+#[cfg(test)]
+mod tests {
+    use countersign_test_postgres::Database;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn c_a_statement_that_another_session_has_is_told_as_a_poolers_doing() {
+        let database = Database::new();
+        let (own, _) = connect(&database.url().parse().expect("a URL")).await.expect("a connection");
+        own.run("PREPARE known AS SELECT 1").await.expect("prepared");
+        for (sql, code) in [("EXECUTE unknown", "26000"), ("PREPARE known AS SELECT 1", "42P05")] {
+            let told = told(&own.run(sql).await.expect_err(sql));
+            assert!(told.contains(code) && told.contains("`pooled = true`"), "{told}");
+        }
+        let other = told(&own.run("SELECT nothing").await.expect_err("no such column"));
+        assert!(!other.contains("pooler"), "{other}");
+    }
 }

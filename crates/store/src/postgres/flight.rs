@@ -199,7 +199,9 @@ pub(super) async fn alone(client: &Client, pooled: bool, sql: &str, values: &[Va
     // Polled once, each is sent, in this order.
     let _ = (poll!(begun.as_mut()), poll!(asked.as_mut()), poll!(ended.as_mut()));
     // All are waited for: the connection is given back with nothing under way.
-    (begun.as_mut().await, asked.as_mut().await, ended.as_mut().await);
+    begun.as_mut().await;
+    asked.as_mut().await;
+    ended.as_mut().await;
     begun.take_output().transpose()?;
     let rows = asked.take_output().transpose()?;
     ended.take_output().transpose()?;
