@@ -58,7 +58,17 @@ async fn with_others<const N: usize>(setup: Setup) -> (Server, [Server; N]) {
 
 #[tokio::test]
 async fn r5_a_message_a_decision_and_its_events_go_through_three_different_nodes() {
-    let (one, [two, three]) = with_others(one_trade()).await;
+    goes_through_three_nodes(one_trade()).await;
+}
+
+/// The nodes share two sessions of the database, and hear nothing of each other.
+#[tokio::test]
+async fn r5_a_message_a_decision_and_its_events_go_through_three_nodes_behind_a_transaction_pooler() {
+    goes_through_three_nodes(one_trade().on(Store::Pooled)).await;
+}
+
+async fn goes_through_three_nodes(setup: Setup) {
+    let (one, [two, three]) = with_others(setup).await;
     let mut follower = three.ws().await;
     let mut ws = one.ws().await;
     ws.message("s", "go").await;

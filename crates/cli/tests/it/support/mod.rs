@@ -49,6 +49,8 @@ pub(crate) enum Store {
     Memory,
     Sqlite,
     Postgres,
+    /// PostgreSQL through a transaction pooler, and nothing past it.
+    Pooled,
 }
 
 /// Makes one test for each store from a body.
@@ -103,6 +105,11 @@ pub(crate) fn trade(quantity: u64) -> Value {
 }
 
 impl Setup {
+    /// The same with another store.
+    pub(crate) fn on(self, store: Store) -> Setup {
+        Setup { store, ..self }
+    }
+
     /// An agent with this script and the tools `execute_trade` (asks) and `note` (does not). Both write their arguments
     /// to `calls.log`, a line each, and echo them.
     pub(crate) fn new(store: Store, script: &Value) -> Setup {
@@ -263,10 +270,12 @@ impl Setup {
 
     fn config(&self, database: Option<&Database>) -> String {
         let store = match self.store {
-            Store::Memory => "memory:",
-            Store::Sqlite => "sqlite:test.db",
-            Store::Postgres => database.expect("a database").url(),
+            Store::Memory => "memory:".to_owned(),
+            Store::Sqlite => "sqlite:test.db".to_owned(),
+            Store::Postgres => database.expect("a database").url().to_owned(),
+            Store::Pooled => database.expect("a database").pooled_url(),
         };
+        let pooled = if matches!(self.store, Store::Pooled) { "pooled = true" } else { "" };
         let Setup { store_lines, trade, more, model, tools, max_turns, agent, locale, server, listen, .. } = self;
         format!(
             r#"locale = "{locale}"
@@ -275,6 +284,7 @@ listen = "{listen}"
 {server}
 [store]
 url = "{store}"
+{pooled}
 {store_lines}
 [models.script]
 {model}
@@ -306,7 +316,7 @@ parameters = {{ type = "object" }}
 
     pub(crate) async fn start(self) -> Server {
         let dir = Arc::new(tempfile::tempdir().unwrap());
-        let database = matches!(self.store, Store::Postgres).then(|| Arc::new(Database::new()));
+        let database = matches!(self.store, Store::Postgres | Store::Pooled).then(|| Arc::new(Database::new()));
         let config = self.config(database.as_deref());
         let refused = refused_by_schema(&config);
         assert!(refused.is_empty(), "{config}\ndoes not fit the schema of the configuration: {refused:#?}");
