@@ -45,6 +45,52 @@ pub enum Hint {
     Left,
 }
 
+/// The most bytes of text in a [`Said::Written`].
+pub const TEXT_BYTES: usize = 5_000;
+
+/// A text of a block that is begun. A model that is asked again writes another one in the same block: later ones are greater.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct TextId {
+    /// The `seq` of the block's start; 0: no text.
+    pub block: u64,
+    /// The lease under which it is written.
+    pub epoch: u64,
+    /// Its number under that lease.
+    pub n: u64,
+}
+
+/// A place in a text.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TextPlace {
+    /// The text.
+    pub text: TextId,
+    /// So many bytes are before it.
+    pub offset: usize,
+}
+
+/// What nodes say to each other of a block that a model is writing, which no record holds yet. All of it can be lost.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Said {
+    /// Somebody follows this session on a node that knows the text of its open block up to here.
+    Wanted {
+        /// The session.
+        session_id: Arc<str>,
+        /// What is known.
+        known: TextPlace,
+    },
+    /// Part of the text of its open block.
+    Written {
+        /// The session.
+        session_id: Arc<str>,
+        /// Its birth: another session may have had its id.
+        birth: Arc<str>,
+        /// Where the part begins.
+        at: TextPlace,
+        /// At most [`TEXT_BYTES`].
+        part: String,
+    },
+}
+
 /// What nodes need of each other beside the journals.
 pub trait Nodes: Send + Sync {
     /// Takes the lease of a session, unless another node that is alive has it. Its epoch is a new one.
@@ -70,6 +116,10 @@ pub trait Nodes: Send + Sync {
     fn now(&self) -> Millis;
     /// What other nodes say from now on. Hints can be lost: whoever depends on one looks from time to time too.
     fn hints(&self) -> broadcast::Receiver<Hint>;
+    /// Says something to the other nodes, soon. `false`: it is lost, since there are none, or too much waits to be said.
+    fn say(&self, said: Said) -> bool;
+    /// What other nodes say from now on of what is being written.
+    fn said(&self) -> broadcast::Receiver<Said>;
     /// Ends all leases of this node, which takes no others from then on.
     fn leave(&self) -> BoxFuture<'_, ()>;
 }

@@ -1,6 +1,7 @@
 import { createRoot } from "react-dom/client";
 import { App } from "./components/App.js";
 import { Boundary } from "./components/Boundary.js";
+import { Provided } from "./components/Provided.js";
 import { I18nProvider, loadLanguage, preferredLanguage } from "./i18n/index.js";
 import { applyTheme } from "./lib/theme.js";
 import { client } from "./state/connection.js";
@@ -20,9 +21,11 @@ if (root) {
   void loadLanguage(preferredLanguage()).then(() =>
     createRoot(root).render(
       <I18nProvider>
-        <Boundary>
-          <App />
-        </Boundary>
+        <Provided>
+          <Boundary>
+            <App />
+          </Boundary>
+        </Provided>
       </I18nProvider>,
     ),
   );

@@ -1,4 +1,4 @@
-/** A front end made of @countersign/react alone, without styles. */
+/** A front end made of @countersign/react alone, without styles of its own. */
 import { createRoot } from "react-dom/client";
 import { CountersignClient, CountersignHttp, historyOf } from "@countersign/client";
 import {

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::support::{
     DEADLINE, Server, Setup, Store,
-    ask::events,
+    ask::{events, said},
     fold::{Fold, without_gaps},
     http, shim, trade,
 };
@@ -320,4 +320,92 @@ async fn r11_a_session_deleted_on_one_node_is_gone_on_all() {
         assert!(node.post("/v1/approvals/s_1", &decide).await.status >= 400);
     }
     assert!(one.calls().is_empty());
+}
+
+const LONG: &str =
+    "a b c d e f g h i j k l m n o p q r s t u v w x y z A B C D E F G H I J K L M N O P Q R S T U V W X Y Z";
+
+/// One answer, which takes so long to be written.
+fn slowly(millis: u32) -> Setup {
+    let turn = json!({ "thinking": "let me think about it for a while", "text": LONG, "delay_ms": millis });
+    setup(&json!({ "turns": [turn], "chunk_chars": 2 }))
+}
+
+/// The assistant's deltas of this kind.
+fn deltas<'a>(frames: &'a [Value], kind: &str) -> Vec<&'a str> {
+    frames.iter().filter(|f| f["message_id"] != "msg-1").filter_map(|f| f["delta"][kind].as_str()).collect()
+}
+
+#[tokio::test]
+async fn r5_r7_a_viewer_on_another_node_sees_a_text_grow_before_it_is_finished() {
+    let (one, [two, three]) = with_others(slowly(3000)).await;
+    let mut ws = one.ws().await;
+    ws.message("s", "go").await;
+    ws.until_type("ack").await;
+    let mut viewers = [two.ws().await, two.ws().await, three.ws().await];
+    for viewer in &mut viewers {
+        viewer.subscribe("s", 0).await;
+    }
+    let whole = one.until_status("s", "completed");
+    let mut all = futures::future::join_all(viewers.iter_mut().map(|viewer| viewer.until_status("completed"))).await;
+    whole.await;
+    all.push(ws.until_status("completed").await);
+    let fold = Fold::of(&one.checked("s").await);
+    for frames in all {
+        let frames = events(frames);
+        without_gaps(&frames, frames[0]["seq"].as_u64().expect("a seq") - 1);
+        assert_eq!(said(&frames), LONG, "nothing is shown twice");
+        // On a slow machine a block of a second or two is still told several times.
+        for kind in ["text", "thinking"] {
+            assert!(deltas(&frames, kind).len() >= 3, "{kind}: {:?}", deltas(&frames, kind));
+        }
+        assert_eq!(Fold::of(&frames).blocks().last(), fold.blocks().last());
+    }
+}
+
+#[tokio::test]
+async fn r5_r7_the_text_is_right_on_all_nodes_when_the_one_that_writes_it_is_killed() {
+    let (mut one, [two, three]) = with_others(slowly(6000)).await;
+    let mut ws = one.ws().await;
+    ws.message("s", "go").await;
+    ws.until_type("ack").await;
+    let mut viewers = [two.ws().await, three.ws().await];
+    let mut seen = Vec::new();
+    for viewer in &mut viewers {
+        viewer.subscribe("s", 0).await;
+        seen.push(viewer.until(|frame| frame["delta"]["text"].as_str().is_some_and(|text| text.contains('e'))).await);
+    }
+    one.kill();
+    for (viewer, seen) in viewers.iter_mut().zip(&mut seen) {
+        seen.extend(viewer.until_status("completed").await);
+    }
+    let whole = Fold::of(&two.checked("s").await);
+    assert_eq!(whole.blocks().last().map(|(_, text)| text.as_str()), Some(LONG));
+    for seen in seen {
+        let seen = events(seen);
+        without_gaps(&seen, 0);
+        assert_eq!(Fold::of(&seen), whole);
+    }
+}
+
+#[tokio::test]
+async fn r5_r7_who_comes_to_another_node_in_mid_text_sees_what_there_is_and_the_rest_and_may_go_on_at_a_third() {
+    let (one, [two, three]) = with_others(slowly(4000)).await;
+    let mut ws = one.ws().await;
+    ws.message("s", "go").await;
+    ws.until(|frame| frame["delta"]["text"] == "g ").await;
+    let mut late = two.ws().await;
+    late.subscribe("s", 0).await;
+    let before = events(late.until(|frame| frame["delta"]["text"].as_str().is_some_and(|t| t.contains('p'))).await);
+    assert!(said(&before).starts_with("a b c d e f g ") && said(&before).len() < LONG.len(), "{}", said(&before));
+    let seq = before.iter().rev().find_map(|frame| frame["seq"].as_u64()).expect("a seq");
+    drop(late);
+    let mut again = three.ws().await;
+    again.subscribe("s", seq).await;
+    let rest = events(again.until_status("completed").await);
+    assert_eq!((&rest[0]["type"], &rest[0]["seq"]), (&json!("content_block_start"), &json!(seq)), "{}", rest[0]);
+    assert!(deltas(&rest, "text").len() >= 3 && said(&rest) == LONG, "{:?}", deltas(&rest, "text"));
+    let mut fold = Fold::of(&before);
+    rest.iter().for_each(|event| fold.add(event));
+    assert_eq!(fold, Fold::of(&one.checked("s").await));
 }

@@ -11,7 +11,7 @@ use countersign_core::journal::record::{Entry, Kind, Millis, Record};
 use countersign_store::{
     Due, Store, StoreError,
     memory::MemoryStore,
-    nodes::{Epoch, Hint, Leased, Nodes, Position},
+    nodes::{Epoch, Hint, Leased, Nodes, Position, Said},
 };
 use futures::{FutureExt as _, future::BoxFuture};
 use tokio::sync::broadcast;
@@ -67,6 +67,12 @@ impl Nodes for Terms {
     }
     fn hints(&self) -> broadcast::Receiver<Hint> {
         self.hints.subscribe()
+    }
+    fn say(&self, _: Said) -> bool {
+        false
+    }
+    fn said(&self) -> broadcast::Receiver<Said> {
+        broadcast::channel(1).1
     }
     fn leave(&self) -> BoxFuture<'_, ()> {
         async {}.boxed()
@@ -155,7 +161,7 @@ mod late {
     use super::*;
     use crate::{
         client::Client,
-        paced::{self, Paced, call, input, stop, text},
+        paced::{self, Paced, broken, call, input, stop, text, thinking},
         store_support::url_of,
     };
 
@@ -210,6 +216,12 @@ mod late {
         }
         fn hints(&self) -> broadcast::Receiver<Hint> {
             self.hints.subscribe()
+        }
+        fn say(&self, said: Said) -> bool {
+            self.nodes().say(said)
+        }
+        fn said(&self) -> broadcast::Receiver<Said> {
+            self.nodes().said()
         }
         fn leave(&self) -> BoxFuture<'_, ()> {
             self.nodes().leave()
@@ -364,5 +376,84 @@ mod late {
         until_over(&mut replayed, &mut fresh).await;
         assert_eq!(client, fresh, "who saw its beginning, and a replay");
         assert_eq!(fresh.said(), ["hello", "Hello, world"]);
+    }
+
+    /// Frames of a follower until a block says this.
+    async fn until_said(follows: &mut Subscription, client: &mut Client, text: &str) {
+        let said = async {
+            while !client.said().contains(&text) {
+                client.take(&follows.next().await.expect("frame").json);
+            }
+        };
+        timeout(Duration::from_secs(60), said).await.unwrap_or_else(|_| panic!("{text:?} is shown: {client:?}"));
+    }
+
+    /// A model writes on one node, its stream breaks, and it writes something else; people follow on another node.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn r5_r7_who_follows_on_another_node_sees_what_is_written_and_what_is_written_anew() {
+        let database = Database::new();
+        let me = Principal::trusted();
+        let (one, two) = (open(&database).await as Arc<dyn Store>, open(&database).await as Arc<dyn Store>);
+        let model = Paced::new([
+            vec![thinking("So"), thinking(" then"), text("Hello, w"), text("or"), broken()],
+            vec![thinking("So then"), text("Hell"), text("o"), text(", you"), stop()],
+        ]);
+        let idle = Paced::new([]);
+        let (first, second) = (paced::runtime(&one, &model), paced::runtime(&two, &idle));
+        first.start().await.expect("start");
+        second.start().await.expect("start");
+        first.message(&me, NewMessage::text("s", "hello"), false).await.expect("a message");
+        let (mut follows, mut client) =
+            (second.subscribe(&me, "s", Some(0)).await.expect("followed"), Client::default());
+        model.release(1);
+        until_said(&mut follows, &mut client, "So").await;
+        model.release(2);
+        until_said(&mut follows, &mut client, "Hello, w").await;
+        // One who comes now sees what there is, and then both see more.
+        let (mut late, mut late_client) =
+            (second.subscribe(&me, "s", Some(0)).await.expect("followed"), Client::default());
+        until_said(&mut late, &mut late_client, "Hello, w").await;
+        assert_eq!(late_client, client);
+        model.release(1);
+        until_said(&mut follows, &mut client, "Hello, wor").await;
+        until_said(&mut late, &mut late_client, "Hello, wor").await;
+        // The broken stream, the block that is repeated, and the beginning of another text.
+        model.release(3);
+        until_said(&mut follows, &mut client, "Hell").await;
+        model.release(1);
+        until_said(&mut follows, &mut client, "Hello").await;
+        assert!(!client.said().iter().any(|said| said.contains("wor")), "{client:?}");
+        model.release(2);
+        until_over(&mut follows, &mut client).await;
+        until_over(&mut late, &mut late_client).await;
+        let (mut replayed, mut fresh) = (first.subscribe(&me, "s", Some(0)).await.expect("replay"), Client::default());
+        until_over(&mut replayed, &mut fresh).await;
+        assert_eq!(fresh.said(), ["hello", "So then", "Hello, you"]);
+        assert_eq!(client, fresh, "who followed from the beginning");
+        assert_eq!(late_client, fresh, "who came later");
+    }
+
+    /// A long text, most of which was written before anybody followed.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn r5_r7_who_comes_late_to_another_node_sees_a_long_text_whole() {
+        let database = Database::new();
+        let me = Principal::trusted();
+        let (one, two) = (open(&database).await as Arc<dyn Store>, open(&database).await as Arc<dyn Store>);
+        let long = "é, and so on. ".repeat(10_000);
+        let model = Paced::new([vec![text("Hello. "), text(&long), text("The end."), stop()]]);
+        let idle = Paced::new([]);
+        let (first, second) = (paced::runtime(&one, &model), paced::runtime(&two, &idle));
+        first.start().await.expect("start");
+        second.start().await.expect("start");
+        first.message(&me, NewMessage::text("s", "hello"), false).await.expect("a message");
+        model.release(2);
+        model.settle(&first, "s").await;
+        let (mut follows, mut client) =
+            (second.subscribe(&me, "s", Some(0)).await.expect("followed"), Client::default());
+        let so_far = format!("Hello. {long}");
+        until_said(&mut follows, &mut client, &so_far).await;
+        model.release(2);
+        until_over(&mut follows, &mut client).await;
+        assert_eq!(client.said(), ["hello", &format!("{so_far}The end.")]);
     }
 }

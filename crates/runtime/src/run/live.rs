@@ -1,6 +1,6 @@
 //! An active session: its state in memory, its followers, the block being streamed.
 //!
-//! Token deltas are not stored: followers get them from memory, and a replay has each block whole, in one delta. The
+//! Token deltas are not stored: followers get them from memory (those on other nodes by `feed.rs`), and a replay has each block whole, in one delta. The
 //! start of a block is stored before anybody sees it (`Record::BlockBegan`), by the task that asks the model; following
 //! appends nothing. So a crash loses the text of one block at most, and nothing that has a `seq`.
 
@@ -29,14 +29,19 @@ use tokio::sync::{Mutex, MutexGuard, Notify};
 
 use super::{
     Inner,
+    feed::Fed,
     followers::{Followers, Queue},
+    open_text::{OpenText, Rest, Shows},
     spans, store_refusal,
     subscription::{Begun, Frame, Told},
     transcript::Shown,
     view::{READ_BYTES, READ_PAGE, own_answer},
     waypoints,
 };
-use crate::store::{Append, Durability, Guards, RuleName, StoreError, nodes::Epoch};
+use crate::store::{
+    Append, Durability, Guards, RuleName, StoreError,
+    nodes::{Epoch, Nodes, TextPlace},
+};
 
 /// A snapshot is stored at least every so many entries, so that a load never folds more.
 const SNAPSHOT_ENTRIES: u64 = 64;
@@ -66,10 +71,10 @@ pub(super) struct LiveState {
     pub(super) working: Option<Epoch>,
     /// Alive while a follower wants entries too, and those of nested runs.
     entries_wanted: Weak<()>,
-    /// The text so far of the block that the model has begun ([`State::begun`]). Lost in a crash.
-    written: Option<Block>,
-    /// Followers have seen text of that block which is void: it starts over before anything more of it is given.
-    void: bool,
+    /// The text so far of the block that the model has begun ([`State::begun`]).
+    open: OpenText,
+    /// Other nodes are told of it.
+    fed: Option<Fed>,
     /// The latest answer, if it came while this was in memory.
     answer: Option<Arc<Entry>>,
     /// The span of the current activity, if any.
@@ -144,6 +149,14 @@ impl Inner {
         let sessions = self.live_sessions();
         let known = |live: &Arc<Live>| Some(live.state.try_lock().ok()?.published);
         sessions.iter().filter_map(|(id, live)| Some((id.clone(), known(live)?))).collect()
+    }
+
+    /// The sessions whose followers here want to see what another node's model writes, and what they have seen; one that is in
+    /// use is left out.
+    pub(super) fn wanted(&self) -> Vec<(Arc<str>, TextPlace)> {
+        let sessions = self.live_sessions();
+        let wants = |live: &Arc<Live>| live.state.try_lock().ok()?.wants();
+        sessions.iter().filter_map(|(id, live)| Some((id.clone(), wants(live)?))).collect()
     }
 
     pub(super) fn live(self: &Arc<Self>, session_id: &Arc<str>) -> LiveRef {
@@ -467,12 +480,12 @@ impl Live {
 impl LiveState {
     /// The text so far of the block that the model has begun.
     pub(super) fn written(&self) -> Option<Block> {
-        self.written.clone()
+        self.open.written().cloned()
     }
 
     /// Forgets the text of a block that was being written: its turn is another node's now, which writes all of it again.
     pub(super) fn unwrite(&mut self) {
-        self.void |= self.written.take().is_some_and(|written| !written.content().is_empty());
+        self.open.unwrite();
     }
 
     /// Which images a model is shown in this turn.
@@ -525,7 +538,7 @@ impl LiveState {
     pub(super) fn follow(&mut self, session: &Session) -> (Arc<Queue>, Option<Begun>) {
         let begun = session.begun.as_ref().map(|block| Begun {
             start: Frame::of(expand::start_again(&session.session_id, &session.cursor, block)),
-            written: self.written.as_ref().and_then(|block| content(session, block)),
+            written: self.open.written().and_then(|block| content(session, block)),
         });
         (self.followers.add(), begun)
     }
@@ -564,13 +577,15 @@ impl LiveState {
             for (record, mut events) in expand::by_record(session_id, entry) {
                 // What closes a block begins with all of its text.
                 if let Some(block) = record.first_block() {
-                    let (written, void) = (self.written.take(), std::mem::take(&mut self.void));
-                    match written {
-                        Some(written) if !void && written.content() == block.content() => {
-                            events.drain(..1.min(events.len()));
+                    let (cursor, first) = (&entry.cursor, 1.min(events.len()));
+                    match self.open.end(block) {
+                        Rest::All => {}
+                        Rest::Over => events.insert(0, expand::start_again(session_id, cursor, block)),
+                        Rest::More(rest) if rest.content().is_empty() => drop(events.drain(..first)),
+                        Rest::More(rest) => {
+                            let rest = expand::more(session_id, cursor, expand::block_parts(&rest).1);
+                            events.splice(..first, [rest]);
                         }
-                        None if !void => {}
-                        _ => events.insert(0, expand::start_again(session_id, &entry.cursor, block)),
                     }
                 }
                 if followed {
@@ -586,22 +601,59 @@ impl LiveState {
     /// The model streams the block that is begun. Followers who saw other text in it, of a broken stream, see it start
     /// over.
     pub(super) fn write(&mut self, block: &Block) {
-        let before = self.written.replace(block.clone());
-        if let Some(session) = self.session.as_ref().filter(|_| self.has_followers()) {
-            let over = std::mem::take(&mut self.void) || before.is_some_and(|before| !before.content().is_empty());
-            let start = over.then(|| Frame::of(expand::start_again(&session.session_id, &session.cursor, block)));
-            self.send_frames(start.into_iter().chain(content(session, block)).collect());
-        }
+        let began = self.session.as_ref().map_or(0, |session| session.cursor.began);
+        let shows = self.open.write(began, self.working.unwrap_or(Epoch::SOLE), block);
+        self.show(&shows);
     }
 
     /// The model adds to the block that it streams.
     pub(super) fn write_more(&mut self, more: &str) {
-        let Some(written) = &mut self.written else { return };
-        let added = written.begun().with(more);
-        written.write(more);
-        if let Some(session) = self.session.as_ref().filter(|_| self.has_followers()) {
-            self.send_frames(content(session, &added).into_iter().collect());
+        if let Some(shows) = self.open.write_more(more) {
+            self.show(&shows);
         }
+    }
+
+    fn show(&self, shows: &Shows) {
+        let Some(session) = self.session.as_ref().filter(|_| self.has_followers()) else { return };
+        let start = |block| Frame::of(expand::start_again(&session.session_id, &session.cursor, block));
+        let (start, more) = match (shows, self.open.written()) {
+            (Shows::Begins { over }, Some(block)) => (over.then(|| start(block)), block),
+            (Shows::More(more), _) => (None, more),
+            (Shows::Begins { .. }, None) => return,
+        };
+        self.send_frames(start.into_iter().chain(content(session, more)).collect());
+    }
+
+    /// How far the text of the open block is known, if somebody follows it here while another node's model writes it.
+    pub(super) fn wants(&self) -> Option<TextPlace> {
+        let is_elsewhere = self.lease.is_none() && self.session.as_ref().is_some_and(|session| session.begun.is_some());
+        (is_elsewhere && self.has_followers()).then(|| self.open.place())
+    }
+
+    /// Another node says what its model has written in this session.
+    pub(super) fn hear(&mut self, birth: &str, at: TextPlace, part: &str) {
+        let is_of = |session: &&Session| *session.birth == *birth && session.cursor.began == at.text.block;
+        let session = self.session.as_ref().filter(is_of).filter(|_| self.wants().is_some());
+        let Some(begun) = session.and_then(|session| session.begun.clone()) else { return };
+        if let Some(shows) = self.open.hear(&begun, at, part) {
+            self.show(&shows);
+        }
+    }
+
+    /// Another node wants to hear the text of the open block. `true`: from now on it is to be fed.
+    pub(super) fn is_wanted(&mut self, known: TextPlace) -> bool {
+        self.lease.is_some() && Fed::ask(&mut self.fed, known)
+    }
+
+    /// Says what was written since to the nodes that have asked. `false`: none has for a while, or it is not written here.
+    pub(super) fn feed(&mut self, nodes: &dyn Nodes) -> bool {
+        let fed = self.fed.take().filter(|fed| self.lease.is_some() && fed.is_wanted());
+        self.fed = fed;
+        let Some(fed) = &mut self.fed else { return false };
+        if let (Some(session), Some(written)) = (&self.session, self.open.written()) {
+            fed.tell(session, self.open.place().text, written.content(), nodes);
+        }
+        true
     }
 }
 

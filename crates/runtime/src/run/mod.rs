@@ -16,6 +16,7 @@ mod decide;
 mod drawing;
 mod driver;
 pub mod failpoint;
+mod feed;
 mod followers;
 mod fork;
 mod gate;
@@ -30,6 +31,7 @@ mod inbox;
 mod live;
 mod nodes;
 mod note;
+mod open_text;
 mod outcomes;
 mod past;
 mod patience;
@@ -230,6 +232,7 @@ impl Runtime {
             Some(nodes) => {
                 self.inner.try_look(nodes).await?;
                 tokio::spawn(self.inner.clone().attend_nodes());
+                tokio::spawn(self.inner.clone().attend_texts());
             }
         }
         tokio::spawn(self.inner.clone().watch_deadlines());

@@ -270,6 +270,7 @@ impl Inner {
         let mut guard = live.lock().await;
         let heard = self.load(&live, &mut guard).await;
         let is_ours = guard.lease.is_some();
+        self.ask_for_text(&live, &guard);
         if heard.as_ref().is_err_and(Refusal::is_unreadable) {
             // Its driver cannot go on either.
             guard.load_again();

@@ -19,11 +19,12 @@ use super::{
     live::{LiveRef, LiveState},
     patience::until_stored,
     stops::Stop,
+    store_refusal,
     stream::Asked,
 };
 use crate::{
     model::ModelError,
-    store::RuleName,
+    store::{RuleName, StoreError},
     tool::{ON_APPROVAL, ToolError},
 };
 
@@ -51,6 +52,18 @@ pub(super) enum Done {
 
 fn gates_of(weighed: &[Weighed]) -> Vec<Gate> {
     weighed.iter().map(|one| one.gate.clone()).collect()
+}
+
+/// The calls of an answer, with those of it that are on record already.
+fn calls_of<'a>(state: &'a State, answer: &'a ModelResponded) -> Vec<&'a ToolUse> {
+    let shown = if answer.run == 0 { answer.shown as usize } else { 0 };
+    let kept = state.shown.len().saturating_sub(shown);
+    let blocks = state.shown.iter().skip(kept).chain(&answer.blocks);
+    let calls = blocks.filter_map(|block| match block {
+        Block::ToolUse(call) => Some(call),
+        Block::Text(_) | Block::Thinking(_) => None,
+    });
+    calls.collect()
 }
 
 /// The standing rules that have decided calls and that others may end. A session's own end with its next
@@ -127,62 +140,44 @@ impl Inner {
         }
     }
 
+    /// Stores an answer with the verdicts on its calls. Standing rules are read again with each try, and it is stored only while
+    /// those that decide are in force: a revoked one allows nothing.
     async fn answered(&self, live: &LiveRef, turn: Turn, answer: ModelResponded) {
-        let Some(state) = self.loaded(live).await else { return };
-        if answer.run != 0 && state.nested(answer.run).is_none() {
-            return; // The call that it works for was stopped.
-        }
-        let shown = if answer.run == 0 { answer.shown as usize } else { 0 };
-        let kept = state.shown.len().saturating_sub(shown);
-        let blocks = state.shown.iter().skip(kept).chain(&answer.blocks);
-        let calls: Vec<_> = blocks
-            .filter_map(|block| match block {
-                Block::ToolUse(call) => Some(call),
-                Block::Text(_) | Block::Thinking(_) => None,
-            })
-            .collect();
-        let weighed = tokio::select! { biased;
-            weighed = self.gates(&state, state.agent_of(answer.run), &calls, answer.cut, &[]) => weighed,
-            () = self.turn_is_over(live, turn) => return, // A rule may never answer.
-        };
-        failpoint::hit("model.before_commit");
-        match weighed.iter().find_map(Weighed::stop) {
-            Some(stop) if answer.run != 0 => return self.answer_stopped(live, turn, &answer, &weighed, stop).await,
-            Some(stop) => drop(self.stopped(stop.clone())),
-            None => {}
-        }
-        let by_rule = |one: &Weighed| one.gate.rule.as_deref().is_some_and(|rule| rule != ON_APPROVAL);
-        if weighed.iter().any(by_rule) {
-            self.answered_by_rules(live, turn, &answer, &calls, &weighed).await;
-        } else {
-            let gates = gates_of(&weighed);
-            self.must_store(live, turn, |state, _| {
-                Some(Draft::new(state, self.now()).model_responded(answer.clone(), gates.clone(), &self.agents))
-            })
-            .await;
-        }
-        failpoint::hit("model.after_commit");
-    }
-
-    /// Stores an answer of which standing rules decide a part. The rules are read again with each try, and it is stored only
-    /// while those are in force: a revoked one allows nothing.
-    async fn answered_by_rules(
-        &self,
-        live: &LiveRef,
-        turn: Turn,
-        answer: &ModelResponded,
-        calls: &[&ToolUse],
-        before: &[Weighed],
-    ) {
+        let Some(first) = self.loaded(live).await else { return };
+        // Each keeps its place, whatever becomes of the session: what was found out about it is for no other.
+        let calls = calls_of(&first, &answer);
+        let mut before = Vec::new();
         until_stored!(self, async {
+            let Some(state) = self.loaded(live).await else { return Ok(()) };
+            if answer.run != 0 && state.nested(answer.run).is_none() {
+                return Ok(()); // The call that it works for was stopped.
+            }
+            let weighed = tokio::select! { biased;
+                weighed = self.gates(&state, state.agent_of(answer.run), &calls, answer.cut, &before) => weighed,
+                () = self.turn_is_over(live, turn) => return Ok(()), // A rule may never answer.
+            };
+            failpoint::hit("model.before_commit");
+            match weighed.iter().find_map(Weighed::stop) {
+                Some(stop) if answer.run != 0 => {
+                    self.answer_stopped(live, turn, &answer, &weighed, stop).await;
+                    return Ok(());
+                }
+                Some(stop) => drop(self.stopped(stop.clone())),
+                None => {}
+            }
+            let gates = gates_of(&weighed);
+            let by_rule = gates.iter().any(|gate| gate.rule.as_deref().is_some_and(|rule| rule != ON_APPROVAL));
+            before = weighed;
             let mut guard = live.lock().await;
-            let state = self.known(live, &mut guard).await?;
-            let gates = gates_of(&self.gates(&state, state.agent_of(answer.run), calls, answer.cut, before).await);
+            if by_rule && self.known(live, &mut guard).await?.pos != state.pos {
+                return Err(store_refusal(StoreError::Conflict)); // The session's own rules may have changed.
+            }
             let make = |state: &State, _| {
                 Some(Draft::new(state, self.now()).model_responded(answer.clone(), gates.clone(), &self.agents))
             };
-            let rules = rules_of(&state, &gates);
-            self.try_store(rules, live, &mut guard, |state| state.is_in(turn), make).await
+            self.try_store(rules_of(&state, &gates), live, &mut guard, |state| state.is_in(turn), make).await?;
+            failpoint::hit("model.after_commit");
+            Ok(())
         });
     }
 

@@ -198,19 +198,13 @@ impl Inner {
                 self.refused(error);
                 Vec::new()
             });
+            let more = due.len() == DEADLINES_AT_ONCE;
             // Concurrently, so that the store can group them and one busy session delays no other.
-            futures::stream::iter(due)
-                .for_each_concurrent(SIDE_BY_SIDE, |(session_id, n)| {
-                    let inner = self.clone();
-                    async move {
-                        if let Err(error) = inner.time_out(&session_id, n).await
-                            && (!error.is_gone() || error.is_unreadable())
-                        {
-                            tracing::error!(session = &*session_id, n, %error, "a time-out could not be stored");
-                        }
-                    }
-                })
-                .await;
+            let over = futures::stream::iter(due).map(|(session_id, n)| self.over(session_id, n));
+            let stored = over.buffer_unordered(SIDE_BY_SIDE).fold(false, async |any, one| any | one).await;
+            if more && stored {
+                continue;
+            }
             tokio::select! {
                 () = tokio::time::sleep(DEADLINE_TICK) => {}
                 _ = closing.changed() => {}
@@ -218,14 +212,23 @@ impl Inner {
         }
     }
 
-    async fn time_out(self: &Arc<Self>, session_id: &Arc<str>, n: u32) -> Result<(), Refusal> {
-        let live = self.live(session_id);
-        let timed_out = contested!(self.time_out_in(&live, n).await);
-        timed_out.map(|changed| {
-            if changed {
-                self.spawn_driver(live)
+    /// Whether something was stored.
+    async fn over(self: &Arc<Self>, session_id: Arc<str>, n: u32) -> bool {
+        self.time_out(&session_id, n).await.unwrap_or_else(|error| {
+            if !error.is_gone() || error.is_unreadable() {
+                tracing::error!(session = &*session_id, n, %error, "a time-out could not be stored");
             }
+            false
         })
+    }
+
+    async fn time_out(self: &Arc<Self>, session_id: &Arc<str>, n: u32) -> Result<bool, Refusal> {
+        let live = self.live(session_id);
+        let changed = contested!(self.time_out_in(&live, n).await)?;
+        if changed {
+            self.spawn_driver(live);
+        }
+        Ok(changed)
     }
 
     async fn time_out_in(&self, live: &LiveRef, n: u32) -> Result<bool, Refusal> {

@@ -184,6 +184,7 @@ impl Subscription {
             return Err(Refusal::new(Code::InvalidMessage, format!("after: the session's last event has seq {last}")));
         }
         let (queue, begun) = guard.follow(&now);
+        inner.ask_for_text(live, guard);
         let replay = Some(Replay { after, pos: None, until: now.pos, page: VecDeque::new(), begun });
         Ok(Subscription {
             inner: inner.clone(),

@@ -1,6 +1,14 @@
 //! What one append or deletion does to the tables.
+//!
+//! An append is one statement of several parts, and so a transaction by itself: that saves the round trips of BEGIN and COMMIT.
+//! What else an append may need, such as a look at a rule that its verdict depends on, is done around the same statement in a
+//! transaction.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    mem::discriminant,
+    sync::Arc,
+};
 
 use countersign_core::{
     audit,
@@ -21,7 +29,7 @@ use super::{
         sql::{json, resolution_name},
     },
     chain,
-    flight::{Flight, Value},
+    flight::{Flight, Joined, Value},
     nodes::{clock, epoch_of, is_free},
     rows::{count, pos_of, tenant},
     rules,
@@ -55,13 +63,15 @@ pub(super) struct Write {
 const MAKE: &str = concat!(
     "INSERT INTO sessions
  (id, pos, agent, subject, tenant, title, status, created_at, updated_at, pending, node, epoch, needs)
- VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, CASE WHEN $12::boolean THEN $11::bigint END, $12::boolean::int, $13)
- ON CONFLICT (id) DO NOTHING RETURNING row, CASE WHEN $12::boolean THEN epoch END, ",
-    clock!()
+ VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, ($11::bigint IS NOT NULL)::int, $12)
+ ON CONFLICT (id) DO NOTHING RETURNING row, CASE WHEN node IS NOT NULL THEN epoch END AS lease, ",
+    clock!(),
+    " AS clock"
 );
 /// Of all appends at one position, the one whose update finds the session there wins; the others wait for it, and find
 /// nothing. Whoever stores that there is work takes the lease, if no other node has it. What came of the last effect gives
-/// it back; an input does not, since effects that it stops may still be ending.
+/// it back; an input does not, since effects that it stops may still be ending. It finds nothing either if a request id of `$13`
+/// is known.
 const MOVE: &str = concat!(
     "UPDATE sessions s
  SET pos = $3, agent = $4, title = $5, status = $6, updated_at = $7, pending = $8,
@@ -73,9 +83,11 @@ const MOVE: &str = concat!(
     " THEN $10::boolean ELSE false END)::int,
    needs = greatest(s.needs, $12)
  WHERE s.id = $1 AND s.pos = $2 AND ($11::bigint IS NULL OR (s.node = $9 AND s.epoch = $11))
- RETURNING s.row, CASE WHEN s.node = $9 THEN s.epoch END, ",
+   AND NOT EXISTS (SELECT FROM requests q WHERE q.session = s.row AND q.id = ANY($13))
+ RETURNING s.row, CASE WHEN s.node = $9 THEN s.epoch END AS lease, ",
     // Once the row is locked.
-    clock!()
+    clock!(),
+    " AS clock"
 );
 const IS_FENCED: &str = "SELECT FROM sessions WHERE id = $1 AND (node IS DISTINCT FROM $2::bigint OR epoch <> $3)";
 pub(super) const CLAIMED: &str = "SELECT q.id, q.queued FROM requests q JOIN sessions s ON s.row = q.session
@@ -122,8 +134,7 @@ impl Write {
         self
     }
 
-    /// The values of the session's row after it; `node` has its lease if there is work.
-    #[cfg(feature = "sqlite")]
+    /// The values of the session's row after it, those of [`MAKE`]; `node` has its lease if there is work.
     pub(super) fn row(&self) -> Vec<Value> {
         let Summary { agent, subject, tenant: of, title, status, created_at, updated_at, pending, .. } = &self.summary;
         vec![
@@ -142,6 +153,40 @@ impl Write {
         ]
     }
 
+    /// Whether its statement does all of it, and nothing is to be looked at once that is done. (A new session's id must not be one
+    /// that is being deleted meanwhile, which the statement cannot see.)
+    fn is_one_statement(&self) -> bool {
+        let Guards { lease: _, rules, not_before, not_after } = &self.guards;
+        let is_bound = !rules.is_empty() || not_before.or(*not_after).is_some();
+        !self.is_new() && !is_bound && self.by_turns().1.is_empty() && self.admit(&[]).is_ok()
+    }
+
+    /// The statement that begins with the session's row, which `session` gives, and does what it can do at once.
+    pub(super) fn statement(&self, session: &'static str, values: Vec<Value>) -> Joined {
+        let mut statement = Joined::of(session, values);
+        self.write(&mut statement);
+        for change in self.by_turns().0 {
+            self.change(&mut statement, change);
+        }
+        statement
+    }
+
+    /// The same, and what the audit log is told of it.
+    fn whole(&self, session: &'static str, values: Vec<Value>) -> Joined {
+        let mut statement = self.statement(session, values);
+        self.tell(&mut statement);
+        statement
+    }
+
+    /// What the statement did not do, except for rules.
+    pub(super) fn rest(&self, flight: &mut Flight, session: i64) {
+        for change in self.by_turns().1.into_iter().filter(|change| !change.is_of_rule()) {
+            let mut statement = Joined::of("SELECT $1::bigint AS row", vec![session.into()]);
+            self.change(&mut statement, change);
+            flight.push(statement);
+        }
+    }
+
     async fn steps(&self, on: &Transaction) -> Result<(Flight, Option<Epoch>), Undone> {
         let (session, lease, clock) = self.take_place(on).await?;
         self.guards.check_time(clock)?;
@@ -149,8 +194,7 @@ impl Write {
             self.copy(on, session, from).await?;
         }
         let mut flight = Flight::default();
-        self.write(&mut flight, session);
-        self.tell(&mut flight);
+        self.rest(&mut flight, session);
         if self.changes.iter().any(Change::is_of_rule) {
             // A rule may replace those of other sessions, so one append at a time changes rules.
             flight.add(chain::END, Vec::new());
@@ -163,58 +207,61 @@ impl Write {
         Ok((flight, lease))
     }
 
+    fn is_new(&self) -> bool {
+        self.expected == 0 || self.from.is_some()
+    }
+
+    /// The values of [`MOVE`], with ids that must be new.
+    fn moved(&self, new: Value) -> Vec<Value> {
+        let Summary { agent, title, status, updated_at, pending, .. } = &self.summary;
+        vec![
+            (&*self.session_id).into(),
+            pos_of(self.expected).into(),
+            self.last().into(),
+            (&**agent).into(),
+            title.as_deref().into(),
+            Value::Word(status.name()),
+            (*updated_at).into(),
+            Value::Ints(pending.iter().map(|n| i64::from(*n)).collect()),
+            self.node.into(),
+            self.is_at_work.into(),
+            Value::Int(self.guards.lease.map(epoch_of)),
+            self.needs.into(),
+            new,
+        ]
+    }
+
     /// The session's number, the lease on it, and the time, if it is at the expected position and the request ids are new: its
     /// row is locked from then on.
     async fn take_place(&self, on: &Transaction) -> Result<(i64, Option<Epoch>, Millis), Undone> {
-        let Summary { agent, subject, tenant: of, title, status, created_at, updated_at, pending, .. } = &self.summary;
         let id = || Value::from(&*self.session_id);
-        let title = Value::from(title.as_deref());
-        let pending = Value::Ints(pending.iter().map(|n| i64::from(*n)).collect());
-        let (agent, status) = (Value::from(&**agent), Value::Word(status.name()));
-        let is_new = self.expected == 0 || self.from.is_some();
-        let flight = if is_new {
-            let values = vec![
-                id(),
-                self.last().into(),
-                agent,
-                subject.as_deref().into(),
-                tenant(of.as_deref()).into(),
-                title,
-                status,
-                (*created_at).into(),
-                (*updated_at).into(),
-                pending,
-                self.node.into(),
-                self.is_at_work.into(),
-                self.needs.into(),
-            ];
-            // Whether it was deleted is asked afterwards: a deletion may be committed while the insertion waits for it.
-            Flight::default().with(MAKE, values).with(IS_DELETED, vec![id()])
+        let mut flight = Flight::default();
+        let (taken, known) = if self.is_new() {
+            flight.push(self.whole(MAKE, self.row()));
+            // Asked afterwards: a deletion may be committed while the insertion waits for it.
+            let mut answers = on.send(flight.with(IS_DELETED, vec![id()])).await?;
+            if answers.pop().is_some_and(|deleted| !deleted.is_empty()) {
+                return Err(StoreError::Deleted(self.session_id.clone()).into());
+            }
+            (answers.pop(), None)
         } else {
-            let (expected, last) = (pos_of(self.expected), self.last());
-            let mut values =
-                vec![id(), expected.into(), last.into(), agent, title, status, (*updated_at).into(), pending];
-            let lease = Value::Int(self.guards.lease.map(epoch_of));
-            values.extend([self.node.into(), self.is_at_work.into(), lease, self.needs.into()]);
-            let flight = Flight::default().with(MOVE, values);
-            if self.claims.is_empty() { flight } else { flight.with(CLAIMED, vec![id(), self.claimed()]) }
+            if !self.claims.is_empty() {
+                // If another append carries them after this, the session is not at its position any more.
+                flight.add(CLAIMED, vec![id(), self.claimed()]);
+            }
+            flight.push(self.whole(MOVE, self.moved(Value::Many(Vec::new()))));
+            let mut answers = on.send(flight).await?;
+            (answers.pop(), answers.pop())
         };
-        let mut answers = on.send(flight).await?;
-        let second = if answers.len() > 1 { answers.pop().unwrap_or_default() } else { Vec::new() };
-        let session = answers.pop().and_then(|mut rows| rows.pop());
-        if is_new && !second.is_empty() {
-            return Err(StoreError::Deleted(self.session_id.clone()).into());
-        }
-        let Some(session) = session else { return Err(self.why_not(on, is_new).await?.into()) };
-        self.admit(if is_new { &[] } else { &second })?;
-        let lease = session.try_get::<_, Option<i64>>(1)?.map(|epoch| count(epoch).map(Epoch)).transpose()?;
-        Ok((session.try_get(0)?, lease, session.try_get(2)?))
+        let Some(session) = taken.and_then(|mut rows| rows.pop()) else { return Err(self.why_not(on).await?.into()) };
+        self.admit(&known.unwrap_or_default())?;
+        Ok((session.try_get(0)?, lease_of(&session)?, session.try_get(2)?))
     }
 
     /// Why the session was not where it should be.
-    async fn why_not(&self, on: &Transaction, is_new: bool) -> Result<StoreError, Undone> {
+    async fn why_not(&self, on: &Transaction) -> Result<StoreError, Undone> {
         let id = || Value::from(&*self.session_id);
-        if !is_new && !on.ask(IS_DELETED, vec![id()]).await?.is_empty() {
+        if !self.is_new() && !on.ask(IS_DELETED, vec![id()]).await?.is_empty() {
             return Ok(StoreError::Deleted(self.session_id.clone()));
         }
         if let Some(lease) = self.guards.lease {
@@ -268,82 +315,95 @@ impl Write {
         Ok(())
     }
 
-    /// The statements that need nothing but the session's number.
-    pub(super) fn write(&self, flight: &mut Flight, session: i64) {
+    /// The changes that its statement makes, and those that come after it: a statement can change a row once, and there are to be
+    /// few such statements, since each connection keeps those that it knows.
+    fn by_turns(&self) -> (Vec<&Change>, Vec<&Change>) {
+        let (mut kinds, mut interruptions) = (Vec::new(), BTreeSet::new());
+        self.changes.iter().partition(|change| {
+            let n = match change {
+                Change::Asked(row) => row.n,
+                Change::Reminded { n, .. } | Change::Reassigned { n, .. } | Change::Resolved { n, .. } => *n,
+                Change::RuleMade(_) | Change::RuleRevoked { .. } => return false,
+            };
+            let kind = discriminant(*change);
+            let is_first = interruptions.insert(n) && !kinds.contains(&kind);
+            kinds.push(kind);
+            is_first
+        })
+    }
+
+    fn write(&self, statement: &mut Joined) {
         let Summary { updated_at, .. } = self.summary;
         let places = (self.expected + 1..).take(self.bodies.len()).map(pos_of).collect();
-        flight.add(
-            "INSERT INTO entries (session, pos, body) SELECT $1, * FROM unnest($2::bigint[], $3::bytea[])",
-            vec![session.into(), Value::Ints(places), Value::Many(self.bodies.clone())],
+        statement.part(
+            "INSERT INTO entries (session, pos, body) SELECT s.row, new.* FROM s, unnest(?, ?) AS new",
+            vec![Value::Ints(places), Value::Many(self.bodies.clone())],
         );
         if let Some(snapshot) = &self.snapshot {
-            let sql = "INSERT INTO snapshots (session, version, body) VALUES ($1, $2, $3)
+            let sql = "INSERT INTO snapshots (session, version, body) SELECT s.row, ?, ? FROM s
                        ON CONFLICT (session) DO UPDATE SET version = excluded.version, body = excluded.body";
-            flight.add(sql, vec![session.into(), FOLD_VERSION.into(), snapshot.clone().into()]);
+            statement.part(sql, vec![FOLD_VERSION.into(), snapshot.clone().into()]);
         }
         // An id that is queued and taken up at once is there twice.
         let claims: BTreeMap<&str, bool> =
             self.claims.iter().map(|(id, by)| (&**id, *by == Claimant::Queued)).collect();
         if !claims.is_empty() {
-            let sql = "INSERT INTO requests (session, id, queued) SELECT $1, * FROM unnest($2::bytea[], $3::boolean[])
+            let sql = "INSERT INTO requests (session, id, queued) SELECT s.row, new.* FROM s, unnest(?, ?) AS new
                        ON CONFLICT (session, id) DO UPDATE SET queued = excluded.queued";
             let ids = claims.keys().map(|id| id.as_bytes().to_vec()).collect();
-            flight.add(sql, vec![session.into(), Value::Many(ids), Value::Bools(claims.into_values().collect())]);
+            statement.part(sql, vec![Value::Many(ids), Value::Bools(claims.into_values().collect())]);
         }
         if self.reviewed {
-            let sql = "UPDATE reviewers SET updated_at = $2 WHERE session = $1 AND updated_at <> $2";
-            flight.add(sql, vec![session.into(), updated_at.into()]);
-        }
-        for change in &self.changes {
-            self.change(flight, session, change);
+            let sql = "UPDATE reviewers r SET updated_at = ? FROM s WHERE r.session = s.row AND r.updated_at <> ?";
+            statement.part(sql, vec![updated_at.into(), updated_at.into()]);
         }
     }
 
-    /// The statements of one change of the index of interruptions.
-    fn change(&self, flight: &mut Flight, session: i64, change: &Change) {
+    /// One change of the index of interruptions.
+    fn change(&self, statement: &mut Joined, change: &Change) {
         match change {
             Change::Asked(row) => {
-                flight.add(ASK, asked(session, row));
+                statement.part(ASK, asked(row));
                 if let Some(role) = &row.role {
-                    self.reviewer(flight, session, role);
+                    self.reviewer(statement, role);
                 }
             }
             Change::Reminded { n, next } => {
-                let sql = "UPDATE interruptions SET remind_at = $3, seen_to = NULL WHERE session = $1 AND n = $2";
-                flight.add(sql, vec![session.into(), (*n).into(), (*next).into()]);
+                let sql = "UPDATE interruptions i SET remind_at = ?, seen_to = NULL FROM s WHERE i.session = s.row AND i.n = ?";
+                statement.part(sql, vec![(*next).into(), (*n).into()]);
             }
             Change::Reassigned { n, role } => {
-                let sql = "UPDATE interruptions SET role = $3 WHERE session = $1 AND n = $2";
-                flight.add(sql, vec![session.into(), (*n).into(), role.as_str().into()]);
-                self.reviewer(flight, session, role);
+                let sql = "UPDATE interruptions i SET role = ? FROM s WHERE i.session = s.row AND i.n = ?";
+                statement.part(sql, vec![role.as_str().into(), (*n).into()]);
+                self.reviewer(statement, role);
             }
             Change::Resolved { n, resolution, at, pos } => {
-                let sql = "UPDATE interruptions SET resolution = $3, resolved_at = $4, resolved_pos = $5
-                           WHERE session = $1 AND n = $2 AND resolution IS NULL";
+                let sql = "UPDATE interruptions i SET resolution = ?, resolved_at = ?, resolved_pos = ? FROM s
+                           WHERE i.session = s.row AND i.n = ? AND i.resolution IS NULL";
                 let how = Value::Word(resolution_name(*resolution));
-                flight.add(sql, vec![session.into(), (*n).into(), how, (*at).into(), pos_of(*pos).into()]);
+                statement.part(sql, vec![how, (*at).into(), pos_of(*pos).into(), (*n).into()]);
             }
             Change::RuleMade(_) | Change::RuleRevoked { .. } => {}
         }
     }
 
-    fn reviewer(&self, flight: &mut Flight, session: i64, role: &str) {
-        let sql = "INSERT INTO reviewers (session, role, id, tenant, updated_at) VALUES ($1, $2, $3, $4, $5)
+    fn reviewer(&self, statement: &mut Joined, role: &str) {
+        let sql = "INSERT INTO reviewers (session, role, id, tenant, updated_at) SELECT s.row, ?, ?, ?, ? FROM s
                    ON CONFLICT (session, role) DO NOTHING";
         let Summary { tenant: of, updated_at, .. } = &self.summary;
         let (id, of) = (Value::from(&*self.session_id), Value::from(tenant(of.as_deref())));
-        flight.add(sql, vec![session.into(), role.into(), id, of, (*updated_at).into()]);
+        statement.part(sql, vec![role.into(), id, of, (*updated_at).into()]);
     }
 
-    /// The statement that stores what the audit log is told of it; see [`chain`].
-    fn tell(&self, flight: &mut Flight) {
+    /// Stores what the audit log is told of it; see [`chain`].
+    fn tell(&self, statement: &mut Joined) {
         if self.tells() {
             let bodies = self.told.iter().map(|body| body.as_bytes().to_vec()).collect();
             let of = tenant(self.summary.tenant.as_deref()).into();
-            flight.add(
-                "INSERT INTO unchained (body, tenant) SELECT body, $2 FROM unnest($1::bytea[]) WITH ORDINALITY AS told (body, place)
-                 ORDER BY place",
-                vec![Value::Many(bodies), of],
+            statement.part(
+                "INSERT INTO unchained (body, tenant)
+                 SELECT told.body, ? FROM s, unnest(?) WITH ORDINALITY AS told (body, place) ORDER BY told.place",
+                vec![of, Value::Many(bodies)],
             );
         }
     }
@@ -358,13 +418,18 @@ impl Write {
     }
 }
 
+/// The lease in a row of [`MAKE`] or [`MOVE`].
+fn lease_of(row: &Row) -> Result<Option<Epoch>, Undone> {
+    let lease = row.try_get::<_, Option<i64>>(1)?;
+    Ok(lease.map(|epoch| count(epoch).map(Epoch)).transpose()?)
+}
+
 const ASK: &str = "INSERT INTO interruptions
  (session, n, id, tenant, subject, role, agent, tools, asked_at, expires_at, remind_at, asked_pos)
- VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)";
+ SELECT s.row, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ? FROM s";
 
-fn asked(session: i64, row: &InterruptionRow) -> Vec<Value> {
+fn asked(row: &InterruptionRow) -> Vec<Value> {
     vec![
-        session.into(),
         row.n.into(),
         (&*row.session_id).into(),
         tenant(row.tenant.as_deref()).into(),
@@ -381,6 +446,15 @@ fn asked(session: i64, row: &InterruptionRow) -> Vec<Value> {
 
 impl transaction::Change for Write {
     type Done = Option<Epoch>;
+
+    /// It finds nothing if the session is not where it should be, or an id is known; why, a transaction says.
+    fn alone(&self) -> Option<Joined> {
+        self.is_one_statement().then(|| self.whole(MOVE, self.moved(self.claimed())))
+    }
+
+    fn done_alone(&self, rows: &[Row]) -> Result<Option<Option<Epoch>>, Undone> {
+        rows.first().map(lease_of).transpose()
+    }
 
     fn apply<'a>(&'a self, on: &'a Transaction) -> BoxFuture<'a, Result<(Flight, Option<Epoch>), Undone>> {
         self.steps(on).boxed()

@@ -187,7 +187,7 @@ fn tls(url: &PostgresUrl) -> Result<Tls, StoreError> {
 #[derive(Clone)]
 pub(super) struct Pool {
     connections: deadpool_postgres::Pool,
-    pooled: bool,
+    pub(super) pooled: bool,
 }
 
 /// A pool of at most so many connections, two at least, which are made when they are needed.

@@ -1,6 +1,6 @@
 //! Statements that are sent together, without waiting for the answer to one before the next is sent: each saves a round trip.
 
-use std::pin::pin;
+use std::{borrow::Cow, fmt::Write as _, pin::pin};
 
 use futures::{future::maybe_done, poll};
 use tokio_postgres::{
@@ -94,13 +94,61 @@ impl From<Vec<u8>> for Value {
     }
 }
 
+/// One statement of several parts, which see the row of a session as `s`. It gives that row.
+#[derive(Clone, Debug)]
+pub(super) struct Joined {
+    sql: String,
+    values: Vec<Value>,
+    parts: usize,
+}
+
+impl Joined {
+    /// `session` gives the row, with the values that it names by their numbers. Nothing happens if it gives none.
+    pub(super) fn of(session: &'static str, values: Vec<Value>) -> Joined {
+        Joined { sql: format!("WITH s AS ({session})"), values, parts: 0 }
+    }
+
+    /// Adds a part, in which each value in turn is a `?`.
+    pub(super) fn part(&mut self, sql: &'static str, values: Vec<Value>) {
+        debug_assert_eq!(sql.matches('?').count(), values.len(), "{sql}");
+        self.parts += 1;
+        let mut pieces = sql.split('?');
+        let first = pieces.next().unwrap_or_default();
+        // Writing to a string never fails.
+        let _ = write!(self.sql, ", p{} AS ({first}", self.parts);
+        for (value, piece) in values.into_iter().zip(pieces) {
+            let _ = write!(self.sql, "${}::{}{piece}", self.values.len() + 1, value.of_type().name());
+            self.values.push(value);
+        }
+        self.sql.push(')');
+    }
+}
+
 /// Statements to be sent together, in order.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Flight(Vec<(&'static str, Vec<Value>)>);
+pub(super) struct Flight(Vec<(Cow<'static, str>, Vec<Value>)>);
+
+/// What came of statements that were sent together.
+pub(super) struct Answers {
+    /// In order. The last one may be of a statement that was not sent, and then those behind it were not either.
+    pub(super) rows: Vec<Result<Vec<Row>, Error>>,
+    pub(super) all_sent: bool,
+}
 
 impl Flight {
+    pub(super) fn of(statement: Joined) -> Flight {
+        let mut flight = Flight::default();
+        flight.push(statement);
+        flight
+    }
+
     pub(super) fn add(&mut self, sql: &'static str, values: Vec<Value>) {
-        self.0.push((sql, values));
+        self.0.push((Cow::Borrowed(sql), values));
+    }
+
+    pub(super) fn push(&mut self, Joined { mut sql, values, .. }: Joined) {
+        sql.push_str(" SELECT * FROM s");
+        self.0.push((Cow::Owned(sql), values));
     }
 
     pub(super) fn with(mut self, sql: &'static str, values: Vec<Value>) -> Flight {
@@ -108,19 +156,14 @@ impl Flight {
         self
     }
 
-    /// How many there are.
-    pub(super) fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    /// Sends all, and gives the answers in order. Outside of these `Err` nothing was sent. A statement that cannot be
-    /// written, since a value is too large for the protocol, is the last that has an answer: nothing behind it is sent.
-    /// It belongs to a transaction that has begun.
-    pub(super) async fn send(self, on: &Link) -> Result<Vec<Result<Vec<Row>, Error>>, Error> {
+    /// Sends all, unless one cannot be written, since a value is too large for the protocol. After an `Err` nothing was sent.
+    /// Through a pooler it belongs to a transaction that has begun.
+    pub(super) async fn send(self, on: &Link) -> Result<Answers, Error> {
         let mut ready = Vec::with_capacity(self.0.len());
-        for (sql, values) in self.0 {
+        for (sql, values) in &self.0 {
             ready.push((Text::of(on, sql).await?, values));
         }
+        let mut all_sent = true;
         let mut sent: Vec<_> =
             ready.iter().map(|(text, values)| Box::pin(maybe_done(answer(on, text, values)))).collect();
         // Polled once, each is sent: in this order, whatever the answers' is.
@@ -130,33 +173,34 @@ impl Flight {
                 |answer: &mut Result<Vec<Row>, Error>| answer.as_ref().is_err_and(|e| e.as_db_error().is_none());
             if sent[i].as_mut().output_mut().is_some_and(unwritten) {
                 sent.truncate(i + 1);
+                all_sent = false;
                 break;
             }
         }
-        let mut answers = Vec::with_capacity(sent.len());
+        let mut rows = Vec::with_capacity(sent.len());
         for statement in &mut sent {
             statement.as_mut().await;
-            answers.extend(statement.as_mut().take_output());
+            rows.extend(statement.as_mut().take_output());
         }
-        Ok(answers)
+        Ok(Answers { rows, all_sent })
     }
 }
 
 /// A statement that is ready to be sent.
-enum Text {
+enum Text<'a> {
     /// The database knows it by a name, in this session.
     Prepared(Statement),
     /// It is sent with its values: a pooler may give the next transaction a session that knows no name of ours.
-    Unnamed(&'static str),
+    Unnamed(&'a str),
 }
 
-impl Text {
-    async fn of(on: &Link, sql: &'static str) -> Result<Text, Error> {
+impl<'a> Text<'a> {
+    async fn of(on: &Link, sql: &'a str) -> Result<Text<'a>, Error> {
         Ok(if on.pooled { Text::Unnamed(sql) } else { Text::Prepared(on.prepare_cached(sql).await?) })
     }
 }
 
-async fn answer(on: &Link, text: &Text, values: &[Value]) -> Result<Vec<Row>, Error> {
+async fn answer(on: &Link, text: &Text<'_>, values: &[Value]) -> Result<Vec<Row>, Error> {
     match text {
         Text::Unnamed(sql) => typed(on, sql, values).await,
         Text::Prepared(statement) => {

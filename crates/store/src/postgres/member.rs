@@ -1,7 +1,8 @@
 //! This process among those that share the database: it renews the term of its leases, and tells others what it has changed.
 //!
 //! Both go over one connection of its own, so that nothing that is slow delays them. Through a pooler nothing is told or heard:
-//! a session of the database is whose transaction it is. Hints only save waiting, since every node looks too. A term that was not renewed in time
+//! a session of the database is whose transaction it is. Hints only save waiting, since every node looks too, and what is said of
+//! a text that is being written only shows it earlier. A term that was not renewed in time
 //! ends; the node goes on under the same number, and each of its leases lasts on if no other node took it meanwhile.
 
 use std::{
@@ -22,18 +23,24 @@ use tokio::{
 use tokio_postgres::Error;
 
 use super::{
-    super::{StoreError, nodes::Hint},
+    super::{
+        StoreError,
+        nodes::{Hint, Said},
+    },
     PostgresUrl,
     connect::{Heard, Link, Own, connect, error, told},
     flight::{Value, ask},
     nodes::clock,
     rows::get,
+    words::Words,
 };
 
 /// How long hints are collected before they are sent.
 const COLLECT: Duration = Duration::from_millis(5);
 /// The most bytes of a notification: PostgreSQL allows fewer than 8,000.
 const PAYLOAD: usize = 7_900;
+/// Room in it for who says it.
+const FROM: usize = 32;
 /// Hints that wait to be sent, and that a slow reader may have before it. Others are lost.
 const HINTS: usize = 10_000;
 /// How long leaving may take.
@@ -54,14 +61,19 @@ const RENEW: &str = concat!(
  RETURNING EXISTS (SELECT FROM nodes o WHERE o.id <> $1 AND o.until > clock_timestamp()), ",
     clock!()
 );
+/// What texts are sealed with.
+const KEY: &str = "SELECT key FROM countersign";
 const NOW: &str = concat!("SELECT ", clock!());
 const LEAVE: &str = "UPDATE nodes SET until = '-infinity' WHERE id = $1";
 /// Nodes that ended long ago and have no session.
 const SWEEP: &str = "DELETE FROM nodes n WHERE n.until < clock_timestamp() - interval '1 day'
  AND NOT EXISTS (SELECT FROM sessions s WHERE s.node = n.id)";
 /// What is said there: the sender's id, `:`, and lines, each `j` (it has joined, so there is somebody to tell), `l` (it has
-/// left, or gives sessions away) or `c` and the id of a session that it has changed.
+/// left, or gives sessions away), `c` and the id of a session that it has changed, or one of [`Words`].
 const CHANNEL: &str = "SELECT 'countersign_' || current_schema()::regnamespace::oid";
+/// A node that was stopped hears nothing, and all that is said waits for it in the database. Where much does it is lost, before
+/// the database refuses it.
+const NOTIFY: &str = "SELECT pg_notify($1, $2) WHERE pg_notification_queue_usage() < 0.5";
 
 /// This process as a node. Dropped, it leaves.
 pub(super) struct Member {
@@ -83,13 +95,14 @@ struct Shared {
     ahead: AtomicI64,
     /// Whether there are other nodes.
     others: AtomicBool,
-    /// Whether hints are told and heard: not through a pooler.
-    hints: bool,
+    /// Whether nodes are told anything and heard: not through a pooler.
+    hears: bool,
     changed: Mutex<BTreeSet<Arc<str>>>,
     /// Whether there are sessions to be taken over that nobody was told of.
     given: AtomicBool,
     more: Notify,
     heard: broadcast::Sender<Hint>,
+    words: Words,
 }
 
 /// Milliseconds since the machine started, with those in which it was suspended.
@@ -124,6 +137,7 @@ impl Member {
         };
         asked(SWEEP, &[]).await?;
         let channel = get(&one(CHANNEL, &[]).await?, 0)?;
+        let words = Words::new(get(&one(KEY, &[]).await?, 0)?);
         let began = boot_time();
         let row = one(JOIN, &[millis(lease).into()]).await?;
         let (id, now): (i64, i64) = (get(&row, 0)?, get(&row, 1)?);
@@ -135,11 +149,12 @@ impl Member {
             term: AtomicU64::new(0),
             ahead: AtomicI64::new(now - (began.midpoint(boot_time())).cast_signed()),
             others: AtomicBool::new(true),
-            hints: own.has_session(),
+            hears: own.has_session(),
             changed: Mutex::default(),
             given: AtomicBool::new(false),
             more: Notify::new(),
             heard: broadcast::Sender::new(HINTS),
+            words,
         });
         let (leaving, left) = watch::channel(false);
         tokio::spawn(shared.clone().keep(url.clone(), (own, heard), left));
@@ -179,7 +194,7 @@ impl Member {
 
     /// Tells other nodes, soon, that a session has changed.
     pub(super) fn tell(&self, session_id: &Arc<str>) {
-        if self.shared.hints && !self.is_alone() {
+        if self.shared.hears && !self.is_alone() {
             let mut changed = self.shared.changed();
             if changed.len() < HINTS {
                 changed.insert(session_id.clone());
@@ -187,6 +202,19 @@ impl Member {
             drop(changed);
             self.shared.more.notify_one();
         }
+    }
+
+    pub(super) fn said(&self) -> broadcast::Receiver<Said> {
+        self.shared.words.said()
+    }
+
+    /// Says something to other nodes, soon, unless there are none, or they are not heard, or too much waits.
+    pub(super) fn say(&self, said: &Said) -> bool {
+        let waits = self.shared.hears && !self.is_alone() && self.shared.words.wait(said, PAYLOAD - FROM);
+        if waits {
+            self.shared.more.notify_one();
+        }
+        waits
     }
 
     /// Tells other nodes, soon, that there are sessions to be taken over.
@@ -256,7 +284,7 @@ impl Shared {
         let mut renew = interval((self.lease / 4).max(Duration::from_millis(1)));
         renew.set_missed_tick_behavior(MissedTickBehavior::Delay);
         // Hints that were sent before are lost; who depends on one looks too.
-        if self.hints {
+        if self.hears {
             self.bounded(own.run(&format!("LISTEN {}", self.channel))).await.map_err(|e| (e, false))?;
         }
         self.say(own, "j").await.map_err(|e| (e, false))?;
@@ -325,23 +353,26 @@ impl Shared {
         if self.given.swap(false, Ordering::SeqCst) {
             said.push_str("l\n");
         }
-        for id in changed {
-            if said.len() + id.len() + 2 > PAYLOAD - 32 {
+        let (words, is_more) = self.words.next();
+        for line in changed.into_iter().map(|id| format!("c{id}\n")).chain(words) {
+            if said.len() + line.len() > PAYLOAD - FROM {
                 self.say(own, &std::mem::take(&mut said)).await?;
             }
-            said.push('c');
-            said.push_str(&id);
-            said.push('\n');
+            said.push_str(&line);
+        }
+        if is_more {
+            // After the term is renewed, if it is time.
+            self.more.notify_one();
         }
         if said.is_empty() { Ok(()) } else { self.say(own, &said).await }
     }
 
     async fn say(&self, own: &Own, said: &str) -> Result<(), String> {
-        if !self.hints {
+        if !self.hears {
             return Ok(());
         }
         let values = [Value::Text(self.channel.clone()), Value::Text(format!("{}:{said}", self.id))];
-        self.bounded(own.ask("SELECT pg_notify($1, $2)", &values)).await.map(drop)
+        self.bounded(own.ask(NOTIFY, &values)).await.map(drop)
     }
 
     fn hear(&self, said: &str) {
@@ -355,7 +386,10 @@ impl Shared {
             let _ = match line.split_at_checked(1) {
                 Some(("c", id)) => self.heard.send(Hint::Changed(id.into())),
                 Some(("l", _)) => self.heard.send(Hint::Left),
-                _ => continue,
+                _ => {
+                    self.words.hear(line);
+                    continue;
+                }
             };
         }
     }

@@ -22,6 +22,7 @@ mod schema;
 mod target;
 mod tls;
 mod transaction;
+mod words;
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -52,7 +53,7 @@ use super::{
     Append, Due, Head, InterruptionFilter, InterruptionRow, Page, Paged, PendingCount, RuleFilter, RuleOwner, RuleRow,
     SessionFilter, Store, StoreError, Summary, Waypoint,
     deliveries::Deliveries,
-    nodes::{Epoch, Hint, Leased, Nodes, Position},
+    nodes::{Epoch, Hint, Leased, Nodes, Position, Said},
 };
 
 /// Reads on a connection of the pool, and once more on another one if that has ended: when a database is started again, all
@@ -512,6 +513,14 @@ impl Nodes for PostgresStore {
 
     fn hints(&self) -> broadcast::Receiver<Hint> {
         self.member.hints()
+    }
+
+    fn say(&self, said: Said) -> bool {
+        self.member.say(&said)
+    }
+
+    fn said(&self) -> broadcast::Receiver<Said> {
+        self.member.said()
     }
 
     fn leave(&self) -> BoxFuture<'_, ()> {

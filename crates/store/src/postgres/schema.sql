@@ -7,12 +7,14 @@
 -- its first columns are equal to something, and nothing is equal to NULL.
 
 -- That the tables are ours, and the version of them and of their contents; `probed` is written by the readiness check, `copy` is
--- the id of the copy that the store is of, if it is one.
+-- the id of the copy that the store is of, if it is one. With `key` nodes seal what they tell each other of sessions: any role of
+-- the database may listen to notifications, and few read this.
 CREATE TABLE countersign (
     one     boolean PRIMARY KEY CHECK (one),
     version integer NOT NULL,
     probed  bigint NOT NULL,
-    copy    text
+    copy    text,
+    key     bytea NOT NULL DEFAULT uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid())
 );
 
 CREATE TABLE sessions (

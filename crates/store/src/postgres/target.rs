@@ -219,12 +219,13 @@ impl Change for Part {
     type Done = ();
     fn apply<'a>(&'a self, on: &'a Transaction) -> BoxFuture<'a, Result<(Flight, ()), Undone>> {
         async move {
-            let first = Flight::default().with(HASTE, Vec::new()).with(PUT, self.write.row());
+            let mut first = Flight::default().with(HASTE, Vec::new());
+            first.push(self.write.statement(PUT, self.write.row()));
             let row = on.send(first).await?.pop().and_then(|mut rows| rows.pop());
             let row = row.ok_or_else(|| StoreError::Failed("a session was not stored".to_owned()))?;
             let session = row.try_get(0)?;
             let mut flight = Flight::default();
-            self.write.write(&mut flight, session);
+            self.write.rest(&mut flight, session);
             for rule in &self.rules {
                 rules::keep(&mut flight, session, rule)?;
             }

@@ -8,7 +8,7 @@ use tokio_postgres::{Error, Row};
 use super::{
     super::StoreError,
     connect::{BEGIN, Held, Pool, error, is_refusal, is_transient, told},
-    flight::{Flight, Value, within},
+    flight::{Answers, Flight, Joined, Value, within},
 };
 
 /// How often a transaction that gave way to others is tried, and how long the second try waits: each later one waits twice
@@ -54,7 +54,7 @@ impl Transaction {
 
     /// The answers to statements that are sent together.
     pub(super) async fn send(&self, flight: Flight) -> Result<Vec<Vec<Row>>, Undone> {
-        Ok(flight.send(&self.0).await?.into_iter().collect::<Result<_, _>>()?)
+        Ok(flight.send(&self.0).await?.rows.into_iter().collect::<Result<_, _>>()?)
     }
 
     /// The answer to one statement.
@@ -62,24 +62,9 @@ impl Transaction {
         Ok(within(&self.0, sql, values).await?)
     }
 
-    /// Sends the last statements, and COMMIT with them: it rolls back if one of them fails.
-    async fn commit(self, last: Flight) -> Result<(), Undone> {
-        let all = last.with("COMMIT", Vec::new());
-        let count = all.len();
-        let mut answers = all.send(&self.0).await?;
-        let was_sent = answers.len() == count;
-        // The first that has failed has made those after it fail.
-        match answers.drain(..).find_map(Result::err) {
-            None => {
-                self.0.give_back();
-                Ok(())
-            }
-            Some(e) if is_refusal(&e) || !was_sent => Err(e.into()),
-            Some(e) => {
-                tracing::warn!("whether a transaction was committed is not known: {}", told(&e));
-                Err(StoreError::Unknown.into())
-            }
-        }
+    /// Sends the last statements, and COMMIT with them: it rolls back if one of them fails. Gives their rows.
+    async fn commit(self, last: Flight) -> Result<Vec<Row>, Undone> {
+        committed(self.0, last.with("COMMIT", Vec::new())).await
     }
 
     async fn roll_back(self) {
@@ -89,10 +74,45 @@ impl Transaction {
     }
 }
 
+/// Sends statements of which the last one commits, and gives the rows of all.
+async fn committed(held: Held, flight: Flight) -> Result<Vec<Row>, Undone> {
+    let Answers { rows, all_sent } = flight.send(&held).await?;
+    // The first that has failed has made those after it fail.
+    match rows.into_iter().collect::<Result<Vec<_>, _>>() {
+        Ok(rows) => {
+            held.give_back();
+            Ok(rows.into_iter().flatten().collect())
+        }
+        Err(e) if is_refusal(&e) || !all_sent => Err(e.into()),
+        Err(e) => {
+            tracing::warn!("whether a transaction was committed is not known: {}", told(&e));
+            Err(StoreError::Unknown.into())
+        }
+    }
+}
+
+/// Sends a statement that does all of it, and gives its rows.
+async fn by_itself(pool: &Pool, statement: Joined) -> Result<Vec<Row>, Undone> {
+    let flight = Flight::of(statement);
+    if pool.pooled {
+        // It has its settings only if the transaction that sets them has begun.
+        return Transaction::begin(pool).await?.commit(flight).await;
+    }
+    committed(Held::of(pool).await?, flight).await
+}
+
 /// What is done in a transaction.
 pub(super) trait Change: Sync {
     /// What it gives.
     type Done: Send;
+    /// A statement that does all of it by itself, if there is one and [`Change::done_alone`] says that it did.
+    fn alone(&self) -> Option<Joined> {
+        None
+    }
+    /// Whether [`Change::alone`] did it. If not, it did nothing.
+    fn done_alone(&self, _: &[Row]) -> Result<Option<Self::Done>, Undone> {
+        Ok(None)
+    }
     /// Does all of it but the last statements, which it returns.
     fn apply<'a>(&'a self, on: &'a Transaction) -> BoxFuture<'a, Result<(Flight, Self::Done), Undone>>;
 }
@@ -112,9 +132,15 @@ pub(super) async fn transact<C: Change>(pool: &Pool, change: &C) -> Result<C::Do
 }
 
 async fn once<C: Change>(pool: &Pool, change: &C) -> Result<C::Done, Undone> {
+    if let Some(statement) = change.alone() {
+        let rows = by_itself(pool, statement).await?;
+        if let Some(done) = change.done_alone(&rows)? {
+            return Ok(done);
+        }
+    }
     let transaction = Transaction::begin(pool).await?;
     match change.apply(&transaction).await {
-        Ok((last, done)) => transaction.commit(last).await.map(|()| done),
+        Ok((last, done)) => transaction.commit(last).await.map(|_| done),
         Err(undone) => {
             transaction.roll_back().await;
             Err(undone)

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use countersign_core::{
     approval::decision::Decision,
     audit::{AuditRecord, Verifier},
-    journal::draft::OnPending,
+    journal::{draft::OnPending, record::Entry},
     limits,
     wire::event::Resolution,
 };
@@ -212,6 +212,13 @@ async fn w1_a_request_id_is_stored_once(store: Tested) {
     ] {
         assert!(matches!(driven.store(&*store, again).await, Err(StoreError::Conflict)));
     }
+    assert_eq!(before, load(&*store, "s").await);
+    // Nor does one append carry it twice.
+    let mut twice = driven.append_of(driven.says(3, "twice", Some("r2"), Some(OnPending::Queue)).expect("queue"));
+    let entry = &twice.entries[0];
+    let records = [&entry.records[..], &entry.records[..]].concat();
+    twice.entries[0] = Arc::new(Entry { records, ..(**entry).clone() });
+    assert!(matches!(store.append(twice).await, Err(StoreError::Conflict)));
     assert_eq!(before, load(&*store, "s").await);
     // Other sessions have their own.
     let mut other = Driven::new("t");

@@ -156,32 +156,42 @@ async fn r2_a_read_whose_connection_ends_is_made_again_on_another() {
     assert!(proxy.has_cut() && listed.rows.len() == 1);
 }
 
+/// An append that is one statement, and the same in a transaction, since it is bound to a time.
+fn alone_and_bound(append: Append) -> [Append; 2] {
+    let guards = Guards { not_after: Some(i64::MAX), ..Guards::default() };
+    [append.clone(), Append { guards, ..append }]
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn r2_an_append_whose_commit_is_not_answered_is_unknown_and_stored() {
-    let database = Database::new();
-    let proxy = Proxy::before(database.url(), "COMMIT").await;
-    let url: PostgresUrl = proxy.url.parse().expect("a URL");
-    let store = PostgresStore::open(&url, &PostgresOptions::default()).await.expect("open");
-    let driven = begun(&store, "s", 1, None).await;
-    proxy.arm();
-    let append = driven.append_of(driven.says(2, "more", None, Some(OnPending::Queue)).expect("queue"));
-    let stored = store.append(append.clone()).await;
-    assert!(proxy.has_cut() && matches!(stored, Err(StoreError::Unknown)), "{stored:?}");
-    assert_eq!(load(&store, "s").await, Some(append.after.clone()));
-    assert!(matches!(store.append(append).await, Err(StoreError::Conflict)), "it is stored once");
+    for (i, commits) in ["SELECT 1", "COMMIT"].into_iter().enumerate() {
+        let database = Database::new();
+        let proxy = Proxy::before(database.url(), commits).await;
+        let url: PostgresUrl = proxy.url.parse().expect("a URL");
+        let store = PostgresStore::open(&url, &PostgresOptions::default()).await.expect("open");
+        let driven = begun(&store, "s", 1, None).await;
+        proxy.arm();
+        let append = driven.append_of(driven.says(2, "more", None, Some(OnPending::Queue)).expect("queue"));
+        let append = alone_and_bound(append)[i].clone();
+        let stored = store.append(append.clone()).await;
+        assert!(proxy.has_cut() && matches!(stored, Err(StoreError::Unknown)), "{commits}: {stored:?}");
+        assert_eq!(load(&store, "s").await, Some(append.after.clone()));
+        assert!(matches!(store.append(append).await, Err(StoreError::Conflict)), "it is stored once");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn r2_an_append_that_is_cut_before_its_commit_has_failed_and_changed_nothing() {
     let database = Database::new();
-    let proxy = Proxy::before(database.url(), "UPDATE 1").await;
+    // Its statement, of which the database gives the session's row.
+    let proxy = Proxy::before(database.url(), "SELECT 1").await;
     let url: PostgresUrl = proxy.url.parse().expect("a URL");
     let store = PostgresStore::open(&url, &PostgresOptions::default()).await.expect("open");
     let driven = waiting(&store, "s", 1, None, "t", asks(None, 60)).await;
     let before = load(&store, "s").await;
     proxy.arm();
-    // Its first statement is an update.
     let append = driven.append_of(driven.decides(2, 1, Decision::approve(), Some("r")).expect("decide"));
+    let [_, append] = alone_and_bound(append);
     let failed = store.append(append.clone()).await;
     assert!(proxy.has_cut() && matches!(failed, Err(StoreError::Failed(_))), "{failed:?}");
     assert_eq!(load(&store, "s").await, before);

@@ -1,12 +1,11 @@
 import { lazy, Suspense, useEffect, useState, type ComponentType } from "react";
+import { useConnection, useSessionState } from "@countersign/react";
 import { useI18n } from "../i18n/index.js";
 import { announcement } from "../lib/announce.js";
 import { late, loadAhead } from "../lib/late.js";
-import { connectionState } from "../state/connection.js";
 import { useWaits } from "../state/me.js";
 import { startNotifying } from "../state/notify.js";
 import { newHref, route } from "../state/route.js";
-import { sessionStore } from "../state/sessions.js";
 import { useStore } from "../state/store.js";
 import { Boundary } from "./Boundary.js";
 import { Icon } from "./Icon.js";
@@ -27,7 +26,7 @@ const AuditPage = page(async () => (await import("./audit/AuditPage.js")).AuditP
 export function App() {
   const { t } = useI18n();
   const { sessionId, rules, audit, inbox } = useStore(route);
-  const connection = useStore(connectionState);
+  const connection = useConnection();
   const waits = useWaits();
   const said = useStore(announcement);
   const [menuOpen, setMenuOpen] = useState(false);
@@ -85,7 +84,7 @@ export function App() {
 /** A session, or that it is gone: whoever looks at it learns that at once. */
 function SessionPage({ sessionId, onMenu }: { sessionId: string; onMenu: () => void }) {
   const { t } = useI18n();
-  const { deleted } = useStore(sessionStore(sessionId));
+  const { deleted } = useSessionState(sessionId);
   if (!deleted) return <ChatPage sessionId={sessionId} onMenu={onMenu} />;
   return (
     <>

@@ -1,5 +1,6 @@
 import { useEffect, useMemo, useRef, useState } from "react";
-import { decidingRole, pendingApprovals, timeline, type ApprovalView, type CountersignError, type SessionView } from "@countersign/client";
+import { CountersignError, decidingRole, isAnswered, pendingApprovals, timeline, type ApprovalView, type SessionView } from "@countersign/client";
+import { useConnection, useSession } from "@countersign/react";
 import { useI18n, type Translate } from "../i18n/index.js";
 import { announce } from "../lib/announce.js";
 import type { InlineImage } from "../lib/images.js";
@@ -9,10 +10,9 @@ import { TurnFailed } from "../lib/turnFailed.js";
 import { isLeft, longTurns } from "../lib/turns.js";
 import { useStickToEnd } from "../lib/useStickToEnd.js";
 import { useWindow } from "../lib/useWindow.js";
-import { client, connectionState } from "../state/connection.js";
 import { agents, sessionList } from "../state/lists.js";
 import { useMe, useOwns, useSubject, useTurnOf } from "../state/me.js";
-import { asRefusal, followSession, sendMessage, sessionStore } from "../state/sessions.js";
+import { outgoingOf, sendMessage } from "../state/sessions.js";
 import { useStore } from "../state/store.js";
 import { cardId, focusCard } from "./approval/focus.js";
 import { subjectOf } from "./approval/title.js";
@@ -35,21 +35,19 @@ interface Props {
 
 export function ChatPage({ sessionId, onMenu }: Props) {
   const { t } = useI18n();
-  const session = useStore(sessionStore(sessionId));
-  const connection = useStore(connectionState);
+  const { view, pending, missing, cancel } = useSession(sessionId);
+  const { messages: outgoing, fresh } = useStore(outgoingOf(sessionId));
+  const connection = useConnection();
   const list = useStore(agents);
   const row = useStore(sessionList).rows.find((s) => s.session_id === sessionId);
   const [error, setError] = useState<CountersignError>();
   const [graphShown, showGraph] = useGraphShown();
-  const { view, outgoing } = session;
   const agent = list?.find((a) => a.name === row?.agent);
   const turns = useMemo(() => longTurns(view.messages), [view.messages]);
 
-  useEffect(() => followSession(sessionId), [sessionId]);
   const subject = useSubject(sessionId);
   useAnnounceRequests(view, subject);
 
-  const pending = pendingApprovals(view);
   const mine = useTurnOf(pending, subject, view);
   // What this person can decide comes first.
   const next = mine ?? pending[0];
@@ -71,14 +69,14 @@ export function ChatPage({ sessionId, onMenu }: Props) {
     try {
       await sendMessage(sessionId, text, images, { onPending });
     } catch (e) {
-      setError(asRefusal(e));
+      setError(CountersignError.of(e));
       throw e;
     }
   };
   const stop = () =>
-    client.cancel(sessionId).then(
+    cancel().then(
       () => setError(undefined),
-      (e: unknown) => setError(asRefusal(e)),
+      (e: unknown) => setError(CountersignError.of(e)),
     );
 
   return (
@@ -109,13 +107,13 @@ export function ChatPage({ sessionId, onMenu }: Props) {
         }}
       >
         <div className="chat" role="region" aria-label={t("chat.region")}>
-          {session.missing && (
+          {missing && (
             <p className="notice">
               <Icon name="warning" />
               {t("chat.missing")}
             </p>
           )}
-          {view.lastSeq === 0 && !session.missing && !session.fresh && outgoing.length === 0 && (
+          {view.lastSeq === 0 && !missing && !fresh && outgoing.length === 0 && (
             <p className="muted center">{t(status === "idle" ? "chat.empty" : "chat.loading")}</p>
           )}
           {shown.from > 0 && (
@@ -213,9 +211,6 @@ function waysPast(pending: readonly ApprovalView[], t: Translate): Way[] {
   const n = pending.length;
   return [queue, { onPending: "reject", label: t("composer.reject"), effect: t(n === 1 ? "composer.rejectEffect" : "composer.rejectEffects", { n }) }];
 }
-
-/** It waits for an answer, not for a decision. */
-const isAnswered = ({ kind }: ApprovalView) => kind === "question" || kind === "interrupt" || kind === "input";
 
 /** That others have to decide or answer it, in a sentence that may begin with them. */
 function waitsForOthers(approval: ApprovalView, t: Translate): string {

@@ -1,10 +1,10 @@
 import { useEffect, useId, useLayoutEffect, useRef, useState, type ReactNode } from "react";
 import { IMAGE_TYPES, type MessageCommand } from "@countersign/client";
+import { useDraft } from "@countersign/react";
 import type { MessageKey } from "../i18n/en.js";
 import { useI18n } from "../i18n/index.js";
 import { imageFiles, MOST_IMAGES, readImage, type InlineImage } from "../lib/images.js";
 import { useDraftImages } from "../lib/useDraftImages.js";
-import { useTabState } from "../lib/useTabState.js";
 import { Icon } from "./Icon.js";
 
 interface Props {
@@ -39,7 +39,7 @@ export interface Meanwhile {
 
 export function Composer({ draftKey, meanwhile, hint, onSend, takesImages, onStop, autoFocus }: Props) {
   const { t } = useI18n();
-  const [text, setText] = useTabState(draftKey, () => "");
+  const [text, setText] = useDraft(draftKey, () => "");
   const [stopping, setStopping] = useState(false);
   const field = useRef<HTMLTextAreaElement>(null);
   const picker = useRef<HTMLInputElement>(null);

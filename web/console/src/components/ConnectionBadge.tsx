@@ -1,12 +1,11 @@
 import { useEffect, useState } from "react";
+import { useConnection } from "@countersign/react";
 import { useI18n } from "../i18n/index.js";
-import { connectionState } from "../state/connection.js";
-import { useStore } from "../state/store.js";
 
 /** Silent while all is well: it says something only when the connection is not there. */
 export function ConnectionBadge() {
   const { t } = useI18n();
-  const state = useStore(connectionState);
+  const state = useConnection();
   const away = state !== "open";
   // The first connect takes a moment; a flash of "connecting" would only make the page look nervous.
   const [shown, setShown] = useState(false);

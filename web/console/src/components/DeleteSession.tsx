@@ -7,7 +7,7 @@ import { useRequest } from "../lib/useRequest.js";
 import { http } from "../state/connection.js";
 import { forgetSession, waiting } from "../state/lists.js";
 import { newHref, route } from "../state/route.js";
-import { sessionDeleted } from "../state/sessions.js";
+import { sessions } from "../state/sessions.js";
 import { useStore } from "../state/store.js";
 import { rowTitle } from "./approval/title.js";
 import { Icon } from "./Icon.js";
@@ -37,7 +37,7 @@ export function DeleteSession({ session, onClose }: Props) {
     const sessionId = session.session_id;
     if (!(await run(() => http.deleteSession(sessionId)))) return;
     announce(t("sessions.deleted"));
-    sessionDeleted(sessionId);
+    sessions.deleted(sessionId);
     forgetSession(sessionId);
     if (route.get().sessionId === sessionId) location.hash = newHref;
     onClose();

@@ -1,11 +1,13 @@
 import { useEffect, useState } from "react";
+import { CountersignError } from "@countersign/client";
+import { keepDraft } from "@countersign/react";
 import { useI18n } from "../i18n/index.js";
 import type { InlineImage } from "../lib/images.js";
 import { readTab, writeTab } from "../lib/storage.js";
 import { keepDraftImages } from "../lib/useDraftImages.js";
 import { agents, sessionList } from "../state/lists.js";
 import { openSession } from "../state/route.js";
-import { asRefusal, startSession } from "../state/sessions.js";
+import { startSession } from "../state/sessions.js";
 import { useStore } from "../state/store.js";
 import { Composer } from "./Composer.js";
 import { errorText } from "./errorText.js";
@@ -27,9 +29,9 @@ export function NewSession({ onMenu }: { onMenu: () => void }) {
     openSession(id);
     return sent.catch((e: unknown) => {
       // The session was never made: come back here with the message and the reason, or stay, if the refusal came before this went away.
-      writeTab(DRAFT, JSON.stringify(text));
+      keepDraft(DRAFT, text);
       keepDraftImages(DRAFT, images);
-      startError = asRefusal(e);
+      startError = CountersignError.of(e);
       setError(startError);
       location.hash = "#/";
       throw e;
@@ -85,7 +87,7 @@ export function NewSession({ onMenu }: { onMenu: () => void }) {
   );
 }
 
-let startError: ReturnType<typeof asRefusal> | undefined;
+let startError: CountersignError | undefined;
 
 function takeStartError() {
   const error = startError;

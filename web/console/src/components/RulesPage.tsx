@@ -1,17 +1,15 @@
 /** Standing rules: what was decided for later calls too, and taking it back. */
 import { useCallback, useEffect, useRef, useState } from "react";
-import { stringifyJson, type CountersignError, type StandingRule } from "@countersign/client";
+import { CountersignError, stringifyJson, type StandingRule } from "@countersign/client";
+import { useConnection, visibleText } from "@countersign/react";
 import { useI18n } from "../i18n/index.js";
 import { announce } from "../lib/announce.js";
 import { roleName } from "../lib/people.js";
 import { agoText, momentText } from "../lib/time.js";
 import { useNow } from "../lib/useNow.js";
 import { useRequest } from "../lib/useRequest.js";
-import { visibleText } from "../lib/visible.js";
-import { connectionState, http } from "../state/connection.js";
+import { http } from "../state/connection.js";
 import { sessionHref } from "../state/route.js";
-import { asRefusal } from "../state/sessions.js";
-import { useStore } from "../state/store.js";
 import { Icon } from "./Icon.js";
 import { Refusal } from "./Refusal.js";
 import { TopBar } from "./TopBar.js";
@@ -27,7 +25,7 @@ export function RulesPage({ onMenu }: { onMenu: () => void }) {
   const [standing, setStanding] = useState(true);
   const [rules, setRules] = useState<Rules>();
   const [error, setError] = useState<CountersignError>();
-  const online = useStore(connectionState) === "open";
+  const online = useConnection() === "open";
   const list = useRef<HTMLDivElement>(null);
   /** Which of several answers is the one that was asked for last. */
   const asked = useRef(0);
@@ -41,7 +39,7 @@ export function RulesPage({ onMenu }: { onMenu: () => void }) {
         setRules((before) => ({ rows: cursor ? [...(before?.rows ?? []), ...rows] : rows, next }));
         setError(undefined);
       } catch (e) {
-        if (mine === asked.current) setError(asRefusal(e));
+        if (mine === asked.current) setError(CountersignError.of(e));
       }
     },
     [standing],

@@ -1,5 +1,6 @@
 import { lazy, Suspense, useEffect, useId, useRef, useState } from "react";
 import type { ApprovalView, SessionSummary } from "@countersign/client";
+import { visibleText } from "@countersign/react";
 import { useI18n } from "../i18n/index.js";
 import { inboxHref } from "../lib/inbox.js";
 import { late } from "../lib/late.js";
@@ -15,7 +16,6 @@ import { auditHref, newHref, route, rulesHref, sessionHref } from "../state/rout
 import { useStore } from "../state/store.js";
 import { Icon } from "./Icon.js";
 import { Preferences } from "./Preferences.js";
-import { visibleText } from "../lib/visible.js";
 
 const DeleteSession = lazy(late(async () => ({ default: (await import("./DeleteSession.js")).DeleteSession })));
 

@@ -1,5 +1,5 @@
+import { Visible as Shown } from "@countersign/react";
 import { lookalikes } from "../lib/lookalike.js";
-import { segments } from "../lib/visible.js";
 
 interface Props {
   text: string;
@@ -9,13 +9,5 @@ interface Props {
 
 /** Text with its invisible and reordering characters shown as ⟨U+…⟩. */
 export function Visible({ text, strict }: Props) {
-  return segments(text, strict && lookalikes(text, strict)).map((segment, i) =>
-    segment.hidden ? (
-      <mark key={i} className="hidden-char">
-        {segment.text}
-      </mark>
-    ) : (
-      <span key={i}>{segment.text}</span>
-    ),
-  );
+  return <Shown text={text} more={strict && lookalikes(text, strict)} />;
 }

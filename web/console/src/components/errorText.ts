@@ -1,6 +1,6 @@
 import { isObject, NO_PREFERENCE, type CountersignError, type JsonObject } from "@countersign/client";
+import { visibleText } from "@countersign/react";
 import { isMessageKey, type Translate } from "../i18n/index.js";
-import { visibleText } from "../lib/visible.js";
 
 /** A refusal in plain words of the page's language; an unknown code keeps the server's own words. */
 export function errorText(error: CountersignError, t: Translate): string {

@@ -1,6 +1,5 @@
 /** Decisions for later calls too: what a person chose, and what is sent. */
-import { progress, type Always, type ApprovalView, type DecisionType } from "@countersign/client";
-import { allowedOf, configOf } from "./decisions.js";
+import { allowedOf, configOf, progress, type Always, type ApprovalView, type DecisionType } from "@countersign/client";
 
 export const scopes = ["session", "arguments", "tool"] as const;
 export type Scope = (typeof scopes)[number];

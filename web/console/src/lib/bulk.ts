@@ -1,6 +1,6 @@
 /** One decision for many requests. */
-import type { ApprovalView, Decision } from "@countersign/client";
-import { allowedOf, configOf, toDecision } from "./decisions.js";
+import { allowedOf, configOf, type ApprovalView, type Decision } from "@countersign/client";
+import { toDecision } from "./decisions.js";
 
 export type BulkChoice = "approve" | "reject";
 

@@ -1,6 +1,7 @@
 /** From what a person did on a card to the decisions that are sent, and from those to words. */
 import {
-  equalJson,
+  configOf,
+  decisionOf,
   isNumber,
   isObject,
   type Action,
@@ -41,45 +42,9 @@ export function emptyCard(actions: number): CardDraft {
   return { actions: Array.from({ length: actions }, () => emptyAction), comment: "", commentOpen: false };
 }
 
-export function configOf(approval: ApprovalView, index: number): ReviewConfig {
-  return approval.reviewConfigs[index] ?? {};
-}
-
-/** A server that says nothing allows the two basic ones. */
-export function allowedOf(config: ReviewConfig): DecisionType[] {
-  return config.allowed_decisions ?? ["approve", "reject"];
-}
-
 /** The decision for one action; nothing while it is undecided or its edit cannot be read. */
 export function toDecision(action: Action, config: ReviewConfig, draft: ActionDraft): Decision | undefined {
-  const digest = {
-    ...(action.args_digest === undefined ? {} : { args_digest: action.args_digest }),
-    ...(action.digest === undefined ? {} : { digest: action.digest }),
-  };
-  const always = draft.always === undefined ? {} : { always: draft.always };
-  switch (draft.choice) {
-    case "approve":
-      return { type: "approve", ...always, ...digest };
-    case "defer":
-      return { type: "defer", ...digest };
-    case "reject": {
-      const message = draft.reason.trim();
-      return { type: "reject", ...(message ? { message } : {}), ...always, ...digest };
-    }
-    case "respond":
-      return { type: "respond", output: draft.output, ...digest };
-    case "edit": {
-      const args = editedArgs(action, config, draft);
-      if (!args) return undefined;
-      // An edit that changes nothing is an approval, and is recorded as one.
-      if (equalJson(args, action.args) && allowedOf(config).includes("approve")) {
-        return { type: "approve", ...digest };
-      }
-      return { type: "edit", edited_action: { name: action.name, args }, ...digest };
-    }
-    default:
-      return undefined;
-  }
+  return decisionOf(action, config, { ...draft, args: draft.choice === "edit" ? editedArgs(action, config, draft) : undefined });
 }
 
 /** The fields of the form in which a call's arguments are edited. */
@@ -113,11 +78,6 @@ export function askedAgain(approval: ApprovalView, index: number, approvals: Rea
   const later = all.slice(all.findIndex((one) => one.approvalKey === approval.approvalKey) + 1);
   const asked = id !== undefined && later.some((one) => one.kind === "approval" && one.actions.some((action) => action.id === id));
   return asked || !editApproves(configOf(approval, index));
-}
-
-/** The decision that applied to an action: missing ones take the first. */
-export function decisionFor(decisions: Decision[] | undefined, index: number): Decision | undefined {
-  return decisions?.[index] ?? decisions?.[0];
 }
 
 export interface FieldProblem {

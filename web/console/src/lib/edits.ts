@@ -1,6 +1,5 @@
 /** What people made of a call: the arguments that run, where they are not the ones that the model wrote. */
-import { equalJson, type ApprovalView, type BlockView, type JsonObject } from "@countersign/client";
-import { decisionFor } from "./decisions.js";
+import { decisionFor, equalJson, type ApprovalView, type BlockView, type JsonObject } from "@countersign/client";
 
 export interface Reviewed {
   name: string;

@@ -1,9 +1,8 @@
 /** Who has to decide, in words, and whether the person at this tab may. The server says it in the end. */
-import { assigned, decidingRole, progress, type ApprovalView, type BlockView, type Decision, type DecisionType, type SessionView } from "@countersign/client";
+import { assigned, decidingRole, decisionFor, progress, type ApprovalView, type BlockView, type Decision, type DecisionType, type SessionView } from "@countersign/client";
+import { visibleText } from "@countersign/react";
 import type { Translate } from "../i18n/index.js";
-import { decisionFor } from "./decisions.js";
 import { longTurns } from "./turns.js";
-import { visibleText } from "./visible.js";
 
 /** A role as it is called on the page; `user`, or none, is the session's own subject. */
 export function roleName(role: string | undefined, t: Translate): string {

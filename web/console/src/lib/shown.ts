@@ -1,6 +1,7 @@
 /** The server's text of a call's arguments, cut into what is drawn differently. */
-import { stringifyJson, type Action, type DisplayWarning, type DisplayWarningKind } from "@countersign/client";
-import { visibleText } from "./visible.js";
+import type { DisplayWarning, DisplayWarningKind } from "@countersign/client";
+
+export { shownArgs as textOf } from "@countersign/react";
 
 export interface ShownPart {
   text: string;
@@ -28,11 +29,6 @@ export function shownParts(text: string): ShownPart[] {
   }
   push(text.length, "plain");
   return parts;
-}
-
-/** The text of a call's arguments; a server that gives none has its arguments shown as well as can be. */
-export function textOf({ display, args }: Action): string {
-  return display?.text ?? visibleText(stringifyJson(args, 2));
 }
 
 /** Longer texts scroll in themselves, and must have been seen to their end before they are approved. */

@@ -1,6 +1,6 @@
 /** The word for what a session is doing; one that this console does not know is shown as the server says it. */
+import { visibleText } from "@countersign/react";
 import { isMessageKey, type Translate } from "../i18n/index.js";
-import { visibleText } from "./visible.js";
 
 export function statusText(status: string, t: Translate): string {
   const key = `status.${status}`;

@@ -35,13 +35,3 @@ export const readLocal = (key: string) => read(() => localStorage, key);
 export const writeLocal = (key: string, value: string | null) => write(() => localStorage, key, value);
 export const readTab = (key: string) => read(() => sessionStorage, key);
 export const writeTab = (key: string, value: string | null) => write(() => sessionStorage, key, value);
-
-export function readTabJson<T>(key: string): T | undefined {
-  const text = readTab(key);
-  if (text === null) return undefined;
-  try {
-    return JSON.parse(text) as T;
-  } catch {
-    return undefined;
-  }
-}

@@ -1,16 +1,17 @@
 /** What a person had entered about a request that somebody else, or time, resolved first. */
-import { questionsOf, stringifyJson, type Action, type ApprovalView, type ReviewConfig } from "@countersign/client";
+import { asksForValue, configOf, questionsOf, stringifyJson, type Action, type ApprovalView, type ReviewConfig } from "@countersign/client";
+import { answerText, type QuestionDraft } from "@countersign/react";
 import { ANSWER, answerForm, emptyAnswer, type AnswerDraft } from "./answer.js";
-import { argFields, configOf, editedArgs, type ActionDraft, type CardDraft } from "./decisions.js";
+import { argFields, editedArgs, type ActionDraft, type CardDraft } from "./decisions.js";
 import { diff } from "./diff.js";
 import { elicitationForm, elicitationOf } from "./elicitation.js";
 import { chosenOf, isGroup, newEdit, partOf, type Field, type FieldDraft } from "./form.js";
-import { answerText, type QuestionDraft } from "./questions.js";
 import { choiceText } from "./values.js";
 
 /** The names under which a tab keeps it: the reply, and a comment for the other people. */
-export function draftKeys({ kind, approvalKey }: ApprovalView): { reply: string; comment: string } {
-  const reply = kind === "question" ? "question" : kind === "interrupt" || kind === "input" ? "resume" : "card";
+export function draftKeys(approval: ApprovalView): { reply: string; comment: string } {
+  const { kind, approvalKey } = approval;
+  const reply = kind === "question" ? "question" : asksForValue(approval) ? "resume" : "card";
   return { reply: `${reply}:${approvalKey}`, comment: `talk:${approvalKey}` };
 }
 

@@ -1,6 +1,5 @@
 import { useState } from "react";
-import type { CountersignError } from "@countersign/client";
-import { asRefusal } from "../state/sessions.js";
+import { CountersignError } from "@countersign/client";
 
 export interface Requested {
   busy: boolean;
@@ -20,7 +19,7 @@ export function useRequest(): Requested {
       await request();
       return true;
     } catch (e) {
-      setError(asRefusal(e));
+      setError(CountersignError.of(e));
       return false;
     } finally {
       setBusy(false);

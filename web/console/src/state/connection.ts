@@ -1,5 +1,5 @@
 /** The one connection of this tab, and the token it uses. */
-import { CountersignClient, CountersignError, CountersignHttp, type ConnectionState } from "@countersign/client";
+import { CountersignClient, CountersignError, CountersignHttp } from "@countersign/client";
 import { forgetTab, readTab, writeTab } from "../lib/storage.js";
 import { Store } from "./store.js";
 
@@ -9,7 +9,6 @@ wsUrl.protocol = wsUrl.protocol === "https:" ? "wss:" : "ws:";
 
 let token = readTab("token") ?? undefined;
 
-export const connectionState = new Store<ConnectionState>("idle");
 /** A token was given and the server did not accept it. */
 export const tokenRefused = new Store(false);
 /** The token was good until a moment ago; the server's reason. */
@@ -32,7 +31,6 @@ export const client = new CountersignClient({
 });
 
 client.on("state", (state) => {
-  connectionState.set(state);
   if (state === "unauthorized" && token !== undefined) tokenRefused.set(true);
 });
 

@@ -5,7 +5,7 @@
  * and at once when this tab or another tab of the same browser sees something change.
  */
 import { CountersignError, type AgentSummary, type ListedApproval, type SessionSummary } from "@countersign/client";
-import { client, connectionState, http } from "./connection.js";
+import { client, http } from "./connection.js";
 import { Store } from "./store.js";
 
 export const agents = new Store<AgentSummary[] | undefined>(undefined);
@@ -79,7 +79,7 @@ async function refresh(): Promise<void> {
     const pause = again ? 50 : document.hidden ? HIDDEN_MS : visible;
     again = false;
     // While the server is away, the connection's own attempts are enough.
-    if (connectionState.get() === "open") timer = setTimeout(() => void refresh(), pause);
+    if (client.state === "open") timer = setTimeout(() => void refresh(), pause);
   }
 }
 
@@ -159,6 +159,6 @@ export function startLists(): void {
     }
   });
   document.addEventListener("visibilitychange", () => {
-    if (!document.hidden && connectionState.get() === "open") void refresh();
+    if (!document.hidden && client.state === "open") void refresh();
   });
 }

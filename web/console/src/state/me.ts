@@ -4,10 +4,10 @@
  */
 import { useEffect, useMemo } from "react";
 import type { ApprovalView, ListedApproval, SessionView } from "@countersign/client";
+import { useSessionState } from "@countersign/react";
 import { barOf, mayHand, type Bar, type Me } from "../lib/people.js";
 import { client, http } from "./connection.js";
 import { sessionList, waiting } from "./lists.js";
-import { sessionStore } from "./sessions.js";
 import { Store, useStore } from "./store.js";
 
 const me = new Store<Me>({ name: undefined, roles: [] });
@@ -40,7 +40,7 @@ export function useSubject(sessionId: string): string | undefined {
   const row = list.rows.find((one) => one.session_id === sessionId);
   const known = useStore(owners);
   // One whose first message is on its way, or was refused, is not there.
-  const begun = useStore(sessionStore(sessionId)).view.lastSeq > 0;
+  const begun = useSessionState(sessionId).view.lastSeq > 0;
   const unknown = begun && list.loaded && row === undefined && !known.has(sessionId);
   useEffect(() => {
     if (!unknown) return;
@@ -69,7 +69,7 @@ export function useOwns(sessionId: string): boolean {
 export function useBar(approval: ApprovalView): Bar | undefined {
   const person = useMe();
   const subject = useSubjectOf(approval);
-  const { view } = useStore(sessionStore(approval.sessionId));
+  const { view } = useSessionState(approval.sessionId);
   return useMemo(() => barOf(approval, { me: person, subject, view }), [approval, person, subject, view]);
 }
 

@@ -2,11 +2,11 @@
  * Notifications of the browser, for those who ask for them: when a request appears that this person may decide while the page is
  * out of sight. They show on locked screens and in histories, so they hold no arguments and no texts of the agent.
  */
-import type { ListedApproval } from "@countersign/client";
+import { isAnswered, type ListedApproval } from "@countersign/client";
+import { visibleText } from "@countersign/react";
 import type { Translate } from "../i18n/index.js";
 import { everything, inboxHref } from "../lib/inbox.js";
 import { readLocal, writeLocal } from "../lib/storage.js";
-import { visibleText } from "../lib/visible.js";
 import { watchInbox } from "./me.js";
 import { Store } from "./store.js";
 
@@ -55,8 +55,8 @@ export function startNotifying(t: Translate): () => void {
 }
 
 function notify(row: ListedApproval, t: Translate): void {
-  const { approvalKey: key, kind, actions } = row;
-  const asksForText = kind === "question" || kind === "interrupt" || kind === "input";
+  const { approvalKey: key, actions } = row;
+  const asksForText = isAnswered(row);
   const [first] = actions;
   const about = [asksForText ? undefined : first?.name, first?.agent].filter((one) => one !== undefined && one !== "");
   try {

@@ -1,16 +1,7 @@
-/** The sessions this tab has opened, each as the fold of its events. */
-import {
-  CountersignError,
-  emptySession,
-  foldAll,
-  randomId,
-  type MessageCommand,
-  type MessageView,
-  type SessionEvent,
-  type SessionView,
-} from "@countersign/client";
+/** The sessions of this tab, and the messages that are on their way to them. */
+import { randomId, type MessageCommand, type MessageView } from "@countersign/client";
+import { keepDraft, readDraft, sessionsOf } from "@countersign/react";
 import { contentOf, type InlineImage } from "../lib/images.js";
-import { readTabJson, writeTab } from "../lib/storage.js";
 import { client } from "./connection.js";
 import { Store } from "./store.js";
 
@@ -23,57 +14,44 @@ export interface OutgoingMessage {
   queuedAfter?: number;
 }
 
-export interface OpenSession {
-  view: SessionView;
-  outgoing: OutgoingMessage[];
-  /** Not there, or not ours to see. */
-  missing: boolean;
-  /** It was there, and is deleted. */
-  deleted: boolean;
-  /** Made here a moment ago, so there is nothing to load. */
+interface Outgoing {
+  messages: readonly OutgoingMessage[];
+  /** The session was made here a moment ago, so there is nothing to load. */
   fresh: boolean;
 }
 
-const opened = new Map<string, Store<OpenSession>>();
-const followed = new Set<string>();
+export const sessions = sessionsOf(client);
+const opened = new Map<string, Store<Outgoing>>();
 
-export function sessionStore(id: string): Store<OpenSession> {
-  let store = opened.get(id);
-  if (!store) {
-    const outgoing = readTabJson<OutgoingMessage[]>(queueKey(id)) ?? [];
-    store = new Store<OpenSession>({ view: emptySession(id), outgoing, missing: false, deleted: false, fresh: false });
-    opened.set(id, store);
-  }
+/** What of a session its events do not have, or not yet. */
+export function outgoingOf(id: string): Store<Outgoing> {
+  const known = opened.get(id);
+  if (known) return known;
+  const store = new Store<Outgoing>({ messages: readDraft<OutgoingMessage[]>(queueKey(id)) ?? [], fresh: false });
+  opened.set(id, store);
+  sessions.watch(id, () => {
+    if (sessions.get(id).deleted) store.set({ messages: [], fresh: false });
+    else store.set((s) => ({ ...s, messages: waiting(id, s.messages) }));
+  });
   return store;
-}
-
-/** Follow a session from where we know it; returns how to stop. */
-export function followSession(id: string): () => void {
-  if (!followed.has(id)) {
-    followed.add(id);
-    client.subscribe(id, sessionStore(id).get().view.lastSeq);
-  }
-  return () => {
-    followed.delete(id);
-    client.unsubscribe(id);
-  };
 }
 
 /** Start a conversation under an id made here. Whoever sends a message follows the session. */
 export function startSession(agent: string | undefined, text: string, images: InlineImage[]): { id: string; sent: Promise<void> } {
   const id = randomId();
-  followed.add(id);
-  sessionStore(id).set((s) => ({ ...s, fresh: true }));
+  sessions.begun(id);
+  outgoingOf(id).set((s) => ({ ...s, fresh: true }));
   return { id, sent: sendMessage(id, text, images, { agent }) };
 }
 
 export async function sendMessage(sessionId: string, text: string, images: InlineImage[], how: SendOptions = {}): Promise<void> {
   const { agent, onPending } = how;
-  const store = sessionStore(sessionId);
+  const store = outgoingOf(sessionId);
   const message: OutgoingMessage = { id: randomId(), text, images };
-  const after = store.get().view.lastSeq;
-  store.set((s) => ({ ...s, outgoing: [...s.outgoing, message] }));
-  const settle = (now: OutgoingMessage[]) => store.set((s) => arrived({ ...s, outgoing: s.outgoing.flatMap((m) => (m.id === message.id ? now : m)) }));
+  const after = sessions.get(sessionId).view.lastSeq;
+  store.set((s) => ({ ...s, messages: [...s.messages, message] }));
+  const settle = (now: OutgoingMessage[]) =>
+    store.set((s) => ({ ...s, messages: waiting(sessionId, s.messages.flatMap((m) => (m.id === message.id ? now : m))) }));
   try {
     await client.sendMessage({
       session_id: sessionId,
@@ -97,79 +75,22 @@ export interface SendOptions {
 const queueKey = (id: string) => `queued:${id}`;
 
 /**
- * Without the queued messages that have come as events. Until then no event tells of them, so this tab keeps their texts;
- * what it could not keep over a reload are only the images.
+ * Those without the queued messages that have come as events. Until then no event tells of them, so this tab keeps their
+ * texts; what it could not keep over a reload are only the images.
  */
-function arrived(session: OpenSession): OpenSession {
-  const queued = session.outgoing.filter((m) => m.queuedAfter !== undefined);
-  const id = session.view.sessionId;
-  if (queued.length === 0) return session;
-  const here = session.view.messages.filter((m) => m.role === "user" && !m.open);
+function waiting(id: string, messages: readonly OutgoingMessage[]): readonly OutgoingMessage[] {
+  if (!messages.some((m) => m.queuedAfter !== undefined)) return messages;
+  const here = sessions.get(id).view.messages.filter((m) => m.role === "user" && !m.open);
   const taken = new Set<MessageView>();
-  const outgoing = session.outgoing.filter(({ queuedAfter, text }) => {
+  const left = messages.filter(({ queuedAfter, text }) => {
     if (queuedAfter === undefined) return true;
     const found = here.find((m) => !taken.has(m) && m.seq > queuedAfter && textOf(m) === text);
     if (found) taken.add(found);
     return !found;
   });
-  const kept = outgoing.filter((m) => m.queuedAfter !== undefined && m.text !== "").map((m) => ({ ...m, images: [] }));
-  writeTab(queueKey(id), JSON.stringify(kept));
-  return { ...session, outgoing };
+  const kept = left.filter((m) => m.queuedAfter !== undefined && m.text !== "").map((m) => ({ ...m, images: [] }));
+  keepDraft(queueKey(id), kept);
+  return left;
 }
 
 const textOf = ({ blocks }: MessageView) => blocks.flatMap((b) => (b.type === "text" ? [b.text] : [])).join("\n");
-
-// ---------------------------------------------------------------- events
-
-/**
- * Events are folded once a frame: a fast stream must not draw more often than the screen. While a past pours in, of which
- * only the end will be looked at, it is drawn once it has come, or each second.
- */
-let queue: SessionEvent[] = [];
-const MANY = 20;
-const POURING = 5;
-const LONGEST_MS = 1000;
-
-client.on("event", (event) => {
-  if (queue.push(event) > 1) return;
-  // A hidden tab gets no frames, and must keep up all the same.
-  if (document.hidden) setTimeout(flush, 50);
-  else requestAnimationFrame((now) => frame(now, now, 0));
-});
-
-function frame(now: number, since: number, before: number): void {
-  const pours = queue.length >= MANY && queue.length - before >= POURING && now - since < LONGEST_MS;
-  if (!pours) return flush();
-  const length = queue.length;
-  requestAnimationFrame((next) => frame(next, since, length));
-}
-
-document.addEventListener("visibilitychange", () => flush());
-
-function flush(): void {
-  const events = queue;
-  queue = [];
-  const bySession = Map.groupBy(events, (e) => e.session_id);
-  for (const [id, list] of bySession) {
-    opened.get(id)?.set((s) => arrived({ ...s, missing: false, view: foldAll(s.view, list) }));
-  }
-}
-
-client.on("error", (event) => {
-  if (event.session_id === undefined) return;
-  if (event.code === "session_deleted") return sessionDeleted(event.session_id);
-  if (["session_not_found", "forbidden", "invalid_session_id"].includes(event.code)) {
-    opened.get(event.session_id)?.set((s) => (s.view.lastSeq === 0 ? { ...s, missing: true } : s));
-  }
-});
-
-/** A session is deleted: nothing of it stays on the page. */
-export function sessionDeleted(id: string): void {
-  sessionStore(id).set({ view: emptySession(id), outgoing: [], missing: false, deleted: true, fresh: false });
-}
-
-/** The refusal of a request, whatever was thrown. */
-export function asRefusal(error: unknown): CountersignError {
-  if (error instanceof CountersignError) return error;
-  return new CountersignError("unreachable", error instanceof Error ? error.message : String(error));
-}

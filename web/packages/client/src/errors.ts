@@ -41,6 +41,12 @@ export class CountersignError<Code extends AnyCode = AnyCode> extends Error {
     return error instanceof CountersignError && error.code === code;
   }
 
+  /** The refusal, whatever was thrown: `unreachable` where the server said nothing. */
+  static of(error: unknown): CountersignError {
+    if (error instanceof CountersignError) return error;
+    return new CountersignError("unreachable", error instanceof Error ? error.message : String(error), { cause: error });
+  }
+
   static fromEvent(event: ErrorEvent): CountersignError {
     return new CountersignError(event.code, event.message, { details: event.details, approvalKey: event.approval_key });
   }

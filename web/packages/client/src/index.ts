@@ -1,6 +1,7 @@
 export * from "./protocol.js";
 export * from "./view.js";
 export { approvalFromBlock, fold, foldAll, type AnyRequest } from "./fold.js";
+export * from "./decide.js";
 export { keptTodos, questionsOf, toolArgs, todosOf } from "./args.js";
 export * from "./history.js";
 export * from "./graph.js";

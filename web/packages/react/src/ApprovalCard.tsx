@@ -1,11 +1,13 @@
 import { useId, useState } from "react";
-import { stringifyJson, type Action, type Decision, type DecisionType } from "@countersign/client";
-import { useCountersign } from "./context.js";
-import { allowedFor, callDraft, decisionOf, readArgs, readJson, shownArgs, type CallDraft } from "./drafts.js";
-import { Frame, Resolved } from "./Frame.js";
+import { allowedOf, asksForValue, configOf, decisionFor, decisionOf, progress, stringifyJson, type Action, type Decision, type DecisionType } from "@countersign/client";
+import { callDraft, draftKey, readArgs, readJson, shownArgs, type CallDraft } from "./drafts.js";
+import { Form, Frame, Resolved } from "./Frame.js";
+import { useLabels } from "./labels.js";
 import { QuestionCard } from "./QuestionCard.js";
+import { useDraft } from "./useDraft.js";
 import { useReply, type CardProps } from "./useReply.js";
-import { visible } from "./visible.js";
+import { Visible } from "./Visible.js";
+import { visibleText } from "./visible.js";
 
 /**
  * Any request for a person: calls to decide, questions to answer, what a node of a graph asks; and once it is over, how
@@ -18,42 +20,51 @@ export function ApprovalCard(props: CardProps) {
   if (approval.kind === "question") return <QuestionCard key={key} {...props} />;
   if (approval.resolution !== undefined) return <DecidedCard {...props} />;
   if (!approval.complete) return null;
-  return approval.interrupt ? <ValueCard key={key} {...props} /> : <DecisionCard key={key} {...props} />;
+  return asksForValue(approval) ? <ValueCard key={key} {...props} /> : <DecisionCard key={key} {...props} />;
 }
 
 function DecisionCard({ approval, onReply, className }: CardProps) {
-  const { labels } = useCountersign();
+  const labels = useLabels();
   const replying = useReply(approval, onReply);
-  const [drafts, setDrafts] = useState(() => approval.actions.map(callDraft));
-  const [comment, setComment] = useState("");
+  const empty = () => ({ calls: approval.actions.map(callDraft), comment: "" });
+  const [draft, setDraft] = useDraft(draftKey(approval), empty);
   const [problem, setProblem] = useState<string>();
   const commentId = useId();
 
-  const submit = () => {
-    const decisions = approval.actions.map((action, i) => decisionOf(action, drafts[i] ?? callDraft(action)));
-    const wrong = drafts.map((draft) => (draft.choice === "edit" ? readArgs(draft.args) : {})).find((read) => "wrong" in read);
-    if (wrong && "wrong" in wrong) return setProblem(`${labels.notJson}: ${wrong.wrong}`);
-    if (!decisions.every((decision): decision is Decision => decision !== undefined)) return setProblem(labels.choose);
+  const submit = async () => {
+    const decisions: Decision[] = [];
+    for (const [i, action] of approval.actions.entries()) {
+      const { json, ...chosen } = draft.calls[i] ?? callDraft(action);
+      const read = chosen.choice === "edit" ? readArgs(json) : { args: undefined };
+      if ("wrong" in read) return setProblem(`${labels.notJson}: ${read.wrong}`);
+      const decision = decisionOf(action, configOf(approval, i), { ...chosen, args: read.args });
+      if (!decision) return setProblem(labels.choose);
+      decisions.push(decision);
+    }
     setProblem(undefined);
-    const words = comment.trim();
-    void replying.send({ decisions, ...(words ? { user_edit_content: words } : {}) });
+    const words = draft.comment.trim();
+    if (!(await replying.send({ decisions, ...(words ? { user_edit_content: words } : {}) }))) return;
+    // Once it is stored, nothing is left to restore; where more people must approve, the card begins anew.
+    setDraft(progress(approval) ? empty() : undefined);
   };
   return (
-    <Frame approval={approval} replying={replying} className={className} problem={problem} onSubmit={submit}>
+    <Frame approval={approval} replying={replying} className={className} problem={problem}>
       {approval.kind === "in_doubt" && <p data-part="in-doubt">{labels.inDoubt}</p>}
-      {approval.actions.map((action, i) => (
-        <CallFields
-          key={action.id ?? i}
-          action={action}
-          allowed={allowedFor(approval, i)}
-          draft={drafts[i] ?? callDraft(action)}
-          onDraft={(next) => setDrafts(drafts.map((draft, j) => (j === i ? next : draft)))}
-        />
-      ))}
-      <p data-part="comment">
-        <label htmlFor={commentId}>{labels.comment}</label>
-        <textarea id={commentId} value={comment} onChange={(e) => setComment(e.target.value)} />
-      </p>
+      <Form replying={replying} onSubmit={() => void submit()}>
+        {approval.actions.map((action, i) => (
+          <CallFields
+            key={action.id ?? i}
+            action={action}
+            allowed={allowedOf(configOf(approval, i))}
+            draft={draft.calls[i] ?? callDraft(action)}
+            onDraft={(next) => setDraft({ ...draft, calls: draft.calls.map((one, j) => (j === i ? next : one)) })}
+          />
+        ))}
+        <p data-part="comment">
+          <label htmlFor={commentId}>{labels.comment}</label>
+          <textarea id={commentId} value={draft.comment} onChange={(e) => setDraft({ ...draft, comment: e.target.value })} />
+        </p>
+      </Form>
     </Frame>
   );
 }
@@ -67,9 +78,9 @@ interface CallProps {
 
 /** One call: what would run, what is said about it, and the choices. */
 function CallFields({ action, allowed, draft, onDraft }: CallProps) {
-  const { labels } = useCountersign();
+  const labels = useLabels();
   const id = useId();
-  const field = (name: "reason" | "args" | "output", label: string) => (
+  const field = (name: "reason" | "json" | "output", label: string) => (
     <p data-part={name}>
       <label htmlFor={`${id}-${name}`}>{label}</label>
       <textarea id={`${id}-${name}`} value={draft[name]} onChange={(e) => onDraft({ ...draft, [name]: e.target.value })} />
@@ -77,20 +88,28 @@ function CallFields({ action, allowed, draft, onDraft }: CallProps) {
   );
   return (
     <fieldset data-part="call">
-      <legend>{visible(action.name)}</legend>
-      {action.description && <p data-part="description">{visible(action.description)}</p>}
+      <legend>
+        <Visible text={action.name} />
+      </legend>
+      {action.description && (
+        <p data-part="description">
+          <Visible text={action.description} />
+        </p>
+      )}
       <pre data-part="shown" tabIndex={0}>
         {shownArgs(action)}
       </pre>
       {action.preview && (
         <figure data-part="preview">
           <figcaption>{labels.preview}</figcaption>
-          <pre tabIndex={0}>{action.preview.text}</pre>
+          <pre tabIndex={0}>
+            <Visible text={action.preview.text} />
+          </pre>
         </figure>
       )}
       {action.agent_says && (
         <p data-part="agent-says">
-          {labels.agentSays}: {action.agent_says}
+          {labels.agentSays}: <Visible text={action.agent_says} />
         </p>
       )}
       {allowed.map((choice) => (
@@ -100,7 +119,7 @@ function CallFields({ action, allowed, draft, onDraft }: CallProps) {
         </label>
       ))}
       {draft.choice === "reject" && field("reason", labels.reason)}
-      {draft.choice === "edit" && field("args", labels.args)}
+      {draft.choice === "edit" && field("json", labels.args)}
       {draft.choice === "respond" && field("output", labels.result)}
     </fieldset>
   );
@@ -108,20 +127,20 @@ function CallFields({ action, allowed, draft, onDraft }: CallProps) {
 
 /** What became of each call: the arguments that ran are those of an edit, where there was one. */
 function DecidedCard({ approval, className }: CardProps) {
-  const { labels } = useCountersign();
+  const labels = useLabels();
   const { actions, decisions } = approval;
   return (
     <Resolved approval={approval} className={className}>
       {actions.map((action, i) => {
-        const decision = decisions?.[i] ?? decisions?.[0];
+        const decision = decisionFor(decisions, i);
         return (
           <figure key={action.id ?? i} data-part="call" data-decision={decision?.type}>
             <figcaption>
-              {visible(action.name)}
+              <Visible text={action.name} />
               {decision && actions.length > 1 && `: ${labels.choices[decision.type]}`}
             </figcaption>
             <pre data-part="shown">
-              {decision?.type === "edit" ? visible(stringifyJson(decision.edited_action.args, 2)) : shownArgs(action)}
+              {decision?.type === "edit" ? visibleText(stringifyJson(decision.edited_action.args, 2)) : shownArgs(action)}
             </pre>
           </figure>
         );
@@ -132,28 +151,30 @@ function DecidedCard({ approval, className }: CardProps) {
 
 /** What a node of a graph, or a tool, asks: any JSON value is the answer. */
 function ValueCard({ approval, onReply, className }: CardProps) {
-  const { labels } = useCountersign();
+  const labels = useLabels();
   const replying = useReply(approval, onReply);
-  const [text, setText] = useState("");
+  const [text, setText] = useDraft(draftKey(approval), () => "");
   const [problem, setProblem] = useState<string>();
   const id = useId();
-  const submit = () => {
+  const submit = async () => {
     const read = readJson(text);
     if ("wrong" in read) return setProblem(`${labels.notJson}: ${read.wrong}`);
     setProblem(undefined);
-    void replying.send({ resume: read.value });
+    if (await replying.send({ resume: read.value })) setText(undefined);
   };
   return (
-    <Frame approval={approval} replying={replying} className={className} problem={problem} onSubmit={submit}>
-      {approval.actions.map((action, i) => (
-        <pre key={i} data-part="shown" tabIndex={0}>
-          {shownArgs(action)}
-        </pre>
-      ))}
-      <p data-part="answer">
-        <label htmlFor={id}>{labels.answer}</label>
-        <textarea id={id} value={text} onChange={(e) => setText(e.target.value)} />
-      </p>
+    <Frame approval={approval} replying={replying} className={className} problem={problem}>
+      <Form replying={replying} onSubmit={() => void submit()}>
+        {approval.actions.map((action, i) => (
+          <pre key={i} data-part="shown" tabIndex={0}>
+            {shownArgs(action)}
+          </pre>
+        ))}
+        <p data-part="answer">
+          <label htmlFor={id}>{labels.answer}</label>
+          <textarea id={id} value={text} onChange={(e) => setText(e.target.value)} />
+        </p>
+      </Form>
     </Frame>
   );
 }

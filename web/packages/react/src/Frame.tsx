@@ -1,33 +1,28 @@
-import type { FormEvent, ReactNode } from "react";
+import type { ReactNode } from "react";
 import { decidingRole, progress, type ApprovalView } from "@countersign/client";
-import { useCountersign } from "./context.js";
+import { useLabels } from "./labels.js";
 import type { Replying } from "./useReply.js";
-import { visible } from "./visible.js";
+import { Visible } from "./Visible.js";
 
 interface Props {
   approval: ApprovalView;
   replying: Replying;
   className: string | undefined;
   /** What keeps it from being sent, in words for people. */
-  problem: string | undefined;
-  onSubmit: () => void;
+  problem?: string | undefined;
   children: ReactNode;
-  /** Buttons beside the one that sends. */
-  buttons?: ReactNode;
 }
 
-/** What every card has: who decides, until when, what was entered, sending, and what came of that. */
-export function Frame({ approval, replying, className, problem, onSubmit, children, buttons }: Props) {
-  const { labels } = useCountersign();
+/** What every card has: who decides, until when, what was entered, and what came of sending that. */
+export function Frame({ approval, replying, className, problem, children }: Props) {
+  const labels = useLabels();
+  const { state, voted, error } = replying;
   const votes = progress(approval);
-  const submit = (event: FormEvent) => {
-    event.preventDefault();
-    onSubmit();
-  };
+  const said = state === "sending" ? labels.sending : state === "sent" ? labels.sent : voted && votes ? labels.voted : "";
   return (
-    <form className={className} data-countersign="card" data-kind={approval.kind} data-state={replying.state} onSubmit={submit}>
+    <section className={className} data-countersign="card" data-kind={approval.kind} data-state={state}>
       <p data-part="who">
-        {labels.waitingFor(decidingRole(approval))}
+        <Visible text={labels.waitingFor(decidingRole(approval))} />
         {votes && ` · ${labels.progress(votes.approved, votes.quorum)}`}
         {approval.expiresAt && (
           <>
@@ -36,27 +31,41 @@ export function Frame({ approval, replying, className, problem, onSubmit, childr
           </>
         )}
       </p>
+      {children}
+      <p role="status">{said}</p>
+      <p role="alert">{problem ?? (error && <Visible text={labels.error(error)} />)}</p>
+    </section>
+  );
+}
+
+/** Fields that are sent together. */
+export function Form({ replying, onSubmit, children }: { replying: Replying; onSubmit: () => void; children: ReactNode }) {
+  const labels = useLabels();
+  return (
+    <form
+      onSubmit={(event) => {
+        event.preventDefault();
+        onSubmit();
+      }}
+    >
       <fieldset disabled={replying.state !== "no"}>
         {children}
         <p data-part="buttons">
           <button type="submit">{labels.send}</button>
-          {buttons}
         </p>
       </fieldset>
-      <p role="status">{replying.state === "sending" ? labels.sending : replying.state === "sent" ? labels.sent : ""}</p>
-      <p role="alert">{problem ?? messageOf(replying.error)}</p>
     </form>
   );
 }
 
-const messageOf = (error: unknown) => (error === undefined ? "" : error instanceof Error ? visible(error.message) : String(error));
-
 /** What became of it, once that is known. */
 export function Resolved({ approval, className, children }: { approval: ApprovalView; className: string | undefined; children?: ReactNode }) {
-  const { labels } = useCountersign();
+  const labels = useLabels();
   return (
     <section className={className} data-countersign="resolved" data-resolution={approval.resolution}>
-      <p>{visible(labels.resolved(approval))}</p>
+      <p>
+        <Visible text={labels.resolved(approval)} />
+      </p>
       {children}
     </section>
   );

@@ -1,29 +1,50 @@
 import { createContext, useContext, useMemo, type ReactNode } from "react";
 import type { CountersignClient, CountersignHttp } from "@countersign/client";
-import { english, type Labels } from "./labels.js";
+import type { Labels } from "./labels.js";
 
-/** What the hooks and the cards work with. */
+/** What the hooks work with. */
 export interface Countersign {
   /** The connection; whoever made it connects and closes it. */
   client: CountersignClient;
   http: CountersignHttp;
-  labels: Labels;
 }
 
+/** Classes for the parts of the cards, by the name in their `data-part`. */
+export type ClassNames = Readonly<Record<string, string>>;
+
+/** What marks a part of a card, for styles. */
+export type Part = (name: string) => { "data-part": string; className?: string };
+
+const partsOf =
+  (classNames: ClassNames): Part =>
+  (name) => ({ "data-part": name, ...(Object.hasOwn(classNames, name) ? { className: classNames[name] } : {}) });
+
 const Context = createContext<Countersign | undefined>(undefined);
+export const Words = createContext<Partial<Labels>>({});
+export const Parts = createContext<Part>(partsOf({}));
 
 interface Props {
   client: CountersignClient;
   http: CountersignHttp;
   /** The words of the cards; English where they are absent. */
   labels?: Partial<Labels>;
+  classNames?: ClassNames;
   children?: ReactNode;
 }
 
-/** Gives the hooks and the cards below it their connection, and the cards their words. */
-export function CountersignProvider({ client, http, labels, children }: Props) {
-  const value = useMemo(() => ({ client, http, labels: { ...english, ...labels } }), [client, http, labels]);
-  return <Context.Provider value={value}>{children}</Context.Provider>;
+const NONE = {};
+
+/** Gives the hooks and the cards below it their connection, and the cards their words and classes. */
+export function CountersignProvider({ client, http, labels = NONE, classNames = NONE, children }: Props) {
+  const value = useMemo(() => ({ client, http }), [client, http]);
+  const part = useMemo(() => partsOf(classNames), [classNames]);
+  return (
+    <Context.Provider value={value}>
+      <Words.Provider value={labels}>
+        <Parts.Provider value={part}>{children}</Parts.Provider>
+      </Words.Provider>
+    </Context.Provider>
+  );
 }
 
 /** What the provider above gives. */

@@ -1,5 +1,38 @@
 /** The words of the cards. */
-import type { ApprovalView, DecisionType } from "@countersign/client";
+import { useContext, useMemo } from "react";
+import type { ApprovalView, CountersignError, DecisionType } from "@countersign/client";
+import { Parts, Words } from "./context.js";
+
+/** The words of questions. */
+export interface QuestionLabels {
+  /** Which of several it is, for screen readers. */
+  place: (n: number, of: number) => string;
+  /** More than one may be chosen. */
+  several: string;
+  skipped: string;
+  noPreference: string;
+  /** In the field of an answer of one's own, and what names that field. */
+  own: string;
+  ownFor: (option: string) => string;
+  /** What is missing before it can be sent. */
+  choose: string;
+  write: string;
+  /** The buttons: after one question, after the last of several, after the review, and the others. */
+  next: string;
+  review: string;
+  send: string;
+  sendAll: string;
+  back: string;
+  skip: string;
+  decline: string;
+  /** Of declining, for the agent. */
+  reason: string;
+  reasonPlaceholder: string;
+  /** Over all answers, and the button at each that leads back to it. */
+  reviewHeading: string;
+  change: string;
+  changeOne: (question: string) => string;
+}
 
 export interface Labels {
   /** The choices about a call. */
@@ -15,22 +48,23 @@ export interface Labels {
   comment: string;
   /** Of an answer to a node of a graph, in JSON. */
   answer: string;
-  noPreference: string;
-  ownAnswer: string;
+  questions: QuestionLabels;
   send: string;
-  decline: string;
   sending: string;
   sent: string;
+  /** This tab has approved what more people must approve. */
+  voted: string;
   until: string;
   /** What is missing before it can be sent. */
   choose: string;
-  write: string;
   notJson: string;
   /** The questions could not be read. */
   unreadable: string;
   waitingFor: (role: string | undefined) => string;
   progress: (approved: number, quorum: number) => string;
   inDoubt: string;
+  /** A refusal, for people; its own words are English. */
+  error: (error: CountersignError) => string;
   /** How it ended, and by whom. */
   resolved: (approval: ApprovalView) => string;
 }
@@ -53,23 +87,54 @@ export const english: Labels = {
   result: "Result of the call",
   comment: "Message to the agent",
   answer: "Answer, as JSON",
-  noPreference: "No preference",
-  ownAnswer: "Your answer",
+  questions: {
+    place: (n, of) => `Question ${n} of ${of}`,
+    several: "Choose one or more.",
+    skipped: "Skipped. Choose an option to answer after all.",
+    noPreference: "No preference",
+    own: "Your answer",
+    ownFor: (option) => `Your answer for “${option}”`,
+    choose: "Choose an answer, or skip this question.",
+    write: "Write your answer, or choose another option.",
+    next: "Next",
+    review: "Review answers",
+    send: "Send answer",
+    sendAll: "Send answers",
+    back: "Back",
+    skip: "Skip",
+    decline: "Do not answer",
+    reason: "Reason for the agent",
+    reasonPlaceholder: "For example: decide for yourself",
+    reviewHeading: "Your answers",
+    change: "Change",
+    changeOne: (question) => `Change the answer to: ${question}`,
+  },
   send: "Send",
-  decline: "Decline to answer",
   sending: "Sending…",
   sent: "Sent.",
+  voted: "You have approved.",
   until: "Until",
   choose: "Choose for every call.",
-  write: "Write your answer, or choose another one.",
   notJson: "This is not valid JSON",
   unreadable: "These questions cannot be shown.",
   waitingFor: (role) => (role === undefined ? "Waiting for the owner of the session" : `Waiting for ${role}`),
   progress: (approved, quorum) => `${approved} of ${quorum} have approved`,
   inDoubt: "This may have run already: its outcome is unknown. Approve to run it again.",
+  error: ({ code, message }) => message || code,
   resolved: ({ resolution = "decided", by, answers, decisions }) => {
     const words = answers ? ["Answered"] : [...new Set(decisions?.map((decision) => done[decision.type]))];
     const what = resolution === "decided" && words.length > 0 ? words.join(", ") : how[resolution];
     return by ? `${what} by ${by}` : what;
   },
 };
+
+/** The words of the provider above, English where it has none. */
+export function useLabels(): Labels {
+  const labels = useContext(Words);
+  return useMemo(() => ({ ...english, ...labels }), [labels]);
+}
+
+/** The words of questions, and what marks their parts. */
+export function useQuestionWords() {
+  return { words: useLabels().questions, part: useContext(Parts) };
+}

@@ -1,7 +1,10 @@
 import { useRef, useState } from "react";
-import type { ApprovalView } from "@countersign/client";
+import { CountersignError, progress, type ApprovalView, type CountersignClient } from "@countersign/client";
 import { useCountersign } from "./context.js";
-import type { CardReply } from "./useSession.js";
+import { useDraft } from "./useDraft.js";
+
+/** A person's reply to a request: decisions, answers, or the value that a graph asks for. */
+export type CardReply = Parameters<CountersignClient["reply"]>[1];
 
 /** How a card sends a reply; by the connection where it is not said. */
 export type OnReply = (approval: ApprovalView, reply: CardReply) => Promise<unknown>;
@@ -9,38 +12,47 @@ export type OnReply = (approval: ApprovalView, reply: CardReply) => Promise<unkn
 export interface CardProps {
   approval: ApprovalView;
   /** Sends the reply; by the connection of the provider if absent. */
-  onReply?: OnReply;
-  className?: string;
+  onReply?: OnReply | undefined;
+  className?: string | undefined;
 }
 
 export interface Replying {
   state: "no" | "sending" | "sent";
   /** Why the newest reply was refused; what was entered stays. */
-  error: unknown;
-  send: (reply: CardReply) => Promise<void>;
+  error: CountersignError | undefined;
+  /** This tab has approved what more people must approve. */
+  voted: boolean;
+  clearError: () => void;
+  /** Resolves to whether the reply is stored. */
+  send: (reply: CardReply) => Promise<boolean>;
 }
 
-/** Sends a person's reply to a request, one at a time. */
-export function useReply(approval: ApprovalView, onReply: OnReply | undefined): Replying {
+/** Sends a person's reply to a request, one at a time, and says what came of it. */
+export function useReply(approval: ApprovalView, onReply?: OnReply): Replying {
   const { client } = useCountersign();
+  const [voted, setVoted] = useDraft(`voted:${approval.approvalKey}`, () => false);
   const [state, setState] = useState<Replying["state"]>("no");
-  const [error, setError] = useState<unknown>();
+  const [error, setError] = useState<CountersignError>();
   const busy = useRef(false);
   const send = async (reply: CardReply) => {
-    if (busy.current) return;
+    if (busy.current) return false;
     busy.current = true;
     setState("sending");
     setError(undefined);
     try {
       await (onReply ? onReply(approval, reply) : client.reply(approval, reply));
-      // Where several must approve, it goes on waiting, and this card with it.
-      setState("sent");
+      // One of several: it goes on waiting, and there is still something to do with it.
+      const vote = progress(approval) !== undefined && (reply.decisions?.every((d) => d.type === "approve") ?? false);
+      setState(vote ? "no" : "sent");
+      if (vote) setVoted(true);
+      return true;
     } catch (reason) {
-      setError(reason);
+      setError(CountersignError.of(reason));
       setState("no");
+      return false;
     } finally {
       busy.current = false;
     }
   };
-  return { state, error, send };
+  return { state, error, voted, clearError: () => setError(undefined), send };
 }

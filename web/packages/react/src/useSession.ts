@@ -1,28 +1,14 @@
-import { useCallback, useMemo, useSyncExternalStore } from "react";
-import {
-  emptySession,
-  foldAll,
-  pendingApprovals,
-  type AckEvent,
-  type ApprovalView,
-  type ConnectionState,
-  type CountersignClient,
-  type MessageCommand,
-  type SessionEvent,
-  type SessionView,
-} from "@countersign/client";
+import { useCallback, useEffect, useMemo, useSyncExternalStore } from "react";
+import { pendingApprovals, type AckEvent, type ApprovalView, type ConnectionState, type MessageCommand } from "@countersign/client";
 import { useCountersign } from "./context.js";
-
-/** A person's reply to a request: decisions, answers, or the value that a graph asks for. */
-export type CardReply = Parameters<CountersignClient["reply"]>[1];
+import { sessionsOf, type SessionState } from "./sessions.js";
+import type { CardReply } from "./useReply.js";
 
 /** A session as it stands, and what can be done in it. */
-export interface Session {
-  view: SessionView;
+export interface Session extends SessionState {
   /** What waits for a person, in the order it was asked. */
   pending: ApprovalView[];
-  /** There is none of this id, or it is not this person's to see. A message makes it, where it may. */
-  missing: boolean;
+  /** A message makes a session that is missing, where it may. */
   send: (content: MessageCommand["content"], options?: Pick<MessageCommand, "agent" | "on_pending">) => Promise<AckEvent>;
   reply: (approval: ApprovalView, reply: CardReply) => Promise<AckEvent>;
   /** Stop the turn. */
@@ -32,12 +18,9 @@ export interface Session {
 /** Follows a session while the component is shown. Components that follow the same one share it. */
 export function useSession(sessionId: string): Session {
   const { client } = useCountersign();
-  const empty = useMemo((): Snapshot => ({ view: emptySession(sessionId), missing: false }), [sessionId]);
-  const { view, missing } = useSyncExternalStore(
-    useCallback((listener) => follow(client, sessionId, listener), [client, sessionId]),
-    () => followed.get(client)?.get(sessionId)?.now ?? empty,
-    () => empty,
-  );
+  const sessions = sessionsOf(client);
+  useEffect(() => sessions.follow(sessionId), [sessions, sessionId]);
+  const state = useSessionState(sessionId);
   const actions = useMemo(
     () => ({
       send: (content: MessageCommand["content"], options = {}) => client.sendMessage({ ...options, session_id: sessionId, content }),
@@ -46,8 +29,16 @@ export function useSession(sessionId: string): Session {
     }),
     [client, sessionId],
   );
-  const pending = useMemo(() => pendingApprovals(view), [view]);
-  return { view, pending, missing, ...actions };
+  const pending = useMemo(() => pendingApprovals(state.view), [state.view]);
+  return { ...state, pending, ...actions };
+}
+
+/** A session as far as it is known here, without following it. */
+export function useSessionState(sessionId: string): SessionState {
+  const { client } = useCountersign();
+  const sessions = sessionsOf(client);
+  const get = () => sessions.get(sessionId);
+  return useSyncExternalStore(useCallback((listener) => sessions.watch(sessionId, listener), [sessions, sessionId]), get, get);
 }
 
 /** The state of the connection. */
@@ -58,77 +49,4 @@ export function useConnection(): ConnectionState {
     () => client.state,
     () => "idle" as const,
   );
-}
-
-// ---------------------------------------------------------------- following
-
-interface Snapshot {
-  view: SessionView;
-  missing: boolean;
-}
-
-interface Followed {
-  now: Snapshot;
-  listeners: Set<() => void>;
-  end: () => void;
-}
-
-/** What is followed now, by its connection and its id. */
-const followed = new WeakMap<CountersignClient, Map<string, Followed>>();
-
-/** A fast stream must not draw more often than the screen. */
-const FRAME_MS = 16;
-
-const MISSING = new Set(["session_not_found", "session_deleted", "forbidden", "invalid_session_id"]);
-
-function follow(client: CountersignClient, sessionId: string, listener: () => void): () => void {
-  let sessions = followed.get(client);
-  if (!sessions) followed.set(client, (sessions = new Map()));
-  let session = sessions.get(sessionId);
-  if (!session) sessions.set(sessionId, (session = begin(client, sessionId)));
-  const { listeners, end } = session;
-  listeners.add(listener);
-  return () => {
-    listeners.delete(listener);
-    if (listeners.size > 0) return;
-    sessions.delete(sessionId);
-    end();
-  };
-}
-
-function begin(client: CountersignClient, sessionId: string): Followed {
-  let events: SessionEvent[] = [];
-  let timer: ReturnType<typeof setTimeout> | undefined;
-  const set = (now: Snapshot) => {
-    session.now = now;
-    for (const listener of [...session.listeners]) listener();
-  };
-  const flush = () => {
-    timer = undefined;
-    const view = foldAll(session.now.view, events);
-    events = [];
-    set({ view, missing: false });
-  };
-  const offEvent = client.on("event", (event) => {
-    if (event.session_id !== sessionId) return;
-    events.push(event);
-    timer ??= setTimeout(flush, FRAME_MS);
-  });
-  const offError = client.on("error", (event) => {
-    if (event.session_id === sessionId && MISSING.has(event.code) && session.now.view.lastSeq === 0) {
-      set({ ...session.now, missing: true });
-    }
-  });
-  const session: Followed = {
-    now: { view: emptySession(sessionId), missing: false },
-    listeners: new Set(),
-    end: () => {
-      clearTimeout(timer);
-      offEvent();
-      offError();
-      client.unsubscribe(sessionId);
-    },
-  };
-  client.subscribe(sessionId);
-  return session;
 }

@@ -1,7 +1,7 @@
 // @vitest-environment jsdom
 import { describe, expect, it, vi } from "vitest";
-import { CountersignError, LosslessNumber, NO_PREFERENCE, stringifyJson, type HistoryStep, type JsonValue } from "@countersign/client";
-import { ApprovalCard, ResolvedQuestionBlock, type CardReply } from "../src/index.js";
+import { CountersignError, LosslessNumber, NO_PREFERENCE, stringifyJson, type ApprovalView, type HistoryStep, type JsonValue } from "@countersign/client";
+import { ApprovalCard, english, ResolvedQuestionBlock, type CardReply } from "../src/index.js";
 import { alert, button, click, labelled, request, show, Socket, write } from "./page.js";
 
 const replies = () => {
@@ -96,6 +96,24 @@ describe("ApprovalCard", () => {
     expect(page.querySelector('[role="status"]')?.textContent).toBe("Sending…");
   });
 
+  it("goes on after one approval of several", async () => {
+    const { onReply } = replies();
+    const reviewConfigs = [{ allowed_decisions: ["approve" as const, "reject" as const], quorum: 2 }];
+    const { page } = await show(<ApprovalCard approval={request({ reviewConfigs })} onReply={onReply} />);
+    await click(labelled(page, "Approve"));
+    await click(button(page, "Send"));
+    expect(page.querySelector('[role="status"]')?.textContent).toBe("You have approved.");
+    expect([page.querySelectorAll("input:checked").length, page.querySelector("fieldset")?.disabled]).toEqual([0, false]);
+  });
+
+  it("takes an edit that changes nothing for the approval that it is", async () => {
+    const { sent, onReply } = replies();
+    const { page } = await show(<ApprovalCard approval={request()} onReply={onReply} />);
+    await click(labelled(page, "Edit"));
+    await click(button(page, "Send"));
+    expect(sent).toMatchObject([{ decisions: [{ type: "approve", digest: "d1" }] }]);
+  });
+
   it("begins anew with another request", async () => {
     const { page, draw } = await show(<ApprovalCard approval={request()} />);
     await click(labelled(page, "Approve"));
@@ -128,8 +146,8 @@ describe("ApprovalCard", () => {
   it("writes out what a screen would hide in the words of a model", async () => {
     const [action] = request().actions;
     const { page } = await show(<ApprovalCard approval={request({ actions: [{ ...action!, name: "pay\u202E", description: "a\u200Bb\nc" }] })} />);
-    expect(page.querySelector("legend")?.textContent).toBe("pay\\u{202E}");
-    expect(page.querySelector('[data-part="description"]')?.textContent).toBe("a\\u{200B}b\nc");
+    expect(page.querySelector("legend")?.textContent).toBe("pay⟨U+202E⟩");
+    expect(page.querySelector('[data-part="description"]')?.textContent).toBe("a⟨U+200B⟩b\nc");
   });
 });
 
@@ -141,32 +159,67 @@ const asked = (more = {}) =>
   request({ kind: "question", actions: [{ name: "ask_user_question", args: { questions } }], reviewConfigs: [], ...more });
 
 describe("QuestionCard", () => {
-  it("sends one answer, several, and what a person wrote", async () => {
+  it("asks one after another, and sends what a person chose and wrote once they have looked it over", async () => {
     const { sent, onReply } = replies();
     const { page } = await show(<ApprovalCard approval={asked()} onReply={onReply} />);
-    await click(button(page, "Send"));
-    expect(alert(page)).toBe("Write your answer, or choose another one. (Which?)");
+    const legend = () => page.querySelector("legend")?.textContent;
+    expect(legend()).toBe("1 / 2Question 1 of 2Goal Which?");
+    await click(button(page, "Next"));
+    expect(alert(page)).toBe("Choose an answer, or skip this question.");
+    await click(labelled(page, "Other"));
+    await click(button(page, "Next"));
+    expect(alert(page)).toBe("Write your answer, or choose another option.");
+    await write(labelled(page, "Your answer for “Other”"), " Mine ");
+    await click(button(page, "Next"));
+    expect(legend()).toContain("When?");
     await click(labelled(page, "Later"));
     await click(labelled(page, "Now"));
-    await click(labelled(page, "Other"));
-    await click(button(page, "Send"));
-    expect(alert(page)).toContain("(Which?)");
-    await write(labelled(page, "Your answer: Which?"), " Mine ");
-    await click(button(page, "Send"));
-    expect(sent).toEqual([{ answers: { "Which?": "Mine", "When?": ["Now", "Later"] } }]);
+    await click(button(page, "Review answers"));
+    expect([...page.querySelectorAll("dd:not([data-part])")].map((one) => one.textContent)).toEqual(["Mine", "Now, Later"]);
+    expect(sent).toEqual([]);
+    await click(button(page, "Send answers"));
+    expect(sent).toEqual([{ answers: { "Which?": "Mine", "When?": "Now, Later" } }]);
   });
 
   it("sends that there is no preference, and that they are not answered", async () => {
     const { sent, onReply } = replies();
     const { page } = await show(<ApprovalCard approval={asked()} onReply={onReply} />);
     await click(labelled(page, "A"));
-    await click(labelled(page, "Now"));
-    await click([...page.querySelectorAll('[aria-label="No preference"]')][1]);
-    await click(button(page, "Send"));
+    await click(button(page, "Next"));
+    await click(button(page, "Skip"));
+    await click(button(page, "Send answers"));
     expect(sent).toEqual([{ answers: { "Which?": "A", "When?": NO_PREFERENCE } }]);
     const other = await show(<ApprovalCard approval={asked({ approvalKey: "s_9" })} onReply={onReply} />);
-    await click(button(other.page, "Decline to answer"));
-    expect(sent[1]).toEqual({ decisions: [{ type: "reject" }] });
+    await click(button(other.page, "Do not answer"));
+    await write(labelled(other.page, "Reason for the agent"), " Not now ");
+    await click(button(other.page, "Do not answer"));
+    expect(sent[1]).toEqual({ decisions: [{ type: "reject", message: "Not now" }] });
+  });
+
+  it("keeps what was entered over a reload, until it is sent, and for the questions that were shown alone", async () => {
+    const { onReply } = replies();
+    const { page, draw } = await show(<ApprovalCard approval={asked()} onReply={onReply} />);
+    const again = async (approval: ApprovalView) => {
+      await draw(<p />);
+      await draw(<ApprovalCard approval={approval} onReply={onReply} />);
+      return page.querySelector("legend")?.textContent;
+    };
+    await click(labelled(page, "A"));
+    await click(button(page, "Next"));
+    expect(await again(asked())).toContain("When?");
+    expect(await again(asked({ digest: "d2" }))).toContain("Which?");
+    await again(asked());
+    await click(button(page, "Skip"));
+    await click(button(page, "Send answers"));
+    expect(await again(asked())).toContain("Which?");
+  });
+
+  it("takes its words and classes from the provider", async () => {
+    const { page } = await show(<ApprovalCard approval={asked()} />, {
+      labels: { questions: { ...english.questions, next: "Tiếp" } },
+      classNames: { next: "button primary" },
+    });
+    expect(button(page, "Tiếp")?.className).toBe("button primary");
   });
 
   it("shows afterwards what was answered, also from a block of the history", async () => {
@@ -174,7 +227,7 @@ describe("QuestionCard", () => {
     const { page, draw } = await show(<ApprovalCard approval={asked({ resolution: "decided", by: "ann", answers })} />);
     expect(page.querySelector("section p")?.textContent).toBe("Answered by ann");
     const pairs = () => [...page.querySelectorAll("dt, dd")].map((one) => one.textContent);
-    expect(pairs()).toEqual(["Which?", "A", "When?", "No preference"]);
+    expect(pairs()).toEqual(["Goal Which?", "A", "When?", "No preference"]);
     const block: HistoryStep = {
       type: "approval_request",
       isResolved: true,
@@ -182,9 +235,9 @@ describe("QuestionCard", () => {
       submittedAnswers: answers,
     };
     await draw(<ResolvedQuestionBlock block={block} />);
-    expect(pairs()).toEqual(["Which?", "A", "When?", "No preference"]);
+    expect(pairs()).toEqual(["Goal Which?", "A", "When?", "No preference"]);
     await draw(<ApprovalCard approval={asked({ resolution: "decided", decisions: [{ type: "reject" }] })} />);
-    expect([page.querySelector("section p")?.textContent, ...pairs()]).toEqual(["Rejected", "Which?", "When?"]);
+    expect([page.querySelector("section p")?.textContent, ...pairs()]).toEqual(["Rejected", "Goal Which?", "When?"]);
   });
 
   it("shows questions that it cannot read as they are, to be declined", async () => {
@@ -192,7 +245,8 @@ describe("QuestionCard", () => {
     const actions = [{ name: "ask_user_question", args: { questions: "?" } }];
     const { page } = await show(<ApprovalCard approval={asked({ actions })} onReply={onReply} />);
     expect(page.querySelector("pre")?.textContent).toContain('"questions": "?"');
-    await click(button(page, "Send"));
-    expect([alert(page), sent.length]).toEqual(["These questions cannot be shown.", 0]);
+    expect(page.textContent).toContain("These questions cannot be shown.");
+    await click(button(page, "Do not answer"));
+    expect(sent).toEqual([{ decisions: [{ type: "reject" }] }]);
   });
 });

@@ -63,6 +63,47 @@ describe("useSession", () => {
     await Promise.all([sent, cancelled]);
   });
 
+  it("goes on from where it was when it is followed again", async () => {
+    const { page, draw } = await show(<Chat />);
+    Socket.last.receive(status(3, "running"));
+    await wait(20);
+    await draw(<p />);
+    await draw(<Chat />);
+    expect(page.textContent).toBe("running false open");
+    expect(Socket.last.sent.at(-1)).toMatchObject({ type: "subscribe", session_id: "s", after: 3 });
+  });
+
+  it("draws a past that pours in once it has come", async () => {
+    const { page } = await show(<Chat />);
+    const pour = (from: number, n: number) => Socket.last.receive(...Array.from({ length: n }, (_, i) => status(from + i, "running")));
+    drawn = 0;
+    pour(1, 25);
+    await wait(17);
+    pour(26, 10);
+    await wait(17);
+    expect([page.textContent, drawn]).toEqual(["none false open", 0]);
+    await wait(17);
+    expect([page.textContent, drawn, session.view.lastSeq]).toEqual(["running false open", 1, 35]);
+  });
+
+  it("keeps up in a hidden tab, which has no frames", async () => {
+    const { page } = await show(<Chat />);
+    Object.defineProperty(document, "hidden", { value: true, configurable: true });
+    const frames = vi.spyOn(window, "requestAnimationFrame");
+    Socket.last.receive(status(1, "running"));
+    await wait(60);
+    Reflect.deleteProperty(document, "hidden");
+    expect([page.textContent, frames.mock.calls.length]).toEqual(["running false open", 0]);
+  });
+
+  it("tells one that is deleted, and keeps nothing of it", async () => {
+    await show(<Chat />);
+    Socket.last.receive(status(1, "running"));
+    await wait(20);
+    await act(async () => Socket.last.receive({ type: "error", code: "session_deleted", message: "gone", session_id: "s" }));
+    expect([session.deleted, session.missing, session.view.lastSeq]).toEqual([true, false, 0]);
+  });
+
   it("needs a provider, and says so", async () => {
     const root = createRoot(document.createElement("div"));
     const drawn = act(async () => root.render(<Chat />));

@@ -1,5 +1,5 @@
 /** A page of the test's own, with a connection whose server is the test. */
-import { act, type ReactElement } from "react";
+import { act, type ComponentProps, type ReactElement } from "react";
 import { createRoot } from "react-dom/client";
 import { afterEach } from "vitest";
 import { CountersignClient, CountersignHttp, type ApprovalView } from "@countersign/client";
@@ -10,6 +10,7 @@ import { CountersignProvider } from "../src/index.js";
 let unmount: (() => void)[] = [];
 afterEach(() => {
   for (const end of unmount.splice(0)) end();
+  sessionStorage.clear();
 });
 
 /** A socket that the test answers. */
@@ -39,13 +40,15 @@ export function connected(): CountersignClient {
   return client;
 }
 
+type Shown = Partial<ComponentProps<typeof CountersignProvider>>;
+
 /** Draws it below a provider; gives the page, and how to draw it anew. */
-export async function show(element: ReactElement, { client = connected(), http = new CountersignHttp() } = {}) {
+export async function show(element: ReactElement, { client = connected(), http = new CountersignHttp(), ...words }: Shown = {}) {
   const page = document.createElement("div");
   document.body.append(page);
   const root = createRoot(page);
   const draw = (now: ReactElement) =>
-    act(async () => root.render(<CountersignProvider client={client} http={http}>{now}</CountersignProvider>));
+    act(async () => root.render(<CountersignProvider client={client} http={http} {...words}>{now}</CountersignProvider>));
   unmount.push(() => {
     act(() => root.unmount());
     page.remove();
@@ -68,7 +71,10 @@ export const write = (field: Element | null, text: string) =>
 /** The control with this label, whole. */
 export function labelled(page: Element, words: string): Element | null {
   const label = [...page.querySelectorAll("label")].find((one) => one.textContent?.trim() === words);
-  return label?.control ?? page.querySelector(`[aria-label="${words}"]`);
+  const named = [...page.querySelectorAll("[aria-labelledby]")].find(
+    (one) => document.getElementById(one.getAttribute("aria-labelledby") ?? "")?.textContent === words,
+  );
+  return label?.control ?? named ?? page.querySelector(`[aria-label="${words}"]`);
 }
 
 export const button = (page: Element, words: string) =>

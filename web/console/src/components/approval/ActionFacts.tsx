@@ -1,7 +1,7 @@
 import type { Action, ReviewConfig } from "@countersign/client";
+import { visibleText } from "@countersign/react";
 import { useI18n } from "../../i18n/index.js";
 import { roleName } from "../../lib/people.js";
-import { visibleText } from "../../lib/visible.js";
 import { Icon } from "../Icon.js";
 import { Visible } from "../Visible.js";
 import { AgentPath } from "./AgentPath.js";

@@ -1,12 +1,12 @@
 /** One action of a request: what would run, and the means to decide about it. */
 import { useCallback, useEffect, useId, useMemo, useRef, type RefObject } from "react";
-import { decidingRole, type Action, type Always, type ApprovalView, type DecisionType, type ReviewConfig } from "@countersign/client";
+import { allowedOf, configOf, decidingRole, type Action, type Always, type ApprovalView, type DecisionType, type ReviewConfig } from "@countersign/client";
+import { visibleText } from "@countersign/react";
 import { useI18n } from "../../i18n/index.js";
-import { allowedOf, argFields, configOf, editApproves, needsSight, toDecision, type ActionDraft, type FieldProblem } from "../../lib/decisions.js";
+import { argFields, editApproves, needsSight, toDecision, type ActionDraft, type FieldProblem } from "../../lib/decisions.js";
 import { newEdit, type EditDraft } from "../../lib/form.js";
 import { alwaysChoices, readAlways, type Scope } from "../../lib/always.js";
 import { roleName } from "../../lib/people.js";
-import { visibleText } from "../../lib/visible.js";
 import { serverNow } from "../../state/connection.js";
 import { useSubject } from "../../state/me.js";
 import { Icon, type IconName } from "../Icon.js";

@@ -1,6 +1,6 @@
 import type { Action } from "@countersign/client";
+import { visibleText } from "@countersign/react";
 import { useI18n } from "../../i18n/index.js";
-import { visibleText } from "../../lib/visible.js";
 
 /** The agents that were asked by agents, from the session's own down; nothing for that one's own calls. */
 export function AgentPath({ action }: { action: Action }) {

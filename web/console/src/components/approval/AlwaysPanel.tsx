@@ -1,11 +1,11 @@
 /** A decision for later calls too. What it means is said before it is made. */
 import { useId, useRef } from "react";
 import type { Action } from "@countersign/client";
+import { visibleText } from "@countersign/react";
 import { useI18n, type Translate } from "../../i18n/index.js";
 import { endOfDay, readAlways, scopes, type AlwaysChoice, type AlwaysDraft, type Scope } from "../../lib/always.js";
 import { useIntoView } from "../../lib/useIntoView.js";
 import { dayText } from "../../lib/time.js";
-import { visibleText } from "../../lib/visible.js";
 import { serverNow } from "../../state/connection.js";
 import { rulesHref } from "../../state/route.js";
 

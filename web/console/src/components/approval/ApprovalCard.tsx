@@ -1,9 +1,11 @@
 /** A request for a person: the card to decide or answer it on, and once it is resolved what became of it. */
 import { useEffect, useRef } from "react";
-import type { ApprovalView } from "@countersign/client";
+import { asksForValue, type ApprovalView } from "@countersign/client";
+import { useReply } from "@countersign/react";
 import { useI18n } from "../../i18n/index.js";
 import { announce } from "../../lib/announce.js";
-import { sessionStore } from "../../state/sessions.js";
+import { client } from "../../state/connection.js";
+import { sessions } from "../../state/sessions.js";
 import { InterruptCard } from "../interrupt/InterruptCard.js";
 import { ResolvedInterrupt } from "../interrupt/ResolvedInterrupt.js";
 import { QuestionCard } from "../question/QuestionCard.js";
@@ -13,7 +15,6 @@ import { takeFocus } from "./focus.js";
 import { ResolvedLine, summarize } from "./ResolvedLine.js";
 import { subjectOf } from "./title.js";
 import { Unsent } from "./Unsent.js";
-import { useSubmit } from "./useSubmit.js";
 
 interface Props {
   approval: ApprovalView;
@@ -27,9 +28,12 @@ export function ApprovalCard({ approval, onSent }: Props) {
   const hadFocus = useRef(false);
   const resolved = approval.resolution !== undefined;
   const wasWaiting = useRef(!resolved);
-  const submission = useSubmit(approval, onSent);
+  const submission = useReply(approval, async (one, reply) => {
+    await client.reply(one, reply);
+    onSent?.();
+  });
   const question = approval.kind === "question";
-  const interrupt = approval.kind === "interrupt" || approval.kind === "input";
+  const interrupt = asksForValue(approval);
 
   // A resolved card is replaced: the focus must not fall out of the page with its buttons.
   // The decisions themselves follow a moment after the news that it is resolved.
@@ -37,7 +41,7 @@ export function ApprovalCard({ approval, onSent }: Props) {
   useEffect(() => {
     if (!settled || !wasWaiting.current) return;
     wasWaiting.current = false;
-    announce(t("card.announceResolved", { tool: subjectOf(approval), result: summarize(approval, t, sessionStore(approval.sessionId).get().view.approvals).text }));
+    announce(t("card.announceResolved", { tool: subjectOf(approval), result: summarize(approval, t, sessions.get(approval.sessionId).view.approvals).text }));
     if (!hadFocus.current) return;
     const target = box.current?.querySelector<HTMLElement>("button, [tabindex]");
     target?.focus();

@@ -1,13 +1,13 @@
 /** The arguments of a call for people: names, units and formats beside the values, which stay as they are to the digit. */
 import { useMemo } from "react";
 import { isNumber, stringifyJson, type Display, type JsonObject, type JsonValue } from "@countersign/client";
+import { visibleText } from "@countersign/react";
 import { useI18n } from "../../i18n/index.js";
 import { argTable, digitGroups, type ArgRow, type Unset } from "../../lib/argRows.js";
 import { escapedIn } from "../../lib/lookalike.js";
 import { fitsFormat } from "../../lib/rules.js";
 import { momentText, weekdayText } from "../../lib/time.js";
 import { valueText } from "../../lib/values.js";
-import { visibleText } from "../../lib/visible.js";
 import { Visible } from "../Visible.js";
 
 interface Props {

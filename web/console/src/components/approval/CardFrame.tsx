@@ -1,23 +1,21 @@
 /** What every waiting request has around it: its heading, its deadline, and how sending the reply goes. */
 import { useContext, useEffect, useId, useRef, type KeyboardEvent, type ReactNode } from "react";
-import type { ApprovalView } from "@countersign/client";
+import { asksForValue, isAnswered, type ApprovalView } from "@countersign/client";
+import { useConnection, type Replying } from "@countersign/react";
 import { useI18n } from "../../i18n/index.js";
 import { elicitationOf } from "../../lib/elicitation.js";
 import { TurnFailed } from "../../lib/turnFailed.js";
-import { connectionState } from "../../state/connection.js";
-import { useStore } from "../../state/store.js";
 import { Icon } from "../Icon.js";
 import { Refusal } from "../Refusal.js";
 import { Countdown } from "./Countdown.js";
 import { Discussion } from "./Discussion.js";
 import { cardId } from "./focus.js";
 import { cardTitle, subjectOf } from "./title.js";
-import type { Submission } from "./useSubmit.js";
 import { AskedLine } from "./When.js";
 
 interface Props {
   approval: ApprovalView;
-  submission: Submission;
+  submission: Replying;
   /** What the server found wrong, one by one; `own`: in words of the page. */
   problems: { what: string; message: string; own?: string | undefined }[];
   onKeyDown?: (event: KeyboardEvent) => void;
@@ -28,16 +26,14 @@ export function CardFrame({ approval, submission, problems, onKeyDown, children 
   const { t } = useI18n();
   const id = useId();
   const failed = useContext(TurnFailed);
-  const online = useStore(connectionState) === "open";
+  const online = useConnection() === "open";
   const { state, error } = submission;
   const errorBox = useRef<HTMLDivElement>(null);
   // The button that was pressed stays in view by itself; the answer to it must be brought there.
   useEffect(() => void errorBox.current?.scrollIntoView({ block: "nearest" }), [error]);
 
   const totalSeconds = approval.timeoutSeconds ?? shortestTimeout(approval);
-  const interrupt = approval.kind === "interrupt" || approval.kind === "input";
-  /** It is answered, not decided. */
-  const question = approval.kind === "question" || interrupt;
+  const question = isAnswered(approval);
   return (
     <section
       id={cardId(approval.approvalKey)}
@@ -60,7 +56,7 @@ export function CardFrame({ approval, submission, problems, onKeyDown, children 
         <Countdown
           expiresAt={approval.expiresAt}
           totalSeconds={totalSeconds}
-          after={t(elicitationOf(approval) ? "elicit.after" : interrupt ? "interrupt.after" : question ? "time.goesOn" : "time.rejects")}
+          after={t(elicitationOf(approval) ? "elicit.after" : asksForValue(approval) ? "interrupt.after" : question ? "time.goesOn" : "time.rejects")}
           subject={subjectOf(approval)}
         />
       )}
@@ -90,7 +86,7 @@ export function CardFrame({ approval, submission, problems, onKeyDown, children 
       )}
       {state !== "no" && (
         <p className="card-sending" role="status">
-          {state === "stored" ? t(question ? "question.stored" : "decide.stored") : online ? t("decide.sending") : t("decide.sendingOffline")}
+          {state === "sent" ? t(question ? "question.stored" : "decide.stored") : online ? t("decide.sending") : t("decide.sendingOffline")}
         </p>
       )}
       <Discussion approval={approval} />

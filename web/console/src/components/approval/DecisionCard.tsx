@@ -6,13 +6,12 @@
  * whatever happens in between: errors, lost connections, reloads.
  */
 import { useCallback, useState, type KeyboardEvent } from "react";
-import { progress, type ApprovalView, type Decision, type DecisionType } from "@countersign/client";
+import { allowedOf, configOf, progress, type ApprovalView, type Decision, type DecisionType } from "@countersign/client";
+import { useDraft, visibleText, type Replying } from "@countersign/react";
 import { useI18n } from "../../i18n/index.js";
 import {
   actionIndexOf,
-  allowedOf,
   argumentOf,
-  configOf,
   editedArgs,
   emptyAction,
   emptyCard,
@@ -24,8 +23,6 @@ import {
   type CardDraft,
 } from "../../lib/decisions.js";
 import { isLongText, textOf } from "../../lib/shown.js";
-import { visibleText } from "../../lib/visible.js";
-import { useTabState } from "../../lib/useTabState.js";
 import { isBarred } from "../../lib/people.js";
 import { useBar } from "../../state/me.js";
 import { ActionPanel } from "./ActionPanel.js";
@@ -33,11 +30,10 @@ import { CardFrame } from "./CardFrame.js";
 import { fieldErrorText } from "./FormField.js";
 import { Comment } from "./Comment.js";
 import { People } from "./People.js";
-import type { Submission } from "./useSubmit.js";
 
-export function DecisionCard({ approval, submission }: { approval: ApprovalView; submission: Submission }) {
+export function DecisionCard({ approval, submission }: { approval: ApprovalView; submission: Replying }) {
   const { t } = useI18n();
-  const [draft, setDraft] = useTabState<CardDraft>(`card:${approval.approvalKey}`, () =>
+  const [draft, setDraft] = useDraft<CardDraft>(`card:${approval.approvalKey}`, () =>
     emptyCard(approval.actions.length),
   );
   const { error } = submission;
@@ -72,7 +68,7 @@ export function DecisionCard({ approval, submission }: { approval: ApprovalView;
     const comment = draft.comment.trim();
     const words = comment && draft.commentOpen ? { user_edit_content: comment } : {};
     // Once it is stored, nothing is left to restore.
-    if (!(await submission.submit({ decisions, ...words }))) return;
+    if (!(await submission.send({ decisions, ...words }))) return;
     setDraft(progress(approval) ? emptyCard(approval.actions.length) : undefined);
   };
   const decideEvery = (choice: DecisionType) =>

@@ -1,6 +1,7 @@
 /** What people say to each other about a request, and handing it to somebody else. The agent reads none of it. */
 import { useEffect, useId, useRef, useState } from "react";
 import { decidingRole, type ApprovalView, type UpdateView } from "@countersign/client";
+import { useDraft, visibleText } from "@countersign/react";
 import { useI18n, type Translate } from "../../i18n/index.js";
 import { announce } from "../../lib/announce.js";
 import { personName, roleName } from "../../lib/people.js";
@@ -8,8 +9,6 @@ import { agoText, momentText } from "../../lib/time.js";
 import { useNow } from "../../lib/useNow.js";
 import { useIntoView } from "../../lib/useIntoView.js";
 import { useRequest } from "../../lib/useRequest.js";
-import { useTabState } from "../../lib/useTabState.js";
-import { visibleText } from "../../lib/visible.js";
 import { client } from "../../state/connection.js";
 import { useDates } from "../../state/dates.js";
 import { useMayHand } from "../../state/me.js";
@@ -145,7 +144,7 @@ function CommentForm({ approval, onClose }: { approval: ApprovalView; onClose: (
   const id = useId();
   const box = useRef<HTMLFormElement>(null);
   useIntoView(box);
-  const [text, setText] = useTabState(`talk:${approval.approvalKey}`, () => "");
+  const [text, setText] = useDraft(`talk:${approval.approvalKey}`, () => "");
   const { busy, error, run } = useRequest();
   const send = async () => {
     if (busy || !text.trim()) return;

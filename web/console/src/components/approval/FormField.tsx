@@ -1,12 +1,12 @@
 /** One field of a form: of a call's arguments, or of what somebody asks people to fill in. */
 import type { ReactNode } from "react";
+import { hasHidden, visibleText } from "@countersign/react";
 import { useI18n, type Translate } from "../../i18n/index.js";
 import type { FieldProblem } from "../../lib/decisions.js";
 import { chosenOf, textOfDraft, type Field, type FieldDraft, type FieldError, type FieldErrors } from "../../lib/form.js";
 import { lookalikes } from "../../lib/lookalike.js";
 import { fitsFormat, isLocalMoment, limitsOf } from "../../lib/rules.js";
 import { choiceText } from "../../lib/values.js";
-import { hasHidden, visibleText } from "../../lib/visible.js";
 import { Visible } from "../Visible.js";
 import { ListField, ObjectField } from "./NestedField.js";
 

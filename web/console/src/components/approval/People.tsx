@@ -1,8 +1,8 @@
 /** Who has to decide a request: at which step it is, how many have approved, whom it was handed to. */
 import { assigned, decidingRole, progress, type ApprovalView } from "@countersign/client";
+import { visibleText } from "@countersign/react";
 import { useI18n } from "../../i18n/index.js";
 import { personName, roleName, type Bar } from "../../lib/people.js";
-import { visibleText } from "../../lib/visible.js";
 import { Icon } from "../Icon.js";
 
 export function People({ approval, bar }: { approval: ApprovalView; bar: Bar | undefined }) {

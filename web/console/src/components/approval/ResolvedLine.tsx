@@ -1,13 +1,11 @@
 import { useState } from "react";
-import type { ApprovalView, Decision, JsonValue, SessionView } from "@countersign/client";
+import { asksForValue, configOf, decisionFor, type ApprovalView, type Decision, type JsonValue, type SessionView } from "@countersign/client";
+import { useSessionState, visibleText } from "@countersign/react";
 import { useI18n, type Translate } from "../../i18n/index.js";
-import { askedAgain, configOf, decisionFor } from "../../lib/decisions.js";
+import { askedAgain } from "../../lib/decisions.js";
 import { elicitationOf, outcomeOf } from "../../lib/elicitation.js";
 import { roleName } from "../../lib/people.js";
 import { valueText } from "../../lib/values.js";
-import { visibleText } from "../../lib/visible.js";
-import { sessionStore } from "../../state/sessions.js";
-import { useStore } from "../../state/store.js";
 import { Icon, type IconName } from "../Icon.js";
 import { Visible } from "../Visible.js";
 import { AgentSays } from "./AgentSays.js";
@@ -23,7 +21,7 @@ type Tone = "good" | "bad" | "neutral";
 /** A resolved request in one line; it opens to show what was asked and what was decided. */
 export function ResolvedLine({ approval }: { approval: ApprovalView }) {
   const { t } = useI18n();
-  const { approvals } = useStore(sessionStore(approval.sessionId)).view;
+  const { approvals } = useSessionState(approval.sessionId).view;
   const { text, tone, icon } = summarize(approval, t, approvals);
   const edited = approval.actions.some((_, i) => decisionFor(approval.decisions, i)?.type === "edit");
   // An edit shows what it changed at once, until the person says otherwise.
@@ -96,7 +94,7 @@ interface Summary {
 /** `approvals`: all of the session, which say whether an edit was asked about again. */
 export function summarize(approval: ApprovalView, t: Translate, approvals: SessionView["approvals"] = {}): Summary {
   if (approval.kind === "question") return summarizeQuestion(approval, t);
-  if ((approval.kind === "interrupt" || approval.kind === "input") && !approval.escalatedTo) return summarizeInterrupt(approval, t);
+  if (asksForValue(approval) && !approval.escalatedTo) return summarizeInterrupt(approval, t);
   if (approval.escalatedTo) {
     const role = approval.escalatedTo.map((name) => roleName(name, t)).join(", ");
     return { text: t("people.escalated", { role }), tone: "neutral", icon: "clock" };

@@ -1,5 +1,5 @@
+import { visibleText } from "@countersign/react";
 import { isMessageKey, useI18n, type Translate } from "../../i18n/index.js";
-import { visibleText } from "../../lib/visible.js";
 
 /** What the operator thinks is at stake, in words of the page where it knows them. */
 export function riskName(risk: string, t: Translate): string {

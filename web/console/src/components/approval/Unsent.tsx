@@ -1,25 +1,24 @@
 /** That a reply came too late, and what was in it: nothing that somebody has typed is lost without a word. */
 import { createContext, useContext, useEffect, useMemo, useState } from "react";
 import type { ApprovalView } from "@countersign/client";
+import { keepDraft, readDraft, type Replying } from "@countersign/react";
 import { useI18n } from "../../i18n/index.js";
-import { readTabJson, writeTab } from "../../lib/storage.js";
 import { draftKeys, unsentTexts, type ReplyDraft } from "../../lib/unsent.js";
 import { Icon } from "../Icon.js";
 import { Refusal } from "../Refusal.js";
 import { Visible } from "../Visible.js";
-import type { Submission } from "./useSubmit.js";
 
 /** Called with whether what is around a request has to stay open, by the request's key. */
 export const KeepOpen = createContext<(approvalKey: string, keep: boolean) => void>(() => {});
 
-export function Unsent({ approval, submission }: { approval: ApprovalView; submission: Submission }) {
+export function Unsent({ approval, submission }: { approval: ApprovalView; submission: Replying }) {
   const { t } = useI18n();
   const { approvalKey } = approval;
   const { state } = submission;
   const { reply, comment } = draftKeys(approval);
   const [dropped, drop] = useState(false);
   const texts = useMemo(
-    () => (dropped || state !== "no" ? [] : unsentTexts(approval, readTabJson<ReplyDraft>(reply), readTabJson<string>(comment))),
+    () => (dropped || state !== "no" ? [] : unsentTexts(approval, readDraft<ReplyDraft>(reply), readDraft<string>(comment))),
     // What is typed changes no more.
     [dropped, state, reply],
   );
@@ -51,8 +50,8 @@ export function Unsent({ approval, submission }: { approval: ApprovalView; submi
           type="button"
           className="link"
           onClick={() => {
-            writeTab(reply, null);
-            writeTab(comment, null);
+            keepDraft(reply, undefined);
+            keepDraft(comment, undefined);
             drop(true);
           }}
         >

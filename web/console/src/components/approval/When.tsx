@@ -1,10 +1,10 @@
 /** When something was asked and when it ended, and who asked. */
 import { useRef } from "react";
 import type { ListedApproval } from "@countersign/client";
+import { visibleText } from "@countersign/react";
 import { useI18n } from "../../i18n/index.js";
 import { agoText, momentText } from "../../lib/time.js";
 import { useNow } from "../../lib/useNow.js";
-import { visibleText } from "../../lib/visible.js";
 import { useDates, useSeen } from "../../state/dates.js";
 
 /** Of a card in a conversation; beside the inbox it stands above the card, with the way to its session. */

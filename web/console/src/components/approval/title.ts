@@ -1,8 +1,8 @@
-import { questionsOf, type ApprovalView } from "@countersign/client";
+import { asksForValue, questionsOf, type ApprovalView } from "@countersign/client";
+import { visibleText } from "@countersign/react";
 import type { Translate } from "../../i18n/index.js";
 import { elicitationOf } from "../../lib/elicitation.js";
 import { inLine, textOf } from "../../lib/shown.js";
-import { visibleText } from "../../lib/visible.js";
 
 /** The operator's line about a single action. */
 function ownTitle({ actions, reviewConfigs }: ApprovalView): string | undefined {
@@ -27,7 +27,7 @@ export function cardTitle(approval: ApprovalView, t: Translate): string {
   }
   const asked = elicitationOf(approval);
   if (asked) return t(asked.address ? "elicit.titleAddress" : "elicit.title", { server: visibleText(asked.from) });
-  if (approval.kind === "interrupt" || approval.kind === "input") return t("card.titleInterrupt", { name: subjectOf(approval) });
+  if (asksForValue(approval)) return t("card.titleInterrupt", { name: subjectOf(approval) });
   return approval.actions.length > 1 ? t("card.titleMany", { n: approval.actions.length }) : t("card.title", { tool: toolNames(approval) });
 }
 

@@ -1,10 +1,9 @@
 /** The audit log, newest first: who decided what and when, whether the chain holds, and a file of it. */
 import { useCallback, useEffect, useRef, useState } from "react";
-import type { AuditRecord, CountersignError } from "@countersign/client";
+import { CountersignError, type AuditRecord } from "@countersign/client";
+import { useConnection } from "@countersign/react";
 import { useI18n } from "../../i18n/index.js";
-import { connectionState, http } from "../../state/connection.js";
-import { asRefusal } from "../../state/sessions.js";
-import { useStore } from "../../state/store.js";
+import { http } from "../../state/connection.js";
 import { Icon } from "../Icon.js";
 import { Refusal } from "../Refusal.js";
 import { TopBar } from "../TopBar.js";
@@ -23,7 +22,7 @@ export function AuditPage({ onMenu }: { onMenu: () => void }) {
   const { t } = useI18n();
   const [log, setLog] = useState<Log>();
   const [error, setError] = useState<CountersignError>();
-  const online = useStore(connectionState) === "open";
+  const online = useConnection() === "open";
   /** Which of several answers is the one that was asked for last. */
   const asked = useRef(0);
 
@@ -35,7 +34,7 @@ export function AuditPage({ onMenu }: { onMenu: () => void }) {
       setLog((now) => ({ rows: before === undefined ? records : [...(now?.rows ?? []), ...records], next }));
       setError(undefined);
     } catch (e) {
-      if (mine === asked.current) setError(asRefusal(e));
+      if (mine === asked.current) setError(CountersignError.of(e));
     }
   }, []);
   useEffect(() => {

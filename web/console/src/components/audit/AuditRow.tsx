@@ -1,8 +1,8 @@
 import { stringifyJson, type AuditRecord } from "@countersign/client";
+import { visibleText } from "@countersign/react";
 import { useI18n } from "../../i18n/index.js";
 import { tell } from "../../lib/audit.js";
 import { momentText } from "../../lib/time.js";
-import { visibleText } from "../../lib/visible.js";
 import { sessionHref } from "../../state/route.js";
 import { shortId } from "../Sidebar.js";
 import { Visible } from "../Visible.js";

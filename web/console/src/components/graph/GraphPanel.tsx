@@ -1,9 +1,9 @@
 /** The session's graph beside the chat, with where it stands; on a phone a sheet over it. */
 import { lazy, Suspense, useId, useState } from "react";
 import type { SessionGraph, SessionView } from "@countersign/client";
+import { visibleText } from "@countersign/react";
 import { useI18n, type Translate } from "../../i18n/index.js";
 import { late } from "../../lib/late.js";
-import { visibleText } from "../../lib/visible.js";
 import { readLocal, writeLocal } from "../../lib/storage.js";
 import { Icon } from "../Icon.js";
 import { useSessionGraph } from "./useSessionGraph.js";

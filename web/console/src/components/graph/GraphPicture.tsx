@@ -1,8 +1,8 @@
 import { useId, useLayoutEffect, useMemo, useRef, useState } from "react";
 import type { Drawing } from "@countersign/client";
+import { visibleText } from "@countersign/react";
 import { useI18n } from "../../i18n/index.js";
 import { layout, LINE_HEIGHT, pathOf, type Box, type Line } from "../../lib/graph.js";
-import { visibleText } from "../../lib/visible.js";
 import { Icon } from "../Icon.js";
 
 const STEP = 1.25;

@@ -1,7 +1,7 @@
 import { useEffect, useRef, useState } from "react";
 import type { SessionGraph, SessionView } from "@countersign/client";
-import { connectionState, http } from "../../state/connection.js";
-import { useStore } from "../../state/store.js";
+import { useConnection } from "@countersign/react";
+import { http } from "../../state/connection.js";
 
 /** The shortest time between two looks, in ms: a turn may pass through many nodes at once. */
 const PAUSE = 200;
@@ -18,7 +18,7 @@ export function useSessionGraph(view: SessionView): { graph: SessionGraph | unde
   const { sessionId } = view;
   const [graph, setGraph] = useState<SessionGraph>();
   const [failed, setFailed] = useState(false);
-  const online = useStore(connectionState) === "open";
+  const online = useConnection() === "open";
   const where = whereabouts(view);
   const known = view.lastSeq > 0;
   const looked = useRef(0);

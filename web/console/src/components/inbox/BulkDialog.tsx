@@ -1,14 +1,11 @@
 /** One decision about many requests, each of which is shown with what would run and its digest. */
 import { useCallback, useEffect, useId, useRef, useState } from "react";
-import type { CountersignError, ListedApproval } from "@countersign/client";
+import { configOf, CountersignError, type ListedApproval } from "@countersign/client";
+import { useConnection, visibleText } from "@countersign/react";
 import { useI18n } from "../../i18n/index.js";
 import { bulkDecisions, type BulkChoice } from "../../lib/bulk.js";
-import { configOf } from "../../lib/decisions.js";
 import { isLongText, textOf } from "../../lib/shown.js";
-import { visibleText } from "../../lib/visible.js";
-import { client, connectionState } from "../../state/connection.js";
-import { asRefusal } from "../../state/sessions.js";
-import { useStore } from "../../state/store.js";
+import { client } from "../../state/connection.js";
 import { AgentSays } from "../approval/AgentSays.js";
 import { PreviewText } from "../approval/Preview.js";
 import { RiskMark } from "../approval/RiskMark.js";
@@ -38,7 +35,7 @@ export function BulkDialog({ bulk: { choice, rows, leftOut }, onStored, onClose 
   const { t } = useI18n();
   const id = useId();
   const dialog = useRef<HTMLDialogElement>(null);
-  const online = useStore(connectionState) === "open";
+  const online = useConnection() === "open";
   const [reason, setReason] = useState("");
   const [busy, setBusy] = useState(false);
   const [outcomes, setOutcomes] = useState<ReadonlyMap<string, Outcome>>(new Map());
@@ -57,7 +54,7 @@ export function BulkDialog({ bulk: { choice, rows, leftOut }, onStored, onClose 
         await client.reply(row, { decisions: bulkDecisions(row, choice, reason) });
         return [row, "stored"];
       } catch (error) {
-        return [row, asRefusal(error)];
+        return [row, CountersignError.of(error)];
       }
     });
     const results = await Promise.all(sent);

@@ -1,8 +1,8 @@
+import { visibleText } from "@countersign/react";
 import { type Group, type InboxQuery, type RowGroup, inboxHref } from "../../lib/inbox.js";
 import { useI18n, type Translate } from "../../i18n/index.js";
 import { roleName } from "../../lib/people.js";
 import { timeText } from "../../lib/time.js";
-import { visibleText } from "../../lib/visible.js";
 import { sessionList } from "../../state/lists.js";
 import { riskName } from "../approval/RiskMark.js";
 import { shortId } from "../Sidebar.js";

@@ -1,10 +1,10 @@
 import { memo } from "react";
 import { assigned, decidingRole, progress, type ListedApproval } from "@countersign/client";
+import { visibleText } from "@countersign/react";
 import { useI18n, type Translate } from "../../i18n/index.js";
 import { deciderName, roleName } from "../../lib/people.js";
 import { agoText } from "../../lib/time.js";
 import { useNow } from "../../lib/useNow.js";
-import { visibleText } from "../../lib/visible.js";
 import { Countdown } from "../approval/Countdown.js";
 import { focusCard } from "../approval/focus.js";
 import { rowDetail, rowTitle } from "../approval/title.js";

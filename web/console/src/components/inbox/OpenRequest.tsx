@@ -1,15 +1,15 @@
 /** The request that is open beside the list: who asks, and the card to decide it on. */
 import { useEffect, useMemo, useState } from "react";
 import type { ListedApproval } from "@countersign/client";
+import { useSessionState, visibleText } from "@countersign/react";
 import { useI18n } from "../../i18n/index.js";
 import { agoText, momentText } from "../../lib/time.js";
 import { TurnFailed } from "../../lib/turnFailed.js";
 import { useNow } from "../../lib/useNow.js";
-import { visibleText } from "../../lib/visible.js";
 import { http } from "../../state/connection.js";
 import { sessionList } from "../../state/lists.js";
 import { sessionHref } from "../../state/route.js";
-import { followSession, sessionStore } from "../../state/sessions.js";
+import { sessions } from "../../state/sessions.js";
 import { useStore } from "../../state/store.js";
 import { ApprovalCard } from "../approval/ApprovalCard.js";
 import { Icon } from "../Icon.js";
@@ -35,10 +35,10 @@ export function OpenRequest({ approvalKey, row, onSent }: Props) {
 
 function Request({ listed, onSent }: { listed: ListedApproval; onSent: (approval: ListedApproval) => void }) {
   const { sessionId, approvalKey } = listed;
-  const { view } = useStore(sessionStore(sessionId));
+  const { view } = useSessionState(sessionId);
   useEffect(() => {
     let stop = () => {};
-    const timer = setTimeout(() => (stop = followSession(sessionId)), FOLLOW_AFTER_MS);
+    const timer = setTimeout(() => (stop = sessions.follow(sessionId)), FOLLOW_AFTER_MS);
     return () => {
       clearTimeout(timer);
       stop();

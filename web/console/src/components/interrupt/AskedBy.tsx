@@ -1,7 +1,7 @@
 /** Who asks: a node of a graph, or an agent's tool in the middle of a call. */
 import type { ApprovalView } from "@countersign/client";
+import { visibleText } from "@countersign/react";
 import { useI18n } from "../../i18n/index.js";
-import { visibleText } from "../../lib/visible.js";
 import { AgentPath } from "../approval/AgentPath.js";
 import { Icon } from "../Icon.js";
 import { Visible } from "../Visible.js";

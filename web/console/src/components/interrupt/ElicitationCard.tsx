@@ -4,16 +4,15 @@
  */
 import { useMemo, useRef, useState, type FormEvent } from "react";
 import type { ApprovalView, JsonValue } from "@countersign/client";
+import { useDraft, type Replying } from "@countersign/react";
 import { useI18n } from "../../i18n/index.js";
 import { emptyAnswer, readAnswer, type AnswerDraft } from "../../lib/answer.js";
 import { problemsOf } from "../../lib/decisions.js";
 import { elicitationForm, formProblems, type Address, type Elicitation } from "../../lib/elicitation.js";
-import { useTabState } from "../../lib/useTabState.js";
 import { useBar } from "../../state/me.js";
 import { CardFrame } from "../approval/CardFrame.js";
 import { People } from "../approval/People.js";
 import { ShownArgs } from "../approval/ShownArgs.js";
-import type { Submission } from "../approval/useSubmit.js";
 import { Icon } from "../Icon.js";
 import { Visible } from "../Visible.js";
 import { AnswerFields, focusWrong } from "./AnswerFields.js";
@@ -21,7 +20,7 @@ import { AskedBy } from "./AskedBy.js";
 
 interface Props {
   approval: ApprovalView;
-  submission: Submission;
+  submission: Replying;
   asked: Elicitation;
 }
 
@@ -29,7 +28,7 @@ export function ElicitationCard({ approval, submission, asked }: Props) {
   const { t } = useI18n();
   const bar = useBar(approval);
   const form = useMemo(() => elicitationForm(asked), [approval.approvalKey]);
-  const [draft, setDraft] = useTabState<AnswerDraft>(`resume:${approval.approvalKey}`, () => emptyAnswer(form));
+  const [draft, setDraft] = useDraft<AnswerDraft>(`resume:${approval.approvalKey}`, () => emptyAnswer(form));
   /** Asked to send what could not be read. */
   const [tried, setTried] = useState(false);
   const box = useRef<HTMLFormElement>(null);
@@ -39,7 +38,7 @@ export function ElicitationCard({ approval, submission, asked }: Props) {
 
   const send = async (resume: JsonValue) => {
     if (busy) return;
-    if (await submission.submit({ resume })) setDraft(undefined);
+    if (await submission.send({ resume })) setDraft(undefined);
   };
   const accept = (event: FormEvent) => {
     event.preventDefault();

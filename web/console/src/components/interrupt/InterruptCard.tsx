@@ -4,17 +4,15 @@
  */
 import { useMemo, useRef, useState, type FormEvent } from "react";
 import { parseJson, type ApprovalView, type JsonValue } from "@countersign/client";
+import { useDraft, visibleText, type Replying } from "@countersign/react";
 import { useI18n } from "../../i18n/index.js";
 import { answerForm, emptyAnswer, readAnswer, type AnswerDraft } from "../../lib/answer.js";
 import { problemsOf } from "../../lib/decisions.js";
 import { elicitationOf } from "../../lib/elicitation.js";
-import { useTabState } from "../../lib/useTabState.js";
 import { choiceText } from "../../lib/values.js";
-import { visibleText } from "../../lib/visible.js";
 import { useBar } from "../../state/me.js";
 import { CardFrame } from "../approval/CardFrame.js";
 import { People } from "../approval/People.js";
-import type { Submission } from "../approval/useSubmit.js";
 import { AnswerFields, focusWrong } from "./AnswerFields.js";
 import { AskedBy } from "./AskedBy.js";
 import { ElicitationCard } from "./ElicitationCard.js";
@@ -22,7 +20,7 @@ import { Payload } from "./Payload.js";
 
 interface Props {
   approval: ApprovalView;
-  submission: Submission;
+  submission: Replying;
 }
 
 export function InterruptCard(props: Props) {
@@ -55,7 +53,7 @@ function AnswerForm({ approval, submission }: Props) {
   const { t } = useI18n();
   const schema = approval.interrupt?.schema;
   const form = useMemo(() => answerForm(schema), [schema]);
-  const [draft, setDraft] = useTabState<AnswerDraft>(`resume:${approval.approvalKey}`, () => emptyAnswer(form));
+  const [draft, setDraft] = useDraft<AnswerDraft>(`resume:${approval.approvalKey}`, () => emptyAnswer(form));
   /** Asked to send what could not be read. */
   const [tried, setTried] = useState(false);
   const box = useRef<HTMLFormElement>(null);
@@ -63,7 +61,7 @@ function AnswerForm({ approval, submission }: Props) {
 
   const send = async (resume: JsonValue) => {
     if (busy) return;
-    if (await submission.submit({ resume })) setDraft(undefined);
+    if (await submission.send({ resume })) setDraft(undefined);
   };
 
   if (form.kind === "boolean" || form.kind === "buttons") {

@@ -1,6 +1,6 @@
 /** The model's text. Until what renders Markdown is loaded, and if that fails, it stands there as it was written. */
 import { Component, lazy, memo, Suspense, type ReactNode } from "react";
-import { showDirectionMarks } from "../../lib/visible.js";
+import { showDirectionMarks } from "@countersign/react";
 import { late } from "../../lib/late.js";
 
 const Rendered = lazy(late(() => import("./Rendered.js")));

@@ -1,11 +1,11 @@
 import { memo, useContext, useMemo } from "react";
 import { isCut, type BlockView, type ImageSource, type MessageView, type SessionView } from "@countersign/client";
+import { visibleText } from "@countersign/react";
 import { useI18n } from "../../i18n/index.js";
 import { reviewedCalls } from "../../lib/edits.js";
 import { layOut } from "../../lib/segments.js";
 import { TurnFailed } from "../../lib/turnFailed.js";
 import { hasFailed, type End } from "../../lib/turns.js";
-import { visibleText } from "../../lib/visible.js";
 import { useMe } from "../../state/me.js";
 import { Icon } from "../Icon.js";
 import { Block, type MessageContext } from "./Block.js";

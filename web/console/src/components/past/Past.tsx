@@ -1,13 +1,12 @@
 /** The list of a session's earlier points. */
 import { useEffect, useState } from "react";
-import { type Checkpoint, type CountersignError, type ForkRequest } from "@countersign/client";
+import { CountersignError, type Checkpoint, type ForkRequest } from "@countersign/client";
+import { useSessionState } from "@countersign/react";
 import { useI18n } from "../../i18n/index.js";
 import { announce } from "../../lib/announce.js";
 import { useRequest } from "../../lib/useRequest.js";
 import { http } from "../../state/connection.js";
 import { openSession } from "../../state/route.js";
-import { asRefusal, sessionStore } from "../../state/sessions.js";
-import { useStore } from "../../state/store.js";
 import { Refusal } from "../Refusal.js";
 import { Point } from "./Point.js";
 
@@ -21,7 +20,7 @@ interface Points {
 
 export function Past({ sessionId, onForked }: { sessionId: string; onForked: () => void }) {
   const { t } = useI18n();
-  const { view } = useStore(sessionStore(sessionId));
+  const { view } = useSessionState(sessionId);
   const [points, setPoints] = useState<Points>();
   const [error, setError] = useState<CountersignError>();
   const { busy, error: refused, run } = useRequest();
@@ -33,7 +32,7 @@ export function Past({ sessionId, onForked }: { sessionId: string; onForked: () 
         setPoints((before) => ({ rows: cursor ? [...(before?.rows ?? []), ...rows] : rows, next }));
         setError(undefined);
       },
-      (e: unknown) => setError(asRefusal(e)),
+      (e: unknown) => setError(CountersignError.of(e)),
     );
   useEffect(() => void load(), [sessionId]);
 

@@ -1,12 +1,12 @@
 /** What can be another at an earlier point: the message that a turn begins with, or the calls that have not begun. */
 import { useId, useState } from "react";
-import type { ForkRequest } from "@countersign/client";
+import { configOf, type ForkRequest } from "@countersign/client";
 import { equalJson } from "@countersign/client";
+import { visibleText } from "@countersign/react";
 import { useI18n } from "../../i18n/index.js";
-import { argFields, configOf } from "../../lib/decisions.js";
+import { argFields } from "../../lib/decisions.js";
 import { newEdit, readEdit, type EditDraft } from "../../lib/form.js";
 import type { Editable, PastCall } from "../../lib/past.js";
-import { visibleText } from "../../lib/visible.js";
 import { ArgEditor, EditChanges } from "../approval/ArgEditor.js";
 
 type Edit = NonNullable<ForkRequest["edit"]>;

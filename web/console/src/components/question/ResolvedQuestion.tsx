@@ -1,11 +1,10 @@
 import { useId } from "react";
 import { questionsOf, type ApprovalView } from "@countersign/client";
+import { AnswerList, visibleText } from "@countersign/react";
 import { useI18n } from "../../i18n/index.js";
-import { visibleText } from "../../lib/visible.js";
 import { summarize } from "../approval/ResolvedLine.js";
 import { ResolvedWhen } from "../approval/When.js";
 import { Icon } from "../Icon.js";
-import { AnswerList } from "./AnswerList.js";
 
 /** Questions that are over: what was asked, what was answered and by whom, or why there is no answer. */
 export function ResolvedQuestion({ approval }: { approval: ApprovalView }) {
@@ -26,7 +25,7 @@ export function ResolvedQuestion({ approval }: { approval: ApprovalView }) {
         </span>
       </p>
       <div className="resolved-body">
-        <AnswerList questions={questions} answerOf={(q) => approval.answers?.[q.question]} />
+        <AnswerList questions={questions} answers={approval.answers} />
       </div>
     </section>
   );

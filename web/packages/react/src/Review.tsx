@@ -1,9 +1,9 @@
 import { useId } from "react";
 import type { Question } from "@countersign/client";
-import { useI18n } from "../../i18n/index.js";
-import { answerText, emptyAnswer, type AnswerDraft } from "../../lib/questions.js";
-import { visibleText } from "../../lib/visible.js";
 import { AnswerList } from "./AnswerList.js";
+import { useQuestionWords } from "./labels.js";
+import { answersOf, type AnswerDraft } from "./questions.js";
+import { visibleText } from "./visible.js";
 
 interface Props {
   questions: Question[];
@@ -15,25 +15,25 @@ interface Props {
 
 /** All answers, before they are sent. */
 export function Review({ questions, answers, disabled, onChange }: Props) {
-  const { t } = useI18n();
+  const { words, part } = useQuestionWords();
   const id = useId();
   return (
-    <section className="review" aria-labelledby={id}>
+    <section {...part("review")} aria-labelledby={id}>
       <h3 id={id} tabIndex={-1} data-step-start>
-        {t("question.reviewHeading")}
+        {words.reviewHeading}
       </h3>
       <AnswerList
         questions={questions}
-        answerOf={(q, i) => answerText(q, answers[i] ?? emptyAnswer)}
+        answers={answersOf(questions, answers)}
         after={(q, i) => (
           <button
             type="button"
-            className="link"
+            {...part("change")}
             disabled={disabled}
-            aria-label={t("question.changeOne", { question: visibleText(q.question) })}
+            aria-label={words.changeOne(visibleText(q.question))}
             onClick={() => onChange(i)}
           >
-            {t("question.change")}
+            {words.change}
           </button>
         )}
       />

@@ -1,5 +1,5 @@
 /** From what a person did on a question card to the answers that are sent. */
-import { isObject, NO_PREFERENCE, type Answers, type JsonObject, type Question } from "@countersign/client";
+import { NO_PREFERENCE, type Answers, type Question } from "@countersign/client";
 
 /** What a person has entered for one question so far. */
 export interface AnswerDraft {
@@ -59,10 +59,4 @@ export function answerText(question: Question, draft: AnswerDraft): string {
 
 export function answersOf(questions: Question[], drafts: AnswerDraft[]): Answers {
   return Object.fromEntries(questions.map((q, i) => [q.question, answerText(q, drafts[i] ?? skippedAnswer)]));
-}
-
-/** `details.errors` of `invalid_answers`. */
-export function answerErrors(details: JsonObject | undefined): { question: string; message: string }[] {
-  const errors = Array.isArray(details?.errors) ? details.errors : [];
-  return errors.filter(isObject).map((e) => ({ question: String(e.question ?? ""), message: String(e.message ?? "") }));
 }

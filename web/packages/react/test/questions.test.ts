@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Question } from "@countersign/client";
-import { answersOf, answerText, choose, emptyAnswer, problemOf, skippedAnswer, write } from "../src/lib/questions.js";
+import { answersOf, answerText, choose, emptyAnswer, problemOf, skippedAnswer, write } from "../src/questions.js";
 
 const one: Question = {
   question: "Which?",

@@ -1,9 +1,9 @@
-import { useId, useRef, type KeyboardEvent, type RefObject } from "react";
+import { useId, useRef, type CSSProperties, type KeyboardEvent, type RefObject } from "react";
 import type { Question, QuestionOption } from "@countersign/client";
-import { useI18n } from "../../i18n/index.js";
-import { choose, write, type AnswerDraft, type AnswerProblem } from "../../lib/questions.js";
-import { visibleText } from "../../lib/visible.js";
-import { Visible } from "../Visible.js";
+import { useQuestionWords } from "./labels.js";
+import { choose, write, type AnswerDraft, type AnswerProblem } from "./questions.js";
+import { visibleText } from "./visible.js";
+import { Visible } from "./Visible.js";
 
 interface Props {
   question: Question;
@@ -17,12 +17,12 @@ interface Props {
 
 /** One question and its options. */
 export function QuestionStep({ question, place, draft, problem, disabled, onDraft }: Props) {
-  const { t } = useI18n();
+  const { words, part } = useQuestionWords();
   const id = useId();
   const walking = useRef(false);
   return (
     <fieldset
-      className="question"
+      {...part("question")}
       disabled={disabled}
       aria-describedby={`${id}-help`}
       onKeyDownCapture={(e) => (walking.current = e.key.startsWith("Arrow"))}
@@ -30,25 +30,25 @@ export function QuestionStep({ question, place, draft, problem, disabled, onDraf
     >
       <legend tabIndex={-1} data-step-start>
         {place && (
-          <span className="question-place">
+          <span {...part("place")}>
             <span aria-hidden="true">
               {place.n} / {place.of}
             </span>
-            <span className="visually-hidden">{t("question.place", place)}</span>
+            <span style={SPOKEN}>{words.place(place.n, place.of)}</span>
           </span>
         )}
         {question.header && (
-          <span className="eyebrow">
-            <Visible text={question.header} />
+          <span {...part("header")}>
+            <Visible text={question.header} />{" "}
           </span>
         )}
-        <span className="question-text">
+        <span {...part("text")}>
           <Visible text={question.question} />
         </span>
       </legend>
       <div id={`${id}-help`}>
-        {question.multiSelect && <p className="hint">{t("question.several")}</p>}
-        {draft.skipped && <p className="hint">{t("question.skipped")}</p>}
+        {question.multiSelect && <p {...part("hint")}>{words.several}</p>}
+        {draft.skipped && <p {...part("hint")}>{words.skipped}</p>}
       </div>
       {question.options.map((option) => (
         <Option
@@ -64,13 +64,16 @@ export function QuestionStep({ question, place, draft, problem, disabled, onDraf
         />
       ))}
       {problem && (
-        <p id={`${id}-problem`} className="field-error" role="alert">
-          {t(problem === "choose" ? "question.choose" : "question.write")}
+        <p id={`${id}-problem`} {...part("problem")} role="alert">
+          {words[problem]}
         </p>
       )}
     </fieldset>
   );
 }
+
+/** For screen readers alone, also where there are no styles. */
+const SPOKEN: CSSProperties = { position: "absolute", width: 1, height: 1, overflow: "hidden", clipPath: "inset(50%)", whiteSpace: "nowrap" };
 
 interface OptionProps {
   option: QuestionOption;
@@ -86,7 +89,7 @@ interface OptionProps {
 }
 
 function Option({ option, question, group, draft, missing, problemId, walking, onDraft }: OptionProps) {
-  const { t } = useI18n();
+  const { words, part } = useQuestionWords();
   const id = useId();
   const field = useRef<HTMLInputElement>(null);
   const on = draft.chosen.includes(option.label);
@@ -95,7 +98,7 @@ function Option({ option, question, group, draft, missing, problemId, walking, o
     if (option.input && e.key.length === 1 && e.key !== " " && !e.ctrlKey && !e.metaKey && !e.altKey) field.current?.focus();
   };
   return (
-    <div className="option" data-on={on || undefined}>
+    <div {...part("option")} data-on={on || undefined}>
       <label>
         <input
           type={question.multiSelect ? "checkbox" : "radio"}
@@ -109,12 +112,12 @@ function Option({ option, question, group, draft, missing, problemId, walking, o
             if (option.input && e.target.checked && !walking.current) field.current?.focus();
           }}
         />
-        <span className="option-text">
+        <span {...part("option-text")}>
           <span id={`${id}-label`}>
             <Visible text={option.label} />
           </span>
           {option.description && (
-            <span id={`${id}-description`} className="hint">
+            <span id={`${id}-description`} {...part("hint")}>
               <Visible text={option.description} />
             </span>
           )}
@@ -123,11 +126,11 @@ function Option({ option, question, group, draft, missing, problemId, walking, o
       {option.input && (
         <input
           ref={field}
-          className="input"
+          {...part("input")}
           type="text"
           autoComplete="off"
-          aria-label={t("question.otherFor", { option: visibleText(option.label) })}
-          placeholder={t("question.other")}
+          aria-label={words.ownFor(visibleText(option.label))}
+          placeholder={words.own}
           aria-invalid={missing || undefined}
           aria-describedby={missing ? problemId : undefined}
           value={draft.text}

@@ -1,5 +1,5 @@
 import { useId } from "react";
-import { useI18n } from "../../i18n/index.js";
+import { useQuestionWords } from "./labels.js";
 
 interface Props {
   reason: string;
@@ -11,38 +11,38 @@ interface Props {
 
 /** Not answering at all, with a word to the agent if one likes. */
 export function DeclineForm({ reason, disabled, onReason, onBack, onDecline }: Props) {
-  const { t } = useI18n();
+  const { words, part } = useQuestionWords();
   const id = useId();
   return (
     <form
-      className="questions"
+      {...part("questions")}
       onSubmit={(e) => {
         e.preventDefault();
         void onDecline();
       }}
       onKeyDown={(e) => e.key === "Escape" && !e.nativeEvent.isComposing && onBack()}
     >
-      <div className="field">
-        <label className="label" htmlFor={id}>
-          {t("decide.reason")}
+      <div {...part("field")}>
+        <label {...part("label")} htmlFor={id}>
+          {words.reason}
         </label>
         <textarea
           id={id}
-          className="input"
+          {...part("input")}
           rows={2}
           autoFocus
-          placeholder={t("question.reasonPlaceholder")}
+          placeholder={words.reasonPlaceholder}
           value={reason}
           disabled={disabled}
           onChange={(e) => onReason(e.target.value)}
         />
       </div>
-      <div className="buttons">
-        <button type="button" className="button quiet" disabled={disabled} onClick={onBack}>
-          {t("decide.back")}
+      <div {...part("buttons")}>
+        <button type="button" {...part("back-quiet")} disabled={disabled} onClick={onBack}>
+          {words.back}
         </button>
-        <button type="submit" className="button danger solid" disabled={disabled}>
-          {t("question.decline")}
+        <button type="submit" {...part("refuse")} disabled={disabled}>
+          {words.decline}
         </button>
       </div>
     </form>

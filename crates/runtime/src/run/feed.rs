@@ -1,0 +1,149 @@
+//! The text of a block while it is written, for followers on other nodes (spec R5, R7).
+//!
+//! A node whose followers see a block begin that another node's model writes asks for its text, and again from time to time, each
+//! time saying how far it knows it. The node that writes it tells all of them what was added, a few times a second, and begins
+//! again where one that asks is behind. Everything said can be lost: nobody waits for it, and the finished block brings the rest.
+//! Where nobody asks nothing is done, and a model's words cost nothing more.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use countersign_core::session::Session;
+use tokio::{
+    sync::broadcast::error::RecvError,
+    time::{MissedTickBehavior, interval, sleep},
+};
+
+use super::{
+    Inner,
+    live::{Live, LiveRef, LiveState},
+};
+use crate::store::nodes::{Nodes, Said, TEXT_BYTES, TextId, TextPlace};
+
+/// How often a node asks again.
+const ASK: Duration = Duration::from_secs(1);
+/// How long a node that has asked is told.
+const ASKED: Duration = Duration::from_secs(3);
+/// How often it is told what was added.
+const TELL: Duration = Duration::from_millis(75);
+/// Parts of a text that are told at once.
+const PARTS: usize = 4;
+
+/// What other nodes are told of the text of a session's open block.
+pub(super) struct Fed {
+    /// When one has asked last.
+    asked: Instant,
+    /// How far they were told.
+    told: TextPlace,
+}
+
+impl Fed {
+    /// One asks that knows the text up to a place. `true`: none has asked before.
+    pub(super) fn ask(fed: &mut Option<Fed>, known: TextPlace) -> bool {
+        let asked = Instant::now();
+        let Some(fed) = fed else {
+            *fed = Some(Fed { asked, told: known });
+            return true;
+        };
+        fed.asked = asked;
+        // What it knows of another text is void.
+        let known = if known.text == fed.told.text { known.offset } else { 0 };
+        fed.told.offset = fed.told.offset.min(known);
+        false
+    }
+
+    pub(super) fn is_wanted(&self) -> bool {
+        self.asked.elapsed() < ASKED
+    }
+
+    /// Tells what they were not told of the text as it stands now.
+    pub(super) fn tell(&mut self, session: &Session, id: TextId, text: &str, nodes: &dyn Nodes) {
+        if self.told.text != id {
+            self.told = TextPlace { text: id, offset: 0 };
+        }
+        for _ in 0..PARTS {
+            let from = text.floor_char_boundary(self.told.offset);
+            let to = text.floor_char_boundary(from + TEXT_BYTES);
+            let said = Said::Written {
+                session_id: session.session_id.clone(),
+                birth: session.birth.clone(),
+                at: TextPlace { text: id, offset: from },
+                part: text.get(from..to).unwrap_or_default().to_owned(),
+            };
+            if from == to || !nodes.say(said) {
+                return;
+            }
+            self.told.offset = to;
+        }
+    }
+}
+
+impl Inner {
+    /// Asks for the text of the open block if somebody follows it here while another node's model writes it.
+    pub(super) fn ask_for_text(&self, live: &Live, guard: &LiveState) {
+        if let Some((nodes, known)) = self.store.nodes().zip(guard.wants()) {
+            nodes.say(Said::Wanted { session_id: live.session_id.clone(), known });
+        }
+    }
+
+    /// Hears what other nodes say of texts, and tells them, until the runtime closes.
+    pub(super) async fn attend_texts(self: Arc<Self>) {
+        let Some(nodes) = self.store.nodes() else { return };
+        let (mut said, mut closing) = (nodes.said(), self.closing.subscribe());
+        let mut ask = interval(ASK);
+        ask.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        while !*closing.borrow() {
+            tokio::select! { biased;
+                _ = closing.changed() => {}
+                _ = ask.tick() => {
+                    for (session_id, known) in self.wanted() {
+                        nodes.say(Said::Wanted { session_id, known });
+                    }
+                }
+                said = said.recv() => match said {
+                    Ok(said) => self.hear_said(said).await,
+                    // It is asked for again.
+                    Err(RecvError::Lagged(_)) => {}
+                    Err(RecvError::Closed) => return,
+                },
+            }
+        }
+    }
+
+    async fn hear_said(self: &Arc<Self>, said: Said) {
+        match said {
+            Said::Wanted { session_id, known } => {
+                let Some(live) = self.if_live(&session_id) else { return };
+                if live.lock().await.is_wanted(known) {
+                    tokio::spawn(self.clone().feed(live));
+                }
+            }
+            Said::Written { session_id, birth, at, part } => {
+                let Some(live) = self.if_live(&session_id) else { return };
+                let mut guard = live.lock().await;
+                if !guard.has_followers() {
+                    return;
+                }
+                let known = self.known(&live, &mut guard).await;
+                // Its block may have begun just now.
+                let heard = match known {
+                    Ok(known) if known.cursor.seq < at.text.block => self.load(&live, &mut guard).await,
+                    known => known,
+                };
+                if heard.is_ok() {
+                    guard.hear(&birth, at, &part);
+                }
+            }
+        }
+    }
+
+    /// Tells other nodes what is written in a session, as long as they ask.
+    async fn feed(self: Arc<Self>, live: LiveRef) {
+        let Some(nodes) = self.store.nodes() else { return };
+        while !*self.closing.borrow() && live.lock().await.feed(nodes) {
+            sleep(TELL).await;
+        }
+    }
+}

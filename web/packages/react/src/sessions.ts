@@ -1,0 +1,129 @@
+/** The sessions that a page looks at, each as the fold of its events. */
+import { emptySession, foldAll, type CountersignClient, type ErrorEvent, type SessionEvent, type SessionView } from "@countersign/client";
+
+export interface SessionState {
+  view: SessionView;
+  /** There is none of this id, or it is not this person's to see. */
+  missing: boolean;
+  /** It was there, and is deleted. */
+  deleted: boolean;
+}
+
+interface Opened {
+  now: SessionState;
+  listeners: Set<() => void>;
+  /** How many look at it. */
+  followers: number;
+  /** The connection follows it. */
+  followed: boolean;
+}
+
+/**
+ * Events are folded once a frame: a fast stream must not draw more often than the screen. While a past pours in, of which
+ * only the end will be looked at, it is drawn once it has come, or each second.
+ */
+const MANY = 20;
+const POURING = 5;
+const LONGEST_MS = 1000;
+
+const MISSING: readonly string[] = ["session_not_found", "forbidden", "invalid_session_id"] satisfies ErrorEvent["code"][];
+
+export class Sessions {
+  readonly #client: CountersignClient;
+  readonly #opened = new Map<string, Opened>();
+  #queue: SessionEvent[] = [];
+
+  constructor(client: CountersignClient) {
+    this.#client = client;
+    client.on("event", (event) => this.#queued(event));
+    client.on("error", ({ code, session_id: id }) => {
+      if (id === undefined) return;
+      if (code === "session_deleted") return this.deleted(id);
+      if (MISSING.includes(code) && this.#open(id).now.view.lastSeq === 0) this.#set(id, { missing: true });
+    });
+    globalThis.document?.addEventListener("visibilitychange", () => this.#flush());
+  }
+
+  /** It stays the same object until something changes. */
+  get(id: string): SessionState {
+    return this.#open(id).now;
+  }
+
+  /** Be told when it changes; returns how to stop. */
+  watch(id: string, listener: () => void): () => void {
+    const { listeners } = this.#open(id);
+    listeners.add(listener);
+    return () => void listeners.delete(listener);
+  }
+
+  /** Follow it from where it is known, until nobody does any more; returns how to stop. */
+  follow(id: string): () => void {
+    const session = this.#open(id);
+    session.followers++;
+    if (!session.followed) this.#client.subscribe(id, session.now.view.lastSeq);
+    session.followed = true;
+    return () => {
+      if (--session.followers > 0) return;
+      session.followed = false;
+      this.#client.unsubscribe(id);
+    };
+  }
+
+  /** Its first message is being sent by the connection, which follows it therefore. */
+  begun(id: string): void {
+    this.#open(id).followed = true;
+  }
+
+  /** It is deleted: nothing of it stays on the page. */
+  deleted(id: string): void {
+    this.#set(id, { view: emptySession(id), deleted: true });
+  }
+
+  #open(id: string): Opened {
+    let session = this.#opened.get(id);
+    if (!session) {
+      session = { now: { view: emptySession(id), missing: false, deleted: false }, listeners: new Set(), followers: 0, followed: false };
+      this.#opened.set(id, session);
+    }
+    return session;
+  }
+
+  #set(id: string, change: Partial<SessionState>): void {
+    const session = this.#open(id);
+    session.now = { ...session.now, ...change };
+    for (const listener of [...session.listeners]) listener();
+  }
+
+  #queued(event: SessionEvent): void {
+    if (this.#queue.push(event) > 1) return;
+    // A hidden tab gets no frames, and must keep up all the same.
+    if (globalThis.document?.hidden !== false) setTimeout(() => this.#flush(), 50);
+    else requestAnimationFrame((now) => this.#frame(now, now, 0));
+  }
+
+  #frame(now: number, since: number, before: number): void {
+    const { length } = this.#queue;
+    const pours = length >= MANY && length - before >= POURING && now - since < LONGEST_MS;
+    if (!pours) return this.#flush();
+    requestAnimationFrame((next) => this.#frame(next, since, length));
+  }
+
+  #flush(): void {
+    const events = new Map<string, SessionEvent[]>();
+    for (const event of this.#queue.splice(0)) {
+      const list = events.get(event.session_id);
+      if (list) list.push(event);
+      else if (this.#opened.has(event.session_id)) events.set(event.session_id, [event]);
+    }
+    for (const [id, list] of events) this.#set(id, { missing: false, view: foldAll(this.get(id).view, list) });
+  }
+}
+
+const known = new WeakMap<CountersignClient, Sessions>();
+
+/** Those of a connection. */
+export function sessionsOf(client: CountersignClient): Sessions {
+  let sessions = known.get(client);
+  if (!sessions) known.set(client, (sessions = new Sessions(client)));
+  return sessions;
+}

@@ -1,0 +1,42 @@
+/** What somebody has begun to enter is kept in the tab's session storage, so that a reload does not lose it. */
+import { useCallback, useState } from "react";
+
+const PREFIX = "countersign:";
+
+/** What is kept under a key, if anything. */
+export function readDraft<T>(key: string): T | undefined {
+  try {
+    return JSON.parse(sessionStorage.getItem(PREFIX + key) ?? "") as T;
+  } catch {
+    return undefined; // Nothing, or storage is switched off.
+  }
+}
+
+/** Keep a value; `undefined` forgets it. */
+export function keepDraft<T>(key: string, value: T | undefined): void {
+  try {
+    if (value === undefined) sessionStorage.removeItem(PREFIX + key);
+    else sessionStorage.setItem(PREFIX + key, JSON.stringify(value));
+  } catch {
+    // Nothing to do: the value lives on in memory.
+  }
+}
+
+/** State that survives a reload of this tab. `undefined` forgets it. */
+export function useDraft<T>(key: string, initial: () => T): [T, (next: T | undefined) => void] {
+  const [state, setState] = useState<{ key: string; value: T }>(() => ({ key, value: readDraft<T>(key) ?? initial() }));
+  // Another key is another value: read it before anything is drawn with the old one.
+  let value = state.value;
+  if (state.key !== key) {
+    value = readDraft<T>(key) ?? initial();
+    setState({ key, value });
+  }
+  const set = useCallback(
+    (next: T | undefined) => {
+      keepDraft(key, next);
+      setState((s) => ({ key, value: next ?? s.value }));
+    },
+    [key],
+  );
+  return [value, set];
+}
