@@ -3,15 +3,16 @@
 
 use std::{sync::Arc, time::Duration};
 
+use countersign_core::journal::draft::OnPending;
 use countersign_store::{
-    SessionFilter, Store, StoreError,
-    nodes::Hint,
+    Append, Guards, SessionFilter, Store, StoreError,
+    nodes::{Hint, Said, TextId, TextPlace},
     postgres::{Past, PostgresOptions, PostgresStore, PostgresUrl},
 };
 use countersign_test_postgres::{Database, SESSIONS};
 
 use crate::{
-    postgres::survives_cuts,
+    postgres::{commits_unheard, survives_cuts},
     store_support::{Tested, asks, begun, ids, open_pooled, open_postgres, pooled_url_of, url_of, waiting},
 };
 
@@ -128,7 +129,14 @@ async fn r3_every_write_through_a_pooler_has_its_settings() {
          CREATE TRIGGER had BEFORE UPDATE ON countersign FOR EACH ROW EXECUTE FUNCTION had();
          CREATE TRIGGER had BEFORE INSERT OR UPDATE ON nodes FOR EACH ROW EXECUTE FUNCTION had()",
     );
-    begun(&store, "s", 1, None).await;
+    let mut driven = begun(&store, "s", 1, None).await;
+    // One append that is one statement, and one in a transaction.
+    for guards in [Guards::default(), Guards { not_after: Some(i64::MAX), ..Guards::default() }] {
+        let said = driven.says(2, "more", None, Some(OnPending::Queue)).expect("queue");
+        let append = Append { guards, ..driven.append_of(said) };
+        store.append(append.clone()).await.expect("stored");
+        driven.take(append);
+    }
     store.check().await.expect("written");
     store.nodes().expect("nodes").leave().await;
     let had = database.query("SELECT DISTINCT by, settings FROM had ORDER BY by");
@@ -136,31 +144,53 @@ async fn r3_every_write_through_a_pooler_has_its_settings() {
     assert_eq!(had, [all("countersign"), all("entries"), all("nodes")]);
 }
 
+/// A text of which somebody wants to know more.
+fn wanted() -> Said {
+    let text = TextId { block: 1, epoch: 2, n: 3 };
+    Said::Wanted { session_id: "s".into(), known: TextPlace { text, offset: 4 } }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn r7_nodes_behind_a_pooler_hear_each_other_past_it_and_not_without() {
     let database = Database::new();
     let (one, two) = (open_past(&database).await, open_past(&database).await);
-    let mut hints = two.nodes().expect("nodes").hints();
+    let nodes = two.nodes().expect("nodes");
+    let (mut hints, mut texts) = (nodes.hints(), nodes.said());
     // What is told before the other one listens is lost.
     let told = async {
         for n in 0.. {
             begun(&one, &format!("s{n}"), 1, None).await;
+            one.nodes().expect("nodes").say(wanted());
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     };
-    let heard = async { while !matches!(hints.recv().await.expect("hints"), Hint::Changed(_)) {} };
+    let heard = async {
+        while !matches!(hints.recv().await.expect("hints"), Hint::Changed(_)) {}
+        assert_eq!(texts.recv().await.expect("texts"), wanted());
+    };
     let heard = async {
         tokio::select! { () = told => {}, () = heard => {} }
     };
     tokio::time::timeout(Duration::from_secs(30), heard).await.expect("it is heard");
-    // Without, others are found out by looking.
+    // Without, others are found out by looking, and nothing is known of their texts.
     let three = open_pooled(&database).await.expect("open");
-    let mut hints = three.nodes().expect("nodes").hints();
+    let alone = three.nodes().expect("nodes");
+    let (mut hints, mut texts) = (alone.hints(), alone.said());
+    assert!(!alone.say(wanted()), "nobody would hear it");
+    one.nodes().expect("nodes").say(wanted());
     begun(&one, "t", 1, None).await;
     one.nodes().expect("nodes").leave().await;
-    let taken = three.nodes().expect("nodes").take_over(9999).await.expect("taken");
+    let taken = alone.take_over(9999).await.expect("taken");
     assert!(taken.iter().any(|(id, _)| &**id == "t"), "{taken:?}");
-    assert!(hints.try_recv().is_err());
+    assert!(hints.try_recv().is_err() && texts.try_recv().is_err());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn r2_an_append_whose_commit_is_not_answered_through_a_pooler_is_unknown_and_stored() {
+    let database = Database::new();
+    // One that is one statement has a COMMIT too.
+    commits_unheard(&database.pooled_url(), ["COMMIT", "COMMIT"], |url| url.through_pooler(None).expect("no options"))
+        .await;
 }
 
 /// Sessions of the database end under the pooler: its clients lose their connections.
