@@ -102,7 +102,8 @@ impl PostgresUrl {
     /// database. Then no statement is prepared by name, and every setting is one of a transaction.
     ///
     /// `direct` is the same database past the pooler: what needs a session of its own uses one connection to it. Without it
-    /// nodes do not hear of each other's changes, but look for them each second.
+    /// nodes do not hear of each other's changes, but look for them each second, and of what a model writes on another node
+    /// they know each block when it is complete.
     ///
     /// # Errors
     /// The URL has `options`.

@@ -51,6 +51,8 @@ pub(crate) enum Store {
     Postgres,
     /// PostgreSQL through a transaction pooler, and nothing past it.
     Pooled,
+    /// The same with a way past the pooler.
+    PooledPast,
 }
 
 /// Makes one test for each store from a body.
@@ -273,9 +275,13 @@ impl Setup {
             Store::Memory => "memory:".to_owned(),
             Store::Sqlite => "sqlite:test.db".to_owned(),
             Store::Postgres => database.expect("a database").url().to_owned(),
-            Store::Pooled => database.expect("a database").pooled_url(),
+            Store::Pooled | Store::PooledPast => database.expect("a database").pooled_url(),
         };
-        let pooled = if matches!(self.store, Store::Pooled) { "pooled = true" } else { "" };
+        let pooled = match self.store {
+            Store::Pooled => "pooled = true".to_owned(),
+            Store::PooledPast => format!("pooled = true\ndirect_url = {:?}", database.expect("a database").url()),
+            _ => String::new(),
+        };
         let Setup { store_lines, trade, more, model, tools, max_turns, agent, locale, server, listen, .. } = self;
         format!(
             r#"locale = "{locale}"
@@ -316,7 +322,7 @@ parameters = {{ type = "object" }}
 
     pub(crate) async fn start(self) -> Server {
         let dir = Arc::new(tempfile::tempdir().unwrap());
-        let database = matches!(self.store, Store::Postgres | Store::Pooled).then(|| Arc::new(Database::new()));
+        let database = (!matches!(self.store, Store::Memory | Store::Sqlite)).then(|| Arc::new(Database::new()));
         let config = self.config(database.as_deref());
         let refused = refused_by_schema(&config);
         assert!(refused.is_empty(), "{config}\ndoes not fit the schema of the configuration: {refused:#?}");
