@@ -12,6 +12,7 @@ mod layout;
 mod mutants;
 mod npm;
 mod package;
+mod pooler;
 mod postgres;
 mod process;
 mod python;

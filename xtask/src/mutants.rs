@@ -13,7 +13,7 @@ use std::{
 };
 
 use crate::{
-    Outcome, Places, postgres,
+    Outcome, Places, pooler, postgres,
     process::{self, cargo, program, say},
 };
 
@@ -88,6 +88,7 @@ pub(crate) fn run(places: &Places, names: &[String]) -> Outcome {
     let wanted: Vec<Mutant> =
         all.into_iter().filter(|mutant| names.is_empty() || names.contains(&mutant.name)).collect();
     postgres::ensure(places)?;
+    pooler::ensure(places)?;
     let copy = Copy::of(places)?;
     let mut last = None;
     let mut fates = Vec::new();

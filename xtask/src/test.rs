@@ -11,7 +11,7 @@ use std::{
 use crate::{
     Outcome, Places, built, chromium,
     failures::Failures,
-    npm, postgres,
+    npm, pooler, postgres,
     process::{self, cargo, program, say},
     python, valgrind, web,
 };
@@ -88,7 +88,7 @@ const LARGE: &str = "litellm";
 const PROXY: &str = "a proxy before models, from PyPI";
 const BROWSER: &str = "a browser";
 const COUNTER: &str = "what counts instructions";
-const DATABASE: &str = "PostgreSQL";
+const DATABASE: &str = "PostgreSQL, and a pooler before it";
 /// What other crates of a user's program may enable in serde_json beyond what genai does.
 const SERDE_JSON: &str = "serde_json/arbitrary_precision,serde_json/unbounded_depth";
 
@@ -112,7 +112,13 @@ pub(crate) fn run(places: &Places, all: bool) -> Outcome {
             let python = timed(PYTHON, || ENVIRONMENTS.iter().try_for_each(|name| python::install(places, name)));
             let found = timed(BROWSER, || chromium::ensure(places).map(|found| browsers = Some(found)));
             let counter = timed(COUNTER, || valgrind::ensure(places));
-            (others, python, found, counter, timed(DATABASE, || postgres::ensure(places)))
+            (
+                others,
+                python,
+                found,
+                counter,
+                timed(DATABASE, || postgres::ensure(places).and_then(|()| pooler::ensure(places))),
+            )
         });
         let rust = steps.step_after(&[(console, CONSOLE)], RUST, || {
             // The same command as the tests below, so that nothing is built twice: it includes the programs that they

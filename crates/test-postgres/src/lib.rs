@@ -6,6 +6,8 @@
 
 #![allow(clippy::expect_used, reason = "it is for tests: where it fails, they do")]
 
+mod pooler;
+
 use std::{
     env, fs,
     io::Write as _,
@@ -20,6 +22,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use pooler::Pooler;
+pub use pooler::SESSIONS;
 use tokio_postgres::{Client, Config, NoTls};
 
 /// How long a server may take to start on a busy machine.
@@ -106,6 +110,16 @@ impl Database {
         &self.url
     }
 
+    /// Its URL through a transaction pooler, whose clients share [`SESSIONS`] sessions of this database.
+    ///
+    /// # Panics
+    /// PgBouncer is not installed, or does not start; or the server is its own.
+    #[must_use]
+    pub fn pooled_url(&self) -> String {
+        assert!(self.own.is_none(), "the pooler is before the server that tests share");
+        Pooler::of_process(&Server::of_process().url).url_of(&self.name)
+    }
+
     /// Runs SQL in it, by a connection of its own.
     ///
     /// # Panics
@@ -182,18 +196,12 @@ impl Server {
     fn start() -> Server {
         let programs = programs();
         let folder = tempfile::Builder::new().prefix("countersign-pg-").tempdir().expect("a folder").keep();
-        let user = user();
-        if let Some((uid, gid)) = user {
+        if let Some((uid, gid)) = user() {
             chown(&folder, Some(uid), Some(gid)).expect("a folder of the server's user");
         }
-        let as_user = |command: &mut Command| {
-            if let Some((uid, gid)) = user {
-                command.uid(uid).gid(gid);
-            }
-            command.current_dir(&folder).env("LC_ALL", "C").stdin(Stdio::null()).stdout(Stdio::null());
-        };
         let mut initdb = Command::new(programs.join("initdb"));
-        as_user(initdb.args(["-D", "data", "-U", "postgres", "-A", "trust", "--no-sync", "-E", "UTF8", "--locale=C"]));
+        initdb.args(["-D", "data", "-U", "postgres", "-A", "trust", "--no-sync", "-E", "UTF8", "--locale=C"]);
+        as_user(initdb.stdin(Stdio::null()), &folder);
         let made = initdb.output().expect("initdb");
         assert!(made.status.success(), "initdb: {}", String::from_utf8_lossy(&made.stderr));
         // It outlives neither a test process that ends nor one that is killed: then its input ends.
@@ -202,8 +210,8 @@ impl Server {
             start "$1"; while read -r signal; do kill -$signal $server; wait $server; start "$1"; done
             kill -INT $server; wait $server; cd /; rm -rf "$2""#;
         let mut supervisor = Command::new("sh");
-        as_user(supervisor.args(["-c", script, "sh"]).arg(programs.join("postgres")).arg(&folder));
-        let supervisor = supervisor.stdin(Stdio::piped()).process_group(0).spawn().expect("sh");
+        supervisor.args(["-c", script, "sh"]).arg(programs.join("postgres")).arg(&folder);
+        let supervisor = spawn_supervisor(supervisor, &folder);
         let socket = folder.to_str().expect("a folder with a name of characters").replace('/', "%2F");
         let url = format!("postgres://postgres@{socket}/postgres");
         let since = Instant::now();
@@ -227,6 +235,20 @@ fn programs() -> PathBuf {
     let mut found: Vec<PathBuf> = versions.map(|version| version.path().join("bin")).filter(|bin| has(bin)).collect();
     found.sort();
     found.pop().expect("PostgreSQL (on Debian `apt-get install postgresql`), or a server that DATABASE_URL names")
+}
+
+/// Has a command run in a folder, by a user whom the database's programs accept.
+fn as_user(command: &mut Command, folder: &Path) {
+    if let Some((uid, gid)) = user() {
+        command.uid(uid).gid(gid);
+    }
+    command.current_dir(folder).env("LC_ALL", "C").stdout(Stdio::null());
+}
+
+/// Starts a script that ends when its input does: with the process, or when that is killed.
+fn spawn_supervisor(mut script: Command, folder: &Path) -> Child {
+    as_user(&mut script, folder);
+    script.stdin(Stdio::piped()).process_group(0).spawn().expect("sh")
 }
 
 /// The user and group that the server runs as: it refuses to be root.
@@ -284,6 +306,25 @@ mod tests {
             database.restart(how);
             assert_eq!(database.query("SELECT max(n) FROM kept"), [[Some(n.to_string())]]);
         }
+    }
+
+    #[test]
+    fn clients_of_the_pooler_share_its_few_sessions() {
+        let (database, session) = (Database::new(), "SELECT pg_backend_pid()::text");
+        let url = database.pooled_url();
+        let sessions = on_a_thread(async move {
+            let mut clients = Vec::new();
+            for _ in 0..2 * SESSIONS {
+                clients.push(connect(&url).await.expect("a connection"));
+            }
+            let mut seen = std::collections::BTreeSet::new();
+            for client in &clients {
+                let row = client.query_typed(session, &[]).await.expect("a row").remove(0);
+                seen.insert(row.get::<_, String>(0));
+            }
+            seen.len()
+        });
+        assert!((1..=SESSIONS as usize).contains(&sessions), "{sessions}");
     }
 
     #[test]

@@ -58,7 +58,17 @@ async fn with_others<const N: usize>(setup: Setup) -> (Server, [Server; N]) {
 
 #[tokio::test]
 async fn r5_a_message_a_decision_and_its_events_go_through_three_different_nodes() {
-    let (one, [two, three]) = with_others(one_trade()).await;
+    goes_through_three_nodes(one_trade()).await;
+}
+
+/// The nodes share two sessions of the database, and hear nothing of each other.
+#[tokio::test]
+async fn r5_a_message_a_decision_and_its_events_go_through_three_nodes_behind_a_transaction_pooler() {
+    goes_through_three_nodes(one_trade().on(Store::Pooled)).await;
+}
+
+async fn goes_through_three_nodes(setup: Setup) {
+    let (one, [two, three]) = with_others(setup).await;
     let mut follower = three.ws().await;
     let mut ws = one.ws().await;
     ws.message("s", "go").await;
@@ -351,6 +361,25 @@ async fn r5_r7_a_viewer_on_another_node_sees_a_text_grow_before_it_is_finished()
         }
         assert_eq!(Fold::of(&frames).blocks().last(), fold.blocks().last());
     }
+}
+
+/// What a viewer on another node than the one that asks the model sees of one text.
+async fn seen_of_a_text_behind_a_pooler(store: Store) -> Vec<String> {
+    let (one, [two]) = with_others(slowly(3000).on(store)).await;
+    let (mut ws, mut viewer) = (one.ws().await, two.ws().await);
+    ws.message("s", "go").await;
+    ws.until_type("ack").await;
+    viewer.subscribe("s", 0).await;
+    let frames = events(viewer.until_status("completed").await);
+    assert_eq!(Fold::of(&frames).blocks().last(), Fold::of(&one.checked("s").await).blocks().last());
+    deltas(&frames, "text").into_iter().map(str::to_owned).collect()
+}
+
+#[tokio::test]
+async fn r5_r7_behind_a_pooler_a_text_grows_on_another_node_past_it_and_comes_whole_without() {
+    let grown = seen_of_a_text_behind_a_pooler(Store::PooledPast).await;
+    assert!(grown.len() >= 3 && grown.concat() == LONG, "{grown:?}");
+    assert_eq!(seen_of_a_text_behind_a_pooler(Store::Pooled).await, [LONG]);
 }
 
 #[tokio::test]

@@ -6,14 +6,14 @@ use std::{
 };
 
 #[cfg(feature = "postgres")]
-use countersign_store::postgres::PostgresUrl;
+use countersign_store::postgres::{BadPostgresUrl, PostgresUrl};
 use countersign_store::seal::Key;
 use serde_json::json;
 use zeroize::Zeroizing;
 
 use super::{
     reader::{Entry, Section},
-    table::{tables, text, variable, whole},
+    table::{boolean, tables, text, variable, whole},
 };
 
 /// The default file of the store.
@@ -71,6 +71,13 @@ pub(super) fn read(section: &Section<'_>) -> Option<(ConfigStore, Vec<ConfigKey>
                take its sessions over ([more](#several-nodes)).";
     let lease = section.field("lease_seconds", doc, whole(2..=3600, "seconds").or(LEASE_SECONDS))?;
     let url = with_lease(section, url, lease);
+    let doc = "`url` leads to a transaction pooler, such as PgBouncer ([more](#through-a-transaction-pooler)).";
+    let pooled = section.field("pooled", doc, boolean().or(false))?;
+    let doc = "The same database past the pooler, which one connection of each server uses. It gets the password of \
+               `password_env` too, unless it has one.";
+    let direct = text().schema(json!({ "pattern": "^postgres(ql)?://." })).optional("all goes through the pooler");
+    let direct = section.field("direct_url", doc, direct)?;
+    let url = if pooled || direct.is_some() { through_pooler(section, url, pooled, direct)? } else { url };
     let known = RefCell::default();
     let doc = "The store is encrypted with the first of [these keys](#encryption-at-rest), and read with all.";
     let keys = section.field("keys", doc, tables(|section| key(section, &known)).or_as("not encrypted", Vec::new))?;
@@ -120,6 +127,35 @@ fn with_lease(section: &Section<'_>, store: ConfigStore, lease: u32) -> ConfigSt
             store
         }
     }
+}
+
+/// The store behind a pooler.
+#[cfg_attr(
+    not(feature = "postgres"),
+    expect(unused_variables, clippy::needless_pass_by_value, reason = "no other store has one")
+)]
+fn through_pooler(
+    section: &Section<'_>,
+    store: ConfigStore,
+    pooled: bool,
+    direct: Option<String>,
+) -> Option<ConfigStore> {
+    let key = if pooled { "pooled" } else { "direct_url" };
+    match store {
+        #[cfg(feature = "postgres")]
+        ConfigStore::Postgres { url, password_env, lease_seconds } if pooled => {
+            let direct = direct.map(|direct| direct.parse()).transpose();
+            let direct = direct.map_err(|bad: BadPostgresUrl| section.bad("direct_url", bad.to_string())).ok()?;
+            let url = url.through_pooler(direct).map_err(|bad| section.bad("url", bad.to_string())).ok()?;
+            return Some(ConfigStore::Postgres { url, password_env, lease_seconds });
+        }
+        #[cfg(feature = "postgres")]
+        ConfigStore::Postgres { .. } => {
+            section.bad(key, "is the way past a pooler, and without `pooled = true` \"url\" leads to none");
+        }
+        _ => section.bad(key, "is for a PostgreSQL database, and \"url\" names none"),
+    }
+    None
 }
 
 fn at_url(entry: &Entry<'_>, url: &str) -> Option<ConfigStore> {

@@ -103,7 +103,25 @@ fn c_a_store_may_be_a_postgresql_database_and_its_password_is_never_shown() {
         panic!("{:?}", config.store)
     };
     assert_eq!((url.to_string().as_str(), password_env.as_deref()), ("postgres://db/store", Some("STORE_KEY")));
+    let pooled = "url = \"postgres://pooler/store\"\npooled = true\ndirect_url = \"postgres://ann:hunter2@db/store\"";
+    let ConfigStore::Postgres { url, .. } = parse(&of(pooled)).expect("config").store else { panic!("another store") };
+    let wanted: countersign_store::postgres::PostgresUrl = "postgres://pooler/store".parse().expect("a URL");
+    let past = "postgres://ann:hunter2@db/store".parse().expect("a URL");
+    assert!(url == wanted.through_pooler(Some(past)).expect("no options"), "{url:?}");
     for (wrong, told) in [
+        (
+            "url = \"postgres://db/store\"\ndirect_url = \"postgres://ann:hunter2@db/store\"",
+            r#"8: "direct_url" in [store] is the way past a pooler, and without `pooled = true` "url" leads to none"#,
+        ),
+        (
+            "url = \"postgres://db/store\"\npooled = true\ndirect_url = \"postgres://ann:hunter2@db:port/store\"",
+            r#"9: "direct_url" in [store] is no URL of a PostgreSQL database"#,
+        ),
+        (
+            "url = \"postgres://db/store?options=-c%20a%3Db\"\npooled = true",
+            r#"7: "url" in [store] sets "options", which a transaction pooler refuses or forgets"#,
+        ),
+        ("pooled = true", r#"7: "pooled" in [store] is for a PostgreSQL database, and "url" names none"#),
         ("url = \"postgres://ann:hunter2@db:port/store\"", r#"7: "url" in [store] is no URL of a PostgreSQL database"#),
         ("url = \"postgres:db\"", r#"7: "url" in [store] is no URL of a PostgreSQL database"#),
         (

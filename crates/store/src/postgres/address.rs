@@ -12,7 +12,27 @@ const SILENCE: Duration = Duration::from_secs(30);
 /// The URL of a database, `postgres://USER:PASSWORD@HOST:PORT/DATABASE?…`, as PostgreSQL's own programs take it. Neither
 /// `Debug` nor `Display` shows its password.
 #[derive(Clone, PartialEq, Eq)]
-pub struct PostgresUrl(Box<Config>);
+pub struct PostgresUrl {
+    config: Box<Config>,
+    way: Way,
+}
+
+/// What is between a process and its database.
+#[derive(Clone, PartialEq, Eq)]
+enum Way {
+    /// Nothing that matters: a connection is a session of the database.
+    Direct,
+    /// A transaction pooler, and the database past it, if that can be reached.
+    Pooled(Option<Box<PostgresUrl>>),
+}
+
+/// Why a URL is none of a pooler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "sets \"options\", which a transaction pooler refuses or forgets; set them for the user, as in ALTER ROLE countersign IN \
+     DATABASE countersign SET search_path = 'countersign'"
+)]
+pub struct BadPoolerUrl;
 
 /// Why a text is no URL of a database. It repeats nothing of it, since it may have a password.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -53,7 +73,7 @@ impl FromStr for PostgresUrl {
             config.tcp_user_timeout(SILENCE);
         }
         config.keepalives_idle(SILENCE / 2).keepalives_interval(SILENCE / 6).keepalives_retries(3);
-        Ok(PostgresUrl(Box::new(config)))
+        Ok(PostgresUrl { config: Box::new(config), way: Way::Direct })
     }
 }
 
@@ -65,26 +85,63 @@ impl PostgresUrl {
     }
 
     /// The same with this password.
+    ///
+    /// The database past a pooler gets it too, unless its URL has one.
     #[must_use]
     pub fn with_password(mut self, password: &str) -> PostgresUrl {
-        self.0.password(password);
+        self.config.password(password);
+        if let Way::Pooled(Some(direct)) = &mut self.way
+            && !direct.has_password()
+        {
+            direct.config.password(password);
+        }
         self
+    }
+
+    /// The same as the URL of a transaction pooler, such as PgBouncer, which gives each transaction any session of the
+    /// database. Then no statement is prepared by name, and every setting is one of a transaction.
+    ///
+    /// `direct` is the same database past the pooler: what needs a session of its own uses one connection to it. Without it
+    /// nodes do not hear of each other's changes, but look for them each second, and of what a model writes on another node
+    /// they know each block when it is complete.
+    ///
+    /// # Errors
+    /// The URL has `options`.
+    pub fn through_pooler(mut self, direct: Option<PostgresUrl>) -> Result<PostgresUrl, BadPoolerUrl> {
+        if self.config.get_options().is_some() {
+            return Err(BadPoolerUrl);
+        }
+        self.way = Way::Pooled(direct.map(|direct| Box::new(PostgresUrl { way: Way::Direct, ..direct })));
+        Ok(self)
+    }
+
+    /// Whether it is that of a pooler.
+    pub(super) fn is_pooled(&self) -> bool {
+        matches!(self.way, Way::Pooled(_))
+    }
+
+    /// The database past the pooler.
+    pub(super) fn past_pooler(&self) -> Option<&PostgresUrl> {
+        match &self.way {
+            Way::Pooled(direct) => direct.as_deref(),
+            Way::Direct => None,
+        }
     }
 
     /// Whether it has a password.
     #[must_use]
     pub fn has_password(&self) -> bool {
-        self.0.get_password().is_some()
+        self.config.get_password().is_some()
     }
 
     /// Whether a connection may leave the machine, and is not told to be plain.
     pub(super) fn wants_tls(&self) -> bool {
         let local = |host: &Host| !matches!(host, Host::Tcp(_));
-        self.0.get_ssl_mode() != SslMode::Disable && !self.0.get_hosts().iter().all(local)
+        self.config.get_ssl_mode() != SslMode::Disable && !self.config.get_hosts().iter().all(local)
     }
 
     pub(super) fn config(&self) -> &Config {
-        &self.0
+        &self.config
     }
 }
 
@@ -92,24 +149,24 @@ impl fmt::Display for PostgresUrl {
     /// Its hosts and its database.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("postgres://")?;
-        for (i, host) in self.0.get_hosts().iter().enumerate() {
+        for (i, host) in self.config.get_hosts().iter().enumerate() {
             let comma = if i > 0 { "," } else { "" };
             match host {
                 Host::Tcp(host) => write!(f, "{comma}{host}")?,
                 #[cfg(unix)]
                 Host::Unix(path) => write!(f, "{comma}{}", path.display())?,
             }
-            let ports = self.0.get_ports();
+            let ports = self.config.get_ports();
             if let Some(port) = ports.get(i).or_else(|| ports.first()).filter(|port| **port != 5432) {
                 write!(f, ":{port}")?;
             }
         }
-        if self.0.get_hosts().is_empty() {
-            for (i, host) in self.0.get_hostaddrs().iter().enumerate() {
+        if self.config.get_hosts().is_empty() {
+            for (i, host) in self.config.get_hostaddrs().iter().enumerate() {
                 write!(f, "{}{host}", if i > 0 { "," } else { "" })?;
             }
         }
-        write!(f, "/{}", self.0.get_dbname().or_else(|| self.0.get_user()).unwrap_or_default())
+        write!(f, "/{}", self.config.get_dbname().or_else(|| self.config.get_user()).unwrap_or_default())
     }
 }
 
@@ -136,6 +193,25 @@ mod tests {
             assert_eq!(url.to_string(), shown);
             assert!(!format!("{url:?}").contains("secret"), "{url:?}");
         }
+    }
+
+    #[test]
+    fn x_a_password_is_that_of_the_pooler_and_of_what_is_past_it() {
+        let url = |url: &str| url.parse::<PostgresUrl>().expect("a URL");
+        let past = |direct| url("postgres://db/store").through_pooler(Some(url(direct))).expect("no options");
+        for (direct, wanted) in [("postgres://other/store", "hunter2"), ("postgres://ann:own@other/store", "own")] {
+            let pooled = past(direct).with_password("hunter2");
+            assert_eq!(pooled.config.get_password(), Some(&b"hunter2"[..]));
+            let direct = pooled.past_pooler().expect("it was given");
+            assert_eq!(direct.config.get_password(), Some(wanted.as_bytes()));
+            assert!(!format!("{pooled:?} {direct}").contains(wanted), "{pooled:?} {direct}");
+        }
+    }
+
+    #[test]
+    fn c_what_a_pooler_would_forget_is_refused_in_its_url() {
+        let url: PostgresUrl = "postgres://db/store?options=-c%20search_path%3Dother".parse().expect("a URL");
+        assert!(url.through_pooler(None).expect_err("options").to_string().contains("search_path"));
     }
 
     #[test]

@@ -9,7 +9,6 @@
 use std::{sync::Arc, time::Duration};
 
 use countersign_core::audit::{self, Anchor};
-use deadpool_postgres::Pool;
 use futures::future::{BoxFuture, FutureExt as _};
 use tokio::{
     sync::{Notify, watch},
@@ -18,7 +17,7 @@ use tokio::{
 
 use super::{
     super::StoreError,
-    connect::{Held, error},
+    connect::{Held, Pool, error},
     flight::{Flight, Value, ask},
     rows::{count, get, pos_of},
     transaction::{Change, Transaction, Undone, transact},

@@ -3,18 +3,24 @@
 use std::{future::poll_fn, ops::Deref, time::Duration};
 
 use deadpool_postgres::{
-    Hook, HookError, Manager, ManagerConfig, Object, Pool, PoolError, QueueMode, RecyclingMethod, Runtime, TimeoutType,
+    Hook, HookError, Manager, ManagerConfig, Object, PoolError, QueueMode, RecyclingMethod, Runtime, TimeoutType,
 };
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     sync::mpsc,
 };
 use tokio_postgres::{
-    AsyncMessage, Client, Connection, Error, NoTls,
-    error::{Severity, SqlState},
+    AsyncMessage, Client, Connection, Error, NoTls, Row,
+    error::{DbError, Severity, SqlState},
+    types::FromSqlOwned,
 };
 
-use super::{super::StoreError, PostgresUrl, tls::Tls};
+use super::{
+    super::StoreError,
+    PostgresUrl,
+    flight::{Value, alone, typed},
+    tls::Tls,
+};
 
 /// A statement takes a bounded time, also when it waits for locks, and so does a transaction in which nothing happens: they
 /// bound what a process that was stopped in the middle of one holds up. A connection that is not used stays; one whose other end has gone is noticed by the server too. A commit is on the
@@ -24,6 +30,15 @@ const SETTINGS: &str = "SET statement_timeout = '60s'; SET lock_timeout = '20s';
  SELECT set_config(name, '0', false) FROM pg_settings WHERE name = 'idle_session_timeout';
  SET tcp_keepalives_idle = 15; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 3;
  SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'";
+/// The same for one transaction, which begins with them: a pooler gives the session to others after it.
+pub(super) const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;
+ SET LOCAL statement_timeout = '60s'; SET LOCAL lock_timeout = '20s';
+ SET LOCAL idle_in_transaction_session_timeout = '5s';
+ SELECT set_config('synchronous_commit', 'on', true) WHERE current_setting('synchronous_commit') = 'off'";
+/// The session that answers. No two connections have one, unless something between gives it to both.
+const SESSION: &str = "SELECT pg_backend_pid()";
+/// Where tables are, as a connection sees it.
+const PLACE: &str = "SELECT concat_ws(' of ', current_schema(), current_database(), pg_postmaster_start_time())";
 /// How long a caller waits for a connection of the pool.
 const WAIT: Duration = Duration::from_secs(30);
 /// How long after the database's last word the end of a connection is waited for.
@@ -42,15 +57,99 @@ pub(super) type Heard = mpsc::Receiver<String>;
 /// Notifications that wait to be heard; more are dropped.
 const HEARD: usize = 1024;
 
+/// A connection that is in no pool of ours: past a pooler before the database, if there is a way.
+pub(super) struct Own {
+    client: Client,
+    pooled: bool,
+}
+
+impl Own {
+    /// Whether it has a session of the database to itself, and so hears notifications.
+    pub(super) fn has_session(&self) -> bool {
+        !self.pooled
+    }
+
+    /// The answer to one statement, in a transaction of its own.
+    pub(super) async fn ask(&self, sql: &str, values: &[Value]) -> Result<Vec<Row>, Error> {
+        alone(&self.client, self.pooled, sql, values).await
+    }
+
+    /// Begins a transaction.
+    pub(super) async fn begin(&self) -> Result<(), Error> {
+        self.client.batch_execute(BEGIN).await
+    }
+
+    /// The answer to one statement of the transaction that has begun.
+    pub(super) async fn within(&self, sql: &str, values: &[Value]) -> Result<Vec<Row>, Error> {
+        typed(&self.client, sql, values).await
+    }
+
+    /// Runs statements without values or answers: of the transaction that has begun, or of the session if it has one.
+    pub(super) async fn run(&self, sql: &str) -> Result<(), Error> {
+        self.client.batch_execute(sql).await
+    }
+
+    /// Ends the transaction. If one of its statements has failed, nothing of it is stored either way.
+    pub(super) async fn end(&self, stored: bool) -> Result<(), Error> {
+        self.client.batch_execute(if stored { "COMMIT" } else { "ROLLBACK" }).await
+    }
+}
+
+/// A connection of its own, when a store is opened: fails if the URL does not say what is between.
+pub(super) async fn first(url: &PostgresUrl) -> Result<(Own, Heard), StoreError> {
+    let Some(direct) = url.past_pooler() else {
+        return if url.is_pooled() { made(url, true).await } else { first_direct(url, SAY_SO).await };
+    };
+    let (own, heard) = first_direct(direct, "`direct_url` in [store] must name the database itself").await?;
+    let (pooled, _) = made(url, true).await?;
+    let [past, through] = [one::<String>(&own, PLACE).await?, one::<String>(&pooled, PLACE).await?];
+    if past == through {
+        return Ok((own, heard));
+    }
+    Err(StoreError::Failed(format!(
+        "`url` and `direct_url` in [store] lead to different places: through the pooler to {through}, past it to {past}"
+    )))
+}
+
+/// One to the database itself: two such connections share no session. Before that is known nothing is set that a pooler's session would keep.
+async fn first_direct(url: &PostgresUrl, remedy: &str) -> Result<(Own, Heard), StoreError> {
+    let ((mut own, heard), (other, _)) = (made(url, true).await?, made(url, true).await?);
+    if one::<i32>(&own, SESSION).await? == one::<i32>(&other, SESSION).await? {
+        return Err(StoreError::Failed(format!(
+            "a transaction pooler is at {url}, which gives two connections the same session of the database: {remedy}"
+        )));
+    }
+    own.pooled = false;
+    set_up(&own.client).await.map_err(|e| StoreError::Failed(format!("cannot use {url}: {}", told(&e))))?;
+    Ok((own, heard))
+}
+
+/// The only value of a query's only row.
+async fn one<T: FromSqlOwned>(own: &Own, sql: &str) -> Result<T, StoreError> {
+    let row = own.ask(sql, &[]).await.map_err(|e| error(&e))?.pop();
+    let row = row.ok_or_else(|| StoreError::Failed("the database has not said where it is".to_owned()))?;
+    row.try_get(0).map_err(|e| error(&e))
+}
+
+/// What helps where a pooler was not expected.
+const SAY_SO: &str = "set `pooled = true` in [store] (PostgresUrl::through_pooler), or name the database itself";
+
 /// A connection of its own.
-pub(super) async fn connect(url: &PostgresUrl) -> Result<(Client, Heard), StoreError> {
-    let made = tokio::time::timeout(MAKE, make(url)).await;
+pub(super) async fn connect(url: &PostgresUrl) -> Result<(Own, Heard), StoreError> {
+    match url.past_pooler() {
+        Some(direct) => made(direct, false).await,
+        None => made(url, url.is_pooled()).await,
+    }
+}
+
+async fn made(url: &PostgresUrl, pooled: bool) -> Result<(Own, Heard), StoreError> {
+    let made = tokio::time::timeout(MAKE, make(url, pooled)).await;
     made.unwrap_or_else(|_| {
         Err(StoreError::Failed(format!("cannot connect to {url}: no answer within {} s", MAKE.as_secs())))
     })
 }
 
-async fn make(url: &PostgresUrl) -> Result<(Client, Heard), StoreError> {
+async fn make(url: &PostgresUrl, pooled: bool) -> Result<(Own, Heard), StoreError> {
     let unreachable = |e: &Error| StoreError::Failed(format!("cannot connect to {url}: {}", told(e)));
     let (hears, heard) = mpsc::channel(HEARD);
     let client = if url.wants_tls() {
@@ -62,8 +161,10 @@ async fn make(url: &PostgresUrl) -> Result<(Client, Heard), StoreError> {
         tokio::spawn(attend(connection, hears));
         client
     };
-    set_up(&client).await.map_err(|e| unreachable(&e))?;
-    Ok((client, heard))
+    if !pooled {
+        set_up(&client).await.map_err(|e| unreachable(&e))?;
+    }
+    Ok((Own { client, pooled }, heard))
 }
 
 async fn attend<S, T>(mut connection: Connection<S, T>, hears: mpsc::Sender<String>)
@@ -82,6 +183,13 @@ fn tls(url: &PostgresUrl) -> Result<Tls, StoreError> {
     Tls::new().map_err(|e| StoreError::Failed(format!("cannot connect to {url}: no certificates can be checked: {e}")))
 }
 
+/// The connections of a store, and whether a pooler is before the database.
+#[derive(Clone)]
+pub(super) struct Pool {
+    connections: deadpool_postgres::Pool,
+    pub(super) pooled: bool,
+}
+
 /// A pool of at most so many connections, two at least, which are made when they are needed.
 pub(super) fn pool(url: &PostgresUrl, connections: usize) -> Result<Pool, StoreError> {
     // A connection that was not left clean never comes back to the pool: see `Held`.
@@ -91,22 +199,37 @@ pub(super) fn pool(url: &PostgresUrl, connections: usize) -> Result<Pool, StoreE
     } else {
         Manager::from_config(url.config().clone(), NoTls, manager)
     };
-    let set_up =
-        Hook::async_fn(|client, _| Box::pin(async move { self::set_up(client).await.map_err(HookError::Backend) }));
-    Pool::builder(manager)
+    let mut pool = deadpool_postgres::Pool::builder(manager)
         .max_size(connections.max(2))
         .runtime(Runtime::Tokio1)
         .wait_timeout(Some(WAIT))
         .create_timeout(Some(MAKE))
         // The one that was used last has its statements prepared and its server's memory warm.
-        .queue_mode(QueueMode::Lifo)
-        .post_create(set_up)
-        .build()
-        .map_err(|e| StoreError::Failed(e.to_string()))
+        .queue_mode(QueueMode::Lifo);
+    if !url.is_pooled() {
+        pool = pool.post_create(Hook::async_fn(|client, _| {
+            Box::pin(async move { set_up(client).await.map_err(HookError::Backend) })
+        }));
+    }
+    let connections = pool.build().map_err(|e| StoreError::Failed(e.to_string()))?;
+    Ok(Pool { connections, pooled: url.is_pooled() })
+}
+
+/// A connection, and whether it is one to a pooler.
+pub(super) struct Link {
+    object: Object,
+    pub(super) pooled: bool,
+}
+
+impl Deref for Link {
+    type Target = Object;
+    fn deref(&self) -> &Object {
+        &self.object
+    }
 }
 
 /// A connection of the pool. Unless it is given back, it is closed: whatever was under way on it is rolled back.
-pub(super) struct Held(Option<Object>);
+pub(super) struct Held(Option<Link>);
 
 impl Held {
     pub(super) async fn of(pool: &Pool) -> Result<Held, StoreError> {
@@ -122,7 +245,8 @@ impl Held {
                 e => e.to_string(),
             })
         };
-        pool.get().await.map(|object| Held(Some(object))).map_err(failed)
+        let object = pool.connections.get().await.map_err(failed)?;
+        Ok(Held(Some(Link { object, pooled: pool.pooled })))
     }
 
     /// Whether the connection has ended, when something on it has failed. It ends shortly after the database says that it will.
@@ -140,10 +264,10 @@ impl Held {
 }
 
 impl Deref for Held {
-    type Target = Object;
-    fn deref(&self) -> &Object {
+    type Target = Link;
+    fn deref(&self) -> &Link {
         match &self.0 {
-            Some(object) => object,
+            Some(link) => link,
             None => unreachable!("only giving it back takes it"),
         }
     }
@@ -151,8 +275,8 @@ impl Deref for Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        if let Some(object) = self.0.take() {
-            drop(Object::take(object));
+        if let Some(link) = self.0.take() {
+            drop(Object::take(link.object));
         }
     }
 }
@@ -160,7 +284,12 @@ impl Drop for Held {
 /// What an error says: what the database has said, or why it could not be asked.
 pub(super) fn told(e: &Error) -> String {
     if let Some(said) = e.as_db_error() {
-        return format!("{} (SQLSTATE {})", said.message(), said.code().code());
+        let told = format!("{} (SQLSTATE {})", said.message(), said.code().code());
+        return if is_of_pooler(said) {
+            format!("{told}: this is how a transaction pooler fails; {SAY_SO}")
+        } else {
+            told
+        };
     }
     let mut told = e.to_string();
     let mut source = std::error::Error::source(e);
@@ -169,6 +298,13 @@ pub(super) fn told(e: &Error) -> String {
         source = cause.source();
     }
     told
+}
+
+/// Whether it is what comes of a pooler that was not expected: statements that were prepared in other sessions, and what
+/// PgBouncer says of parameters that it does not keep.
+fn is_of_pooler(said: &DbError) -> bool {
+    let of_statements = [SqlState::INVALID_SQL_STATEMENT_NAME, SqlState::DUPLICATE_PSTATEMENT];
+    of_statements.contains(said.code()) || said.message().starts_with("unsupported startup parameter")
 }
 
 /// An error of a statement in a transaction that was not committed.
@@ -192,4 +328,24 @@ pub(super) fn is_refusal(e: &Error) -> bool {
         Some(&(SqlState::T_R_STATEMENT_COMPLETION_UNKNOWN | SqlState::TRANSACTION_RESOLUTION_UNKNOWN))
     );
     !is_unknown && e.as_db_error().is_some_and(|said| said.parsed_severity() == Some(Severity::Error))
+}
+
+#[cfg(test)]
+mod tests {
+    use countersign_test_postgres::Database;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn c_a_statement_that_another_session_has_is_told_as_a_poolers_doing() {
+        let database = Database::new();
+        let (own, _) = connect(&database.url().parse().expect("a URL")).await.expect("a connection");
+        own.run("PREPARE known AS SELECT 1").await.expect("prepared");
+        for (sql, code) in [("EXECUTE unknown", "26000"), ("PREPARE known AS SELECT 1", "42P05")] {
+            let told = told(&own.run(sql).await.expect_err(sql));
+            assert!(told.contains(code) && told.contains("`pooled = true`"), "{told}");
+        }
+        let other = told(&own.run("SELECT nothing").await.expect_err("no such column"));
+        assert!(!other.contains("pooler"), "{other}");
+    }
 }

@@ -1,13 +1,14 @@
 //! Statements that are sent together, without waiting for the answer to one before the next is sent: each saves a round trip.
 
-use std::{borrow::Cow, fmt::Write as _};
+use std::{borrow::Cow, fmt::Write as _, pin::pin};
 
-use deadpool_postgres::Object;
 use futures::{future::maybe_done, poll};
 use tokio_postgres::{
-    Error, Row, Statement,
+    Client, Error, Row, Statement,
     types::{ToSql, Type},
 };
+
+use super::connect::{BEGIN, Link};
 
 /// A value of a statement.
 #[derive(Clone, Debug, PartialEq)]
@@ -156,16 +157,15 @@ impl Flight {
     }
 
     /// Sends all, unless one cannot be written, since a value is too large for the protocol. After an `Err` nothing was sent.
-    pub(super) async fn send(self, client: &Object) -> Result<Answers, Error> {
-        let mut prepared = Vec::with_capacity(self.0.len());
-        for (sql, values) in self.0 {
-            prepared.push((client.prepare_cached(&sql).await?, values));
+    /// Through a pooler it belongs to a transaction that has begun.
+    pub(super) async fn send(self, on: &Link) -> Result<Answers, Error> {
+        let mut ready = Vec::with_capacity(self.0.len());
+        for (sql, values) in &self.0 {
+            ready.push((Text::of(on, sql).await?, values));
         }
         let mut all_sent = true;
-        let mut sent: Vec<_> = prepared
-            .iter()
-            .map(|(statement, values)| Box::pin(maybe_done(answer(client, statement, values))))
-            .collect();
+        let mut sent: Vec<_> =
+            ready.iter().map(|(text, values)| Box::pin(maybe_done(answer(on, text, values)))).collect();
         // Polled once, each is sent: in this order, whatever the answers' is.
         for i in 0..sent.len() {
             let _ = poll!(sent[i].as_mut());
@@ -186,18 +186,68 @@ impl Flight {
     }
 }
 
-async fn answer(client: &Object, statement: &Statement, values: &[Value]) -> Result<Vec<Row>, Error> {
-    let values: Vec<_> = values.iter().map(Value::as_sql).collect();
-    client.query(statement, &values).await
+/// A statement that is ready to be sent.
+enum Text<'a> {
+    /// The database knows it by a name, in this session.
+    Prepared(Statement),
+    /// It is sent with its values: a pooler may give the next transaction a session that knows no name of ours.
+    Unnamed(&'a str),
 }
 
-/// The answer to one prepared statement.
-pub(super) async fn ask(client: &Object, sql: &'static str, values: Vec<Value>) -> Result<Vec<Row>, Error> {
-    answer(client, &client.prepare_cached(sql).await?, &values).await
+impl<'a> Text<'a> {
+    async fn of(on: &Link, sql: &'a str) -> Result<Text<'a>, Error> {
+        Ok(if on.pooled { Text::Unnamed(sql) } else { Text::Prepared(on.prepare_cached(sql).await?) })
+    }
 }
 
-/// The answer to one statement that is planned for its values, and not kept.
-pub(super) async fn ask_once(client: &Object, sql: &str, values: &[Value]) -> Result<Vec<Row>, Error> {
+async fn answer(on: &Link, text: &Text<'_>, values: &[Value]) -> Result<Vec<Row>, Error> {
+    match text {
+        Text::Unnamed(sql) => typed(on, sql, values).await,
+        Text::Prepared(statement) => {
+            let values: Vec<_> = values.iter().map(Value::as_sql).collect();
+            on.query(statement, &values).await
+        }
+    }
+}
+
+/// The answer to one statement of a transaction that has begun, or to one that begins or ends it.
+pub(super) async fn within(on: &Link, sql: &'static str, values: Vec<Value>) -> Result<Vec<Row>, Error> {
+    answer(on, &Text::of(on, sql).await?, &values).await
+}
+
+/// The answer to one statement, in a transaction of its own.
+pub(super) async fn ask(on: &Link, sql: &'static str, values: Vec<Value>) -> Result<Vec<Row>, Error> {
+    if on.pooled { alone(on, true, sql, &values).await } else { within(on, sql, values).await }
+}
+
+/// The same for a statement that is planned for its values, and not kept.
+pub(super) async fn ask_once(on: &Link, sql: &str, values: &[Value]) -> Result<Vec<Row>, Error> {
+    alone(on, on.pooled, sql, values).await
+}
+
+/// The answer to one statement that is sent with its values.
+pub(super) async fn typed(client: &Client, sql: &str, values: &[Value]) -> Result<Vec<Row>, Error> {
     let values: Vec<_> = values.iter().map(|value| (value.as_sql(), value.of_type())).collect();
     client.query_typed(sql, &values).await
+}
+
+/// The same in a transaction of its own. One through a pooler begins with its settings: all of it is sent together. The
+/// statement is one that may be committed by itself, so its transaction is not waited for.
+pub(super) async fn alone(client: &Client, pooled: bool, sql: &str, values: &[Value]) -> Result<Vec<Row>, Error> {
+    if !pooled {
+        return typed(client, sql, values).await;
+    }
+    let mut begun = pin!(maybe_done(client.batch_execute(BEGIN)));
+    let mut asked = pin!(maybe_done(typed(client, sql, values)));
+    let mut ended = pin!(maybe_done(client.batch_execute("COMMIT")));
+    // Polled once, each is sent, in this order.
+    let _ = (poll!(begun.as_mut()), poll!(asked.as_mut()), poll!(ended.as_mut()));
+    // All are waited for: the connection is given back with nothing under way.
+    begun.as_mut().await;
+    asked.as_mut().await;
+    ended.as_mut().await;
+    begun.take_output().transpose()?;
+    let rows = asked.take_output().transpose()?;
+    ended.take_output().transpose()?;
+    Ok(rows.unwrap_or_default())
 }

@@ -7,7 +7,6 @@
 use std::sync::Arc;
 
 use countersign_core::journal::{record::Millis, state::Status};
-use deadpool_postgres::Object;
 use tokio_postgres::Row;
 
 use super::{
@@ -17,7 +16,7 @@ use super::{
         page::{self, Key},
         sql::{self, resolution},
     },
-    connect::error,
+    connect::{Link, error},
     flight::{Value, ask, ask_once},
     rows::{count, get, get_maybe, get_text, small, tenant, tenant_of, text},
 };
@@ -38,7 +37,7 @@ impl Query {
     }
 
     /// The rows of a page, and one more.
-    pub(super) async fn rows(mut self, on: &Object, order: &str, page: &Page) -> Result<Vec<Row>, StoreError> {
+    pub(super) async fn rows(mut self, on: &Link, order: &str, page: &Page) -> Result<Vec<Row>, StoreError> {
         let sql = self.numbered(order);
         self.values.push(sql::limit(page).into());
         ask_once(on, &sql, &self.values).await.map_err(|e| error(&e))
@@ -61,19 +60,19 @@ const ONE: &str = concat!(columns!(), " WHERE i.session = (SELECT row FROM sessi
 const INBOX_ORDER: &str = "i.place DESC, i.id DESC, i.n DESC";
 
 /// See [`super::super::Store::interruption`].
-pub(super) async fn interruption(on: &Object, session_id: &str, n: u32) -> Result<Option<InterruptionRow>, StoreError> {
+pub(super) async fn interruption(on: &Link, session_id: &str, n: u32) -> Result<Option<InterruptionRow>, StoreError> {
     let rows = ask(on, ONE, vec![session_id.into(), n.into()]).await.map_err(|e| error(&e))?;
     rows.first().map(interruption_row).transpose()
 }
 
 /// The number of a session, by which its rows are found.
-pub(super) async fn number(on: &Object, session_id: &str) -> Result<Option<i64>, StoreError> {
+pub(super) async fn number(on: &Link, session_id: &str) -> Result<Option<i64>, StoreError> {
     let rows = ask(on, "SELECT row FROM sessions WHERE id = $1", vec![session_id.into()]).await;
     rows.map_err(|e| error(&e))?.first().map(|row| get(row, 0)).transpose()
 }
 
 /// The number of the session that a filter names, if it names one; `None` if there is no such session.
-pub(super) async fn wanted(on: &Object, session_id: Option<&str>) -> Result<Option<Option<i64>>, StoreError> {
+pub(super) async fn wanted(on: &Link, session_id: Option<&str>) -> Result<Option<Option<i64>>, StoreError> {
     match session_id {
         None => Ok(Some(None)),
         Some(id) => Ok(number(on, id).await?.map(Some)),
@@ -82,7 +81,7 @@ pub(super) async fn wanted(on: &Object, session_id: Option<&str>) -> Result<Opti
 
 /// See [`super::super::Store::interruptions`].
 pub(super) async fn interruptions(
-    on: &Object,
+    on: &Link,
     filter: &InterruptionFilter,
     page: &Page,
 ) -> Result<Paged<InterruptionRow>, StoreError> {
@@ -185,7 +184,7 @@ fn interruption_row(r: &Row) -> Result<InterruptionRow, StoreError> {
 }
 
 /// See [`super::super::Store::sessions`].
-pub(super) async fn sessions(on: &Object, filter: &SessionFilter, page: &Page) -> Result<Paged<Summary>, StoreError> {
+pub(super) async fn sessions(on: &Link, filter: &SessionFilter, page: &Page) -> Result<Paged<Summary>, StoreError> {
     let start = page::start::<Summary>(page)?;
     let mut found = Vec::new();
     for (query, order) in used(filter, start.as_ref()) {
@@ -262,7 +261,7 @@ const RESTED: &str = "SELECT s.id, s.pos FROM sessions s
 
 /// See [`super::super::Store::rested`].
 pub(super) async fn rested(
-    on: &Object,
+    on: &Link,
     before: Millis,
     now: Millis,
     limit: usize,
@@ -277,7 +276,7 @@ const PENDING_ROWS: &str = "SELECT count(*), min(asked_at) FROM
  (SELECT asked_at FROM interruptions WHERE resolution IS NULL LIMIT $1) pending";
 
 /// See [`super::super::Store::pending`].
-pub(super) async fn pending(on: &Object) -> Result<PendingCount, StoreError> {
+pub(super) async fn pending(on: &Link) -> Result<PendingCount, StoreError> {
     let rows = ask(on, PENDING_ROWS, vec![i64::from(PENDING).into()]).await.map_err(|e| error(&e))?;
     let Some(row) = rows.first() else { return Ok(PendingCount::default()) };
     Ok(PendingCount { count: count(get(row, 0)?)?, oldest: get(row, 1)? })

@@ -1,6 +1,8 @@
 //! This process among those that share the database: it renews the term of its leases, and tells others what it has changed.
 //!
-//! Both go over one connection of its own, so that nothing that is slow delays them. A term that was not renewed in time
+//! Both go over one connection of its own, so that nothing that is slow delays them. Through a pooler nothing is told or heard:
+//! a session of the database is whose transaction it is. Hints only save waiting, since every node looks too, and what is said of
+//! a text that is being written only shows it earlier. A term that was not renewed in time
 //! ends; the node goes on under the same number, and each of its leases lasts on if no other node took it meanwhile.
 
 use std::{
@@ -13,13 +15,12 @@ use std::{
 };
 
 use countersign_core::journal::record::Millis;
-use deadpool_postgres::Object;
 use rustix::time::{ClockId, clock_gettime};
 use tokio::{
     sync::{Notify, broadcast, watch},
     time::{MissedTickBehavior, interval, sleep, timeout},
 };
-use tokio_postgres::{Client, Error};
+use tokio_postgres::Error;
 
 use super::{
     super::{
@@ -27,8 +28,8 @@ use super::{
         nodes::{Hint, Said},
     },
     PostgresUrl,
-    connect::{Heard, connect, error, told},
-    flight::ask,
+    connect::{Heard, Link, Own, connect, error, told},
+    flight::{Value, ask},
     nodes::clock,
     rows::get,
     words::Words,
@@ -60,6 +61,8 @@ const RENEW: &str = concat!(
  RETURNING EXISTS (SELECT FROM nodes o WHERE o.id <> $1 AND o.until > clock_timestamp()), ",
     clock!()
 );
+/// What texts are sealed with.
+const KEY: &str = "SELECT key FROM countersign";
 const NOW: &str = concat!("SELECT ", clock!());
 const LEAVE: &str = "UPDATE nodes SET until = '-infinity' WHERE id = $1";
 /// Nodes that ended long ago and have no session.
@@ -90,8 +93,10 @@ struct Shared {
     term: AtomicU64,
     /// How far the database's clock is ahead of [`boot_time`].
     ahead: AtomicI64,
-    /// Whether there are other nodes that hear hints.
+    /// Whether there are other nodes.
     others: AtomicBool,
+    /// Whether nodes are told anything and heard: not through a pooler.
+    hears: bool,
     changed: Mutex<BTreeSet<Arc<str>>>,
     /// Whether there are sessions to be taken over that nobody was told of.
     given: AtomicBool,
@@ -122,16 +127,20 @@ impl Member {
     /// Joins the nodes of the store.
     pub(super) async fn join(
         url: &PostgresUrl,
-        (client, heard): (Client, Heard),
+        (own, heard): (Own, Heard),
         lease: Duration,
     ) -> Result<Member, StoreError> {
-        let failed = |e: Error| error(&e);
-        client.execute(SWEEP, &[]).await.map_err(failed)?;
-        let channel = client.query_one(CHANNEL, &[]).await.and_then(|row| row.try_get(0)).map_err(failed)?;
-        let words = Words::new(&client).await.map_err(failed)?;
+        let asked = async |sql, values: &[Value]| own.ask(sql, values).await.map_err(|e| error(&e));
+        let one = async |sql, values: &[Value]| {
+            let missing = || StoreError::Failed("a node's own statement had no answer".to_owned());
+            asked(sql, values).await?.pop().ok_or_else(missing)
+        };
+        asked(SWEEP, &[]).await?;
+        let channel = get(&one(CHANNEL, &[]).await?, 0)?;
+        let words = Words::new(get(&one(KEY, &[]).await?, 0)?);
         let began = boot_time();
-        let row = client.query_one(JOIN, &[&millis(lease)]).await.map_err(failed)?;
-        let (id, now): (i64, i64) = (row.try_get(0).map_err(failed)?, row.try_get(1).map_err(failed)?);
+        let row = one(JOIN, &[millis(lease).into()]).await?;
+        let (id, now): (i64, i64) = (get(&row, 0)?, get(&row, 1)?);
         let shared = Arc::new(Shared {
             id,
             channel,
@@ -140,6 +149,7 @@ impl Member {
             term: AtomicU64::new(0),
             ahead: AtomicI64::new(now - (began.midpoint(boot_time())).cast_signed()),
             others: AtomicBool::new(true),
+            hears: own.has_session(),
             changed: Mutex::default(),
             given: AtomicBool::new(false),
             more: Notify::new(),
@@ -147,7 +157,7 @@ impl Member {
             words,
         });
         let (leaving, left) = watch::channel(false);
-        tokio::spawn(shared.clone().keep(url.clone(), (client, heard), left));
+        tokio::spawn(shared.clone().keep(url.clone(), (own, heard), left));
         Ok(Member { id, shared, leaving })
     }
 
@@ -164,7 +174,7 @@ impl Member {
     }
 
     /// Asks the database for its time.
-    pub(super) async fn hear_clock(&self, on: &Object) -> Result<(), StoreError> {
+    pub(super) async fn hear_clock(&self, on: &Link) -> Result<(), StoreError> {
         let began = boot_time();
         let row = ask(on, NOW, Vec::new()).await.map_err(|e| error(&e))?.pop();
         if let Some(row) = row {
@@ -184,7 +194,7 @@ impl Member {
 
     /// Tells other nodes, soon, that a session has changed.
     pub(super) fn tell(&self, session_id: &Arc<str>) {
-        if !self.is_alone() {
+        if self.shared.hears && !self.is_alone() {
             let mut changed = self.shared.changed();
             if changed.len() < HINTS {
                 changed.insert(session_id.clone());
@@ -198,9 +208,9 @@ impl Member {
         self.shared.words.said()
     }
 
-    /// Says something to other nodes, soon, unless there are none, or too much waits.
+    /// Says something to other nodes, soon, unless there are none, or they are not heard, or too much waits.
     pub(super) fn say(&self, said: &Said) -> bool {
-        let waits = !self.is_alone() && self.shared.words.wait(said, PAYLOAD - FROM);
+        let waits = self.shared.hears && !self.is_alone() && self.shared.words.wait(said, PAYLOAD - FROM);
         if waits {
             self.shared.more.notify_one();
         }
@@ -233,7 +243,7 @@ impl Shared {
     }
 
     /// Keeps the node alive until it leaves.
-    async fn keep(self: Arc<Self>, url: PostgresUrl, first: (Client, Heard), mut leaving: watch::Receiver<bool>) {
+    async fn keep(self: Arc<Self>, url: PostgresUrl, first: (Own, Heard), mut leaving: watch::Receiver<bool>) {
         let mut connected = Some(first);
         let mut was_told = false;
         while !*leaving.borrow() {
@@ -247,7 +257,7 @@ impl Shared {
                 },
             };
             let ended = match made {
-                Ok((client, heard)) => match self.attend(&client, heard, &mut leaving).await {
+                Ok((own, heard)) => match self.attend(&own, heard, &mut leaving).await {
                     Ok(()) => return,
                     Err((why, renewed)) => {
                         was_told &= !renewed;
@@ -266,7 +276,7 @@ impl Shared {
     /// Renews, tells and hears over one connection. Its error says whether the term was renewed over it.
     async fn attend(
         &self,
-        client: &Client,
+        own: &Own,
         mut heard: Heard,
         leaving: &mut watch::Receiver<bool>,
     ) -> Result<(), (String, bool)> {
@@ -274,17 +284,19 @@ impl Shared {
         let mut renew = interval((self.lease / 4).max(Duration::from_millis(1)));
         renew.set_missed_tick_behavior(MissedTickBehavior::Delay);
         // Hints that were sent before are lost; who depends on one looks too.
-        self.bounded(client.batch_execute(&format!("LISTEN {}", self.channel))).await.map_err(|e| (e, false))?;
-        self.say(client, "j").await.map_err(|e| (e, false))?;
+        if self.hears {
+            self.bounded(own.run(&format!("LISTEN {}", self.channel))).await.map_err(|e| (e, false))?;
+        }
+        self.say(own, "j").await.map_err(|e| (e, false))?;
         loop {
             let done = tokio::select! { biased;
                 () = left(leaving) => {
-                    let _ = self.bounded(client.execute(LEAVE, &[&self.id])).await;
-                    let _ = self.say(client, "l").await;
+                    let _ = self.bounded(own.ask(LEAVE, &[self.id.into()])).await;
+                    let _ = self.say(own, "l").await;
                     return Ok(());
                 }
                 _ = renew.tick() => {
-                    let done = self.renew(client).await;
+                    let done = self.renew(own).await;
                     renewed |= done.is_ok();
                     done
                 }
@@ -294,7 +306,7 @@ impl Shared {
                 },
                 () = self.more.notified() => {
                     sleep(COLLECT).await;
-                    self.tell_all(client).await
+                    self.tell_all(own).await
                 }
             };
             done.map_err(|e| (e, renewed))?;
@@ -309,10 +321,11 @@ impl Shared {
         }
     }
 
-    async fn renew(&self, client: &Client) -> Result<(), String> {
+    async fn renew(&self, own: &Own) -> Result<(), String> {
         // From before it was asked: the database counts from later on.
         let began = boot_time();
-        let row = self.bounded(client.query_one(RENEW, &[&self.id, &millis(self.lease)])).await?;
+        let values = [self.id.into(), millis(self.lease).into()];
+        let row = self.bounded(own.ask(RENEW, &values)).await?.pop().ok_or("no row")?;
         let (others, told_at): (bool, i64) =
             (row.try_get(0).map_err(|e| told(&e))?, row.try_get(1).map_err(|e| told(&e))?);
         let (ended, now) = (self.until.load(Ordering::SeqCst), boot_time());
@@ -334,7 +347,7 @@ impl Shared {
         self.ahead.store(ahead, Ordering::Relaxed);
     }
 
-    async fn tell_all(&self, client: &Client) -> Result<(), String> {
+    async fn tell_all(&self, own: &Own) -> Result<(), String> {
         let changed = std::mem::take(&mut *self.changed());
         let mut said = String::new();
         if self.given.swap(false, Ordering::SeqCst) {
@@ -343,7 +356,7 @@ impl Shared {
         let (words, is_more) = self.words.next();
         for line in changed.into_iter().map(|id| format!("c{id}\n")).chain(words) {
             if said.len() + line.len() > PAYLOAD - FROM {
-                self.say(client, &std::mem::take(&mut said)).await?;
+                self.say(own, &std::mem::take(&mut said)).await?;
             }
             said.push_str(&line);
         }
@@ -351,12 +364,15 @@ impl Shared {
             // After the term is renewed, if it is time.
             self.more.notify_one();
         }
-        if said.is_empty() { Ok(()) } else { self.say(client, &said).await }
+        if said.is_empty() { Ok(()) } else { self.say(own, &said).await }
     }
 
-    async fn say(&self, client: &Client, said: &str) -> Result<(), String> {
-        let said = format!("{}:{said}", self.id);
-        self.bounded(client.execute(NOTIFY, &[&self.channel, &said])).await.map(drop)
+    async fn say(&self, own: &Own, said: &str) -> Result<(), String> {
+        if !self.hears {
+            return Ok(());
+        }
+        let values = [Value::Text(self.channel.clone()), Value::Text(format!("{}:{said}", self.id))];
+        self.bounded(own.ask(NOTIFY, &values)).await.map(drop)
     }
 
     fn hear(&self, said: &str) {

@@ -30,19 +30,17 @@ use countersign_core::{
     audit::AuditRecord,
     journal::record::{Entry, FORMAT, Millis},
 };
-use deadpool_postgres::Pool;
 use futures::future::{self, BoxFuture, FutureExt as _};
 use tokio::sync::{Semaphore, SemaphorePermit, broadcast};
-use tokio_postgres::Client;
 
 pub use self::{
-    address::{BadPostgresUrl, PostgresUrl},
+    address::{BadPoolerUrl, BadPostgresUrl, PostgresUrl},
     past::Past,
 };
 use self::{
     append::{Delete, Write},
     chain::{Chainer, chain},
-    connect::{Heard, Held, connect, pool},
+    connect::{Heard, Held, Own, Pool, first, pool},
     member::{LEAVING, Member},
     transaction::{Change, transact},
 };
@@ -123,7 +121,7 @@ impl PostgresStore {
     /// # Errors
     /// [`StoreError::Corrupt`] if the tables there are not ours or of another version; [`StoreError::Failed`].
     pub async fn open(url: &PostgresUrl, options: &PostgresOptions) -> Result<PostgresStore, StoreError> {
-        let connected = connect(url).await?;
+        let connected = first(url).await?;
         schema::make(&connected.0, url).await?;
         PostgresStore::join(url, connected, options).await
     }
@@ -133,14 +131,14 @@ impl PostgresStore {
     /// # Errors
     /// As [`PostgresStore::open`]; [`StoreError::Failed`] too if there are no tables.
     pub async fn open_existing(url: &PostgresUrl, options: &PostgresOptions) -> Result<PostgresStore, StoreError> {
-        let connected = connect(url).await?;
+        let connected = first(url).await?;
         schema::find(&connected.0, url).await?;
         PostgresStore::join(url, connected, options).await
     }
 
     async fn join(
         url: &PostgresUrl,
-        connected: (Client, Heard),
+        connected: (Own, Heard),
         options: &PostgresOptions,
     ) -> Result<PostgresStore, StoreError> {
         let pool = pool(url, options.connections)?;

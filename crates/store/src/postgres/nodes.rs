@@ -3,12 +3,11 @@
 
 use std::sync::Arc;
 
-use deadpool_postgres::Object;
 use tokio_postgres::Row;
 
 use super::{
     super::{StoreError, nodes::Epoch},
-    connect::error,
+    connect::{Link, error},
     flight::{Value, ask},
     rows::{count, get, get_text, pos_of},
 };
@@ -63,7 +62,7 @@ const POSITIONS: &str = "SELECT id, pos FROM sessions WHERE id = ANY($1)";
 const OTHERS: &str = "SELECT FROM nodes WHERE id <> $1 AND until > clock_timestamp() LIMIT 1";
 
 /// Whether another node is alive.
-pub(super) async fn others(on: &Object, node: i64) -> Result<bool, StoreError> {
+pub(super) async fn others(on: &Link, node: i64) -> Result<bool, StoreError> {
     rows(on, OTHERS, vec![node.into()]).await.map(|others| !others.is_empty())
 }
 
@@ -75,23 +74,19 @@ fn limit_of(limit: usize) -> Value {
     i64::try_from(limit).unwrap_or(i64::MAX).into()
 }
 
-async fn rows(on: &Object, sql: &'static str, values: Vec<Value>) -> Result<Vec<Row>, StoreError> {
+async fn rows(on: &Link, sql: &'static str, values: Vec<Value>) -> Result<Vec<Row>, StoreError> {
     ask(on, sql, values).await.map_err(|e| error(&e))
 }
 
 /// See [`super::super::nodes::Nodes::claim`].
-pub(super) async fn claim(
-    on: &Object,
-    (node, knows): (i64, u32),
-    session_id: &str,
-) -> Result<Option<Epoch>, StoreError> {
+pub(super) async fn claim(on: &Link, (node, knows): (i64, u32), session_id: &str) -> Result<Option<Epoch>, StoreError> {
     let claimed = rows(on, CLAIM, vec![session_id.into(), node.into(), knows.into()]).await?.pop();
     claimed.map(|row| count(get(&row, 0)?).map(Epoch)).transpose()
 }
 
 /// See [`super::super::nodes::Nodes::release`].
 pub(super) async fn release(
-    on: &Object,
+    on: &Link,
     node: i64,
     session_id: &str,
     (epoch, pos): (Epoch, u64),
@@ -101,14 +96,14 @@ pub(super) async fn release(
 }
 
 /// See [`super::super::nodes::Nodes::hand_over`].
-pub(super) async fn hand_over(on: &Object, node: i64, session_id: &str, epoch: Epoch) -> Result<bool, StoreError> {
+pub(super) async fn hand_over(on: &Link, node: i64, session_id: &str, epoch: Epoch) -> Result<bool, StoreError> {
     let values = vec![session_id.into(), node.into(), epoch_of(epoch).into(), NOBODY.into()];
     rows(on, HAND_OVER, values).await.map(|given| !given.is_empty())
 }
 
 /// See [`super::super::nodes::Nodes::take_over`].
 pub(super) async fn take_over(
-    on: &Object,
+    on: &Link,
     (node, knows): (i64, u32),
     limit: usize,
 ) -> Result<Vec<(Arc<str>, Epoch)>, StoreError> {
@@ -118,7 +113,7 @@ pub(super) async fn take_over(
 
 /// See [`super::super::nodes::Nodes::own`].
 pub(super) async fn own(
-    on: &Object,
+    on: &Link,
     node: i64,
     after: &str,
     all: bool,
@@ -129,7 +124,7 @@ pub(super) async fn own(
 }
 
 /// See [`super::super::nodes::Nodes::positions`].
-pub(super) async fn positions(on: &Object, ids: &[Arc<str>]) -> Result<Vec<(Arc<str>, u64)>, StoreError> {
+pub(super) async fn positions(on: &Link, ids: &[Arc<str>]) -> Result<Vec<(Arc<str>, u64)>, StoreError> {
     let ids = Value::Many(ids.iter().map(|id| id.as_bytes().to_vec()).collect());
     let rows = rows(on, POSITIONS, vec![ids]).await?;
     rows.iter().map(|row| Ok((get_text(row, 0)?, count(get(row, 1)?)?))).collect()

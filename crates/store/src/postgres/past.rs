@@ -7,13 +7,12 @@ use countersign_core::{
     audit::AuditRecord,
     journal::record::{Entry, FORMAT},
 };
-use deadpool_postgres::Pool;
 
 use super::{
     super::{RuleRow, StoreError},
     PostgresUrl,
     chain::chain,
-    connect::{Held, connect, pool},
+    connect::{Held, Pool, first, pool},
     rows, rules, schema,
 };
 
@@ -29,8 +28,8 @@ impl Past {
     /// As [`super::PostgresStore::open`]; a database without a store is
     /// [`StoreError::Failed`].
     pub async fn open(url: &PostgresUrl) -> Result<Past, StoreError> {
-        let (client, _) = connect(url).await?;
-        schema::find(&client, url).await?;
+        let (own, _) = first(url).await?;
+        schema::find(&own, url).await?;
         Ok(Past { pool: pool(url, 1)? })
     }
 

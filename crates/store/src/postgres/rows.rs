@@ -9,13 +9,12 @@ use countersign_core::{
         record::{Entry, Millis},
     },
 };
-use deadpool_postgres::Object;
 use tokio_postgres::{Row, types::FromSql};
 
 use super::{
     super::{Due, Head, StoreError, Waypoint, sql},
     append::IS_DELETED,
-    connect::error,
+    connect::{Link, error},
     flight::{Value, ask},
 };
 
@@ -70,7 +69,7 @@ pub(super) fn get_maybe(row: &Row, column: usize) -> Result<Option<Arc<str>>, St
 }
 
 /// See [`super::super::Store::head`].
-pub(super) async fn head(on: &Object, session_id: &str, knows: u32) -> Result<Option<Head>, StoreError> {
+pub(super) async fn head(on: &Link, session_id: &str, knows: u32) -> Result<Option<Head>, StoreError> {
     let sql = "SELECT s.pos, p.body, s.needs FROM sessions s
                LEFT JOIN snapshots p ON p.session = s.row AND p.version = $2 WHERE s.id = $1";
     let found = one(on, sql, vec![session_id.into(), FOLD_VERSION.into()]).await?;
@@ -88,15 +87,15 @@ fn readable(row: &Row, column: usize, session_id: &str, knows: u32) -> Result<()
     if needs > knows { Err(StoreError::Newer { session_id: session_id.into(), needs, knows }) } else { Ok(()) }
 }
 
-async fn one(on: &Object, sql: &'static str, values: Vec<Value>) -> Result<Option<Row>, StoreError> {
+async fn one(on: &Link, sql: &'static str, values: Vec<Value>) -> Result<Option<Row>, StoreError> {
     Ok(all(on, sql, values).await?.pop())
 }
 
-async fn all(on: &Object, sql: &'static str, values: Vec<Value>) -> Result<Vec<Row>, StoreError> {
+async fn all(on: &Link, sql: &'static str, values: Vec<Value>) -> Result<Vec<Row>, StoreError> {
     ask(on, sql, values).await.map_err(|e| error(&e))
 }
 
-async fn check_not_deleted(on: &Object, session_id: &str) -> Result<(), StoreError> {
+async fn check_not_deleted(on: &Link, session_id: &str) -> Result<(), StoreError> {
     match one(on, IS_DELETED, vec![session_id.into()]).await? {
         Some(_) => Err(StoreError::Deleted(session_id.into())),
         None => Ok(()),
@@ -118,7 +117,7 @@ const AT_ONCE: u64 = 1024;
 
 /// The entries of a session after `after`, within both limits but at least one.
 pub(super) async fn entries(
-    on: &Object,
+    on: &Link,
     session_id: &str,
     after: u64,
     limit: usize,
@@ -162,7 +161,7 @@ pub(super) async fn entries(
 }
 
 /// See [`super::super::Store::has_request`].
-pub(super) async fn has_request(on: &Object, session_id: &str, request_id: &str) -> Result<bool, StoreError> {
+pub(super) async fn has_request(on: &Link, session_id: &str, request_id: &str) -> Result<bool, StoreError> {
     let sql = "SELECT FROM sessions s JOIN requests q ON q.session = s.row WHERE s.id = $1 AND q.id = $2";
     one(on, sql, vec![session_id.into(), request_id.into()]).await.map(|found| found.is_some())
 }
@@ -196,7 +195,7 @@ macro_rules! take_due {
 }
 
 /// See [`super::super::Store::due`].
-pub(super) async fn due(on: &Object, now: Millis, limit: usize, knows: u32) -> Result<Vec<Due>, StoreError> {
+pub(super) async fn due(on: &Link, now: Millis, limit: usize, knows: u32) -> Result<Vec<Due>, StoreError> {
     let mut due: Vec<(Millis, Due)> = Vec::new();
     for sql in DUE {
         let values = vec![now.into(), i64::try_from(limit).unwrap_or(i64::MAX).into(), knows.into()];
@@ -211,7 +210,7 @@ pub(super) async fn due(on: &Object, now: Millis, limit: usize, knows: u32) -> R
 const TAKE_DUE: [&str; 2] = [take_due!("expires_at"), take_due!("remind_at")];
 
 /// See [`super::super::nodes::Nodes::take_due`].
-pub(super) async fn take_due(on: &Object, now: Millis, limit: usize, knows: u32) -> Result<Vec<Due>, StoreError> {
+pub(super) async fn take_due(on: &Link, now: Millis, limit: usize, knows: u32) -> Result<Vec<Due>, StoreError> {
     let mut due: Vec<(Millis, Due)> = Vec::new();
     for sql in TAKE_DUE {
         let left = i64::try_from(limit - due.len().min(limit)).unwrap_or(i64::MAX);
@@ -225,12 +224,12 @@ pub(super) async fn take_due(on: &Object, now: Millis, limit: usize, knows: u32)
 pub(super) const RUNNING: &str = "SELECT id FROM sessions WHERE status = 'running' ORDER BY id";
 
 /// See [`super::super::Store::running`].
-pub(super) async fn running(on: &Object) -> Result<Vec<Arc<str>>, StoreError> {
+pub(super) async fn running(on: &Link) -> Result<Vec<Arc<str>>, StoreError> {
     all(on, RUNNING, Vec::new()).await?.iter().map(|row| get_text(row, 0)).collect()
 }
 
 /// The ids of at most `limit` sessions after `after`, in the order of ids.
-pub(super) async fn sessions(on: &Object, after: &str, limit: usize) -> Result<Vec<Arc<str>>, StoreError> {
+pub(super) async fn sessions(on: &Link, after: &str, limit: usize) -> Result<Vec<Arc<str>>, StoreError> {
     let values = vec![after.into(), i64::try_from(limit).unwrap_or(i64::MAX).into()];
     let rows = all(on, "SELECT id FROM sessions WHERE id > $1 ORDER BY id LIMIT $2", values).await?;
     rows.iter().map(|row| get_text(row, 0)).collect()
@@ -245,7 +244,7 @@ pub(super) const AUDIT_OF: &str =
 
 /// See [`super::super::Store::audit`] and [`super::super::Store::audit_of`].
 pub(super) async fn audit(
-    on: &Object,
+    on: &Link,
     of: Option<Option<&str>>,
     after: u64,
     limit: usize,
@@ -270,7 +269,7 @@ pub(super) const AUDIT_NEWEST_OF: &str =
 
 /// See [`super::super::Store::audit_newest`].
 pub(super) async fn audit_newest(
-    on: &Object,
+    on: &Link,
     of: Option<Option<&str>>,
     before: u64,
     limit: usize,
@@ -296,7 +295,7 @@ fn audit_record(row: &Row) -> Result<AuditRecord, StoreError> {
 
 /// See [`super::super::Store::waypoint`].
 pub(super) async fn waypoint(
-    on: &Object,
+    on: &Link,
     session_id: &str,
     until: u64,
     version: u32,
@@ -310,7 +309,7 @@ pub(super) async fn waypoint(
 
 /// See [`super::super::Store::keep_waypoint`]. The session's row is locked, so that none outlives its session. Those of
 /// older versions are dropped: no reader asks for them.
-pub(super) async fn keep_waypoint(on: &Object, session_id: &str, waypoint: &Waypoint) -> Result<(), StoreError> {
+pub(super) async fn keep_waypoint(on: &Link, session_id: &str, waypoint: &Waypoint) -> Result<(), StoreError> {
     let sql = "WITH of AS (SELECT row FROM sessions WHERE id = $1 AND pos >= $2 FOR KEY SHARE),
                older AS (DELETE FROM waypoints WHERE session IN (SELECT row FROM of) AND version < $3 AND pos <> $2)
                INSERT INTO waypoints (session, pos, version, body) SELECT row, $2, $3, $4 FROM of
@@ -321,6 +320,6 @@ pub(super) async fn keep_waypoint(on: &Object, session_id: &str, waypoint: &Wayp
 }
 
 /// Writes, to see whether that is possible.
-pub(super) async fn probe(on: &Object) -> Result<(), StoreError> {
+pub(super) async fn probe(on: &Link) -> Result<(), StoreError> {
     all(on, "UPDATE countersign SET probed = probed + 1", Vec::new()).await.map(drop)
 }

@@ -4,7 +4,6 @@
 use std::sync::Arc;
 
 use countersign_core::{approval::rule::RuleId, journal::record::Millis};
-use deadpool_postgres::Object;
 use tokio_postgres::Row;
 
 use super::{
@@ -14,7 +13,7 @@ use super::{
         page::{self, Key},
         sql::json,
     },
-    connect::error,
+    connect::{Link, error},
     flight::{Value, ask},
     list::{Query, number, roles, wanted},
     rows::{get, get_text, small, tenant},
@@ -160,7 +159,7 @@ async fn end(on: &Transaction, session: i64, row: RuleRow, at: Millis, by: Optio
 }
 
 /// See [`super::super::Store::standing`].
-pub(super) async fn standing(on: &Object, of: &RuleOwner, agent: &str, tool: &str) -> Result<Vec<RuleRow>, StoreError> {
+pub(super) async fn standing(on: &Link, of: &RuleOwner, agent: &str, tool: &str) -> Result<Vec<RuleRow>, StoreError> {
     let (sql, values) = standing_of(of.tenant.as_deref(), of.subject.as_deref(), agent, tool);
     let rows = ask(on, sql, values).await.map_err(|e| error(&e))?;
     let mut rows = rows.iter().map(opened).collect::<Result<Vec<_>, _>>()?;
@@ -169,14 +168,14 @@ pub(super) async fn standing(on: &Object, of: &RuleOwner, agent: &str, tool: &st
 }
 
 /// One rule, whether it is in force or not.
-pub(super) async fn rule(on: &Object, session_id: &str, id: RuleId) -> Result<Option<RuleRow>, StoreError> {
+pub(super) async fn rule(on: &Link, session_id: &str, id: RuleId) -> Result<Option<RuleRow>, StoreError> {
     let Some(session) = number(on, session_id).await? else { return Ok(None) };
     let rows = ask(on, ONE, vec![session.into(), id.n.into(), id.action.into()]).await.map_err(|e| error(&e))?;
     rows.first().map(opened).transpose()
 }
 
 /// See [`super::super::Store::rules`].
-pub(super) async fn list(on: &Object, filter: &RuleFilter, page: &Page) -> Result<Paged<RuleRow>, StoreError> {
+pub(super) async fn list(on: &Link, filter: &RuleFilter, page: &Page) -> Result<Paged<RuleRow>, StoreError> {
     let start = page::start::<RuleRow>(page)?;
     let Some(session) = wanted(on, filter.session_id.as_deref()).await? else {
         return Ok(Paged { rows: Vec::new(), next: None });

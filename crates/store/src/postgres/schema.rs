@@ -1,8 +1,13 @@
 //! Opening a database: whether it is ours, and its version.
 
-use tokio_postgres::{Client, Error};
+use tokio_postgres::{Error, Row};
 
-use super::{super::StoreError, PostgresUrl, connect::told, rows::get};
+use super::{
+    super::StoreError,
+    PostgresUrl,
+    connect::{Own, told},
+    rows::get,
+};
 
 /// The version of the tables and of their contents: the only one supported. It is fixed with the first release.
 const VERSION: i32 = 0;
@@ -18,30 +23,53 @@ const SERVER: i32 = 13;
 const TABLES: &str = "SELECT count(*) FILTER (WHERE c.relname = 'countersign'), count(*) FROM pg_class c
  WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind IN ('r', 'p', 'v', 'm', 'f')";
 
-/// One node at a time looks whether there are tables, and makes them. In each schema it is a lock of its own: 'CSGN', and a
-/// number of the schema.
-const LOCK: &str = "SELECT pg_advisory_lock(x'4353474e'::int, hashtext(current_schema()::text))";
-const UNLOCK: &str = "SELECT pg_advisory_unlock_all()";
+/// One node at a time looks whether there are tables, and makes them: it is held until the transaction ends. In each schema it
+/// is a lock of its own: 'CSGN', and a number of the schema.
+const LOCK: &str = "SELECT pg_advisory_xact_lock(x'4353474e'::int, hashtext(current_schema()::text))";
 
 /// Makes the tables if there are none.
-pub(super) async fn make(client: &Client, url: &PostgresUrl) -> Result<(), StoreError> {
-    check(client, url).await?;
-    lock(client, url).await?;
-    let made = match recognise(client, url).await {
-        Ok(false) => create(client, url, VERSION).await,
-        recognised => recognised.map(drop),
+pub(super) async fn make(own: &Own, url: &PostgresUrl) -> Result<(), StoreError> {
+    let made = async {
+        check(own, url).await?;
+        rows(own, url, LOCK).await?;
+        if recognise(own, url).await? { Ok(()) } else { create(own, url, VERSION).await }
     };
-    unlock(client, url).await?;
-    made
+    transaction(own, url, made).await
 }
 
 /// Refuses a database that has no store.
-pub(super) async fn find(client: &Client, url: &PostgresUrl) -> Result<(), StoreError> {
-    check(client, url).await?;
-    match recognise(client, url).await? {
+pub(super) async fn find(own: &Own, url: &PostgresUrl) -> Result<(), StoreError> {
+    let found = async {
+        check(own, url).await?;
+        recognise(own, url).await
+    };
+    match transaction(own, url, found).await? {
         true => Ok(()),
         false => Err(StoreError::Failed(format!("there is no store in {url} yet"))),
     }
+}
+
+/// Does what is to be done in one transaction: through a pooler two would be in two sessions.
+async fn transaction<T>(
+    own: &Own,
+    url: &PostgresUrl,
+    work: impl Future<Output = Result<T, StoreError>>,
+) -> Result<T, StoreError> {
+    own.begin().await.map_err(|e| failed(url, &e))?;
+    let done = work.await;
+    let ended = own.end(done.is_ok()).await.map_err(|e| failed(url, &e));
+    done.and_then(|done| ended.map(|()| done))
+}
+
+/// The rows of a statement of the transaction.
+async fn rows(own: &Own, url: &PostgresUrl, sql: &str) -> Result<Vec<Row>, StoreError> {
+    own.within(sql, &[]).await.map_err(|e| failed(url, &e))
+}
+
+/// The only row of one.
+async fn row(own: &Own, url: &PostgresUrl, sql: &str) -> Result<Row, StoreError> {
+    let row = rows(own, url, sql).await?.pop();
+    row.ok_or_else(|| StoreError::Failed(format!("cannot use {url}: an answer is missing")))
 }
 
 /// What is in a database into which a store is copied. Each copy has an id of its own.
@@ -60,34 +88,35 @@ pub(crate) enum Found {
 
 /// What is there. Nothing is written.
 #[cfg(feature = "sqlite")]
-pub(super) async fn look(client: &Client, url: &PostgresUrl) -> Result<Found, StoreError> {
-    check(client, url).await?;
-    let Some(version) = version(client, url).await? else { return Ok(Found::Nothing) };
-    let copy = "SELECT copy FROM countersign";
-    let copy: Option<String> = get(&client.query_one(copy, &[]).await.map_err(|e| failed(url, &e))?, 0)?;
-    match (version, copy) {
-        (BEGUN, _) => Ok(Found::Begun),
-        (FULL, Some(copy)) => Ok(Found::Full(copy)),
-        (VERSION, copy) => Ok(Found::Store(copy)),
-        (other, _) => Err(of_another_version(url, other)),
-    }
+pub(super) async fn look(own: &Own, url: &PostgresUrl) -> Result<Found, StoreError> {
+    let looked = async {
+        check(own, url).await?;
+        let Some(version) = version(own, url).await? else { return Ok(Found::Nothing) };
+        let copy: Option<String> = get(&row(own, url, "SELECT copy FROM countersign").await?, 0)?;
+        match (version, copy) {
+            (BEGUN, _) => Ok(Found::Begun),
+            (FULL, Some(copy)) => Ok(Found::Full(copy)),
+            (VERSION, copy) => Ok(Found::Store(copy)),
+            (other, _) => Err(of_another_version(url, other)),
+        }
+    };
+    transaction(own, url, looked).await
 }
 
 /// Makes the tables for a copy, whose id it gives.
 #[cfg(feature = "sqlite")]
-pub(super) async fn begin(client: &Client, url: &PostgresUrl) -> Result<String, StoreError> {
-    lock(client, url).await?;
-    let made = match version(client, url).await {
-        Ok(None) => create(client, url, BEGUN).await,
-        Ok(Some(_)) => {
-            Err(StoreError::NotServed(format!("{url} was empty, and somebody else has just made tables in it")))
+pub(super) async fn begin(own: &Own, url: &PostgresUrl) -> Result<String, StoreError> {
+    let begun = async {
+        rows(own, url, LOCK).await?;
+        if version(own, url).await?.is_some() {
+            let told = format!("{url} was empty, and somebody else has just made tables in it");
+            return Err(StoreError::NotServed(told));
         }
-        Err(e) => Err(e),
+        create(own, url, BEGUN).await?;
+        let id = "UPDATE countersign SET copy = gen_random_uuid()::text RETURNING copy";
+        get(&row(own, url, id).await?, 0)
     };
-    unlock(client, url).await?;
-    made?;
-    let id = "UPDATE countersign SET copy = gen_random_uuid()::text RETURNING copy";
-    get(&client.query_one(id, &[]).await.map_err(|e| failed(url, &e))?, 0)
+    transaction(own, url, begun).await
 }
 
 /// Everything is copied. The commit waits for the disk, and so for all before it.
@@ -100,24 +129,15 @@ pub(super) const FINISH: &str = "UPDATE countersign SET version = 0 WHERE versio
 #[cfg(feature = "sqlite")]
 const _: () = assert!(VERSION == 0 && BEGUN == 1_129_271_385 && FULL == 1_179_995_212, "FILLED and FINISH have them");
 
-async fn lock(client: &Client, url: &PostgresUrl) -> Result<(), StoreError> {
-    client.execute(LOCK, &[]).await.map(drop).map_err(|e| failed(url, &e))
-}
-
-async fn unlock(client: &Client, url: &PostgresUrl) -> Result<(), StoreError> {
-    client.execute(UNLOCK, &[]).await.map(drop).map_err(|e| failed(url, &e))
-}
-
 fn failed(url: &PostgresUrl, e: &Error) -> StoreError {
     StoreError::Failed(format!("cannot use {url}: {}", told(e)))
 }
 
 /// Refuses servers that are too old, and databases without the schema.
-async fn check(client: &Client, url: &PostgresUrl) -> Result<(), StoreError> {
-    let failed = |e: &Error| failed(url, e);
+async fn check(own: &Own, url: &PostgresUrl) -> Result<(), StoreError> {
     let settings = "SELECT current_setting('server_version_num')::int / 10000, current_setting('fsync'),
-                    current_setting('full_page_writes')";
-    let row = client.query_one(settings, &[]).await.map_err(|e| failed(&e))?;
+                    current_setting('full_page_writes'), current_schema()::text";
+    let row = row(own, url, settings).await?;
     let server: i32 = get(&row, 0)?;
     let (fsync, pages): (&str, &str) = (get(&row, 1)?, get(&row, 2)?);
     if server < SERVER {
@@ -128,24 +148,22 @@ async fn check(client: &Client, url: &PostgresUrl) -> Result<(), StoreError> {
             "{url} has fsync or full_page_writes off: a power cut may take what was acknowledged, or the whole database"
         );
     }
-    let schema: Option<String> =
-        get(&client.query_one("SELECT current_schema()::text", &[]).await.map_err(|e| failed(&e))?, 0)?;
-    if schema.is_none() {
+    if get::<Option<&str>>(&row, 3)?.is_none() {
         return Err(StoreError::Failed(format!("{url} has none of the schemas of its search_path")));
     }
     Ok(())
 }
 
-async fn create(client: &Client, url: &PostgresUrl, version: i32) -> Result<(), StoreError> {
-    // All or none: a table `countersign` says that all are there.
+async fn create(own: &Own, url: &PostgresUrl, version: i32) -> Result<(), StoreError> {
+    // All or none, as all of the transaction: a table `countersign` says that all are there.
     let tables = include_str!("schema.sql");
-    let all = format!("BEGIN; {tables} INSERT INTO countersign VALUES (true, {version}, 0); COMMIT");
-    client.batch_execute(&all).await.map_err(|e| failed(url, &e))
+    let all = format!("{tables} INSERT INTO countersign VALUES (true, {version}, 0)");
+    own.run(&all).await.map_err(|e| failed(url, &e))
 }
 
 /// Refuses tables that are not ours, or not to be served, before anything is written. `false` if there are none.
-pub(super) async fn recognise(client: &Client, url: &PostgresUrl) -> Result<bool, StoreError> {
-    match version(client, url).await? {
+pub(super) async fn recognise(own: &Own, url: &PostgresUrl) -> Result<bool, StoreError> {
+    match version(own, url).await? {
         None => Ok(false),
         Some(VERSION) => Ok(true),
         #[cfg(feature = "sqlite")]
@@ -175,9 +193,8 @@ fn of_another_version(url: &PostgresUrl, version: i32) -> StoreError {
 }
 
 /// The version of the tables, which must be ours; `None` if there are none.
-async fn version(client: &Client, url: &PostgresUrl) -> Result<Option<i32>, StoreError> {
-    let failed = |e: &Error| failed(url, e);
-    let row = client.query_one(TABLES, &[]).await.map_err(|e| failed(&e))?;
+async fn version(own: &Own, url: &PostgresUrl) -> Result<Option<i32>, StoreError> {
+    let row = row(own, url, TABLES).await?;
     let (ours, all): (i64, i64) = (get(&row, 0)?, get(&row, 1)?);
     if ours == 0 && all == 0 {
         return Ok(None);
@@ -190,6 +207,6 @@ async fn version(client: &Client, url: &PostgresUrl) -> Result<Option<i32>, Stor
     if ours == 0 {
         return Err(not_ours());
     }
-    let version = client.query_opt("SELECT version FROM countersign", &[]).await.map_err(|_| not_ours())?;
-    version.and_then(|row| row.try_get(0).ok()).map(Some).ok_or_else(not_ours)
+    let version = own.within("SELECT version FROM countersign", &[]).await.map_err(|_| not_ours())?;
+    version.first().and_then(|row| row.try_get(0).ok()).map(Some).ok_or_else(not_ours)
 }

@@ -3,9 +3,7 @@
 use std::sync::Arc;
 
 use countersign_core::{audit::AuditRecord, journal::record::FORMAT};
-use deadpool_postgres::Pool;
 use futures::future::{BoxFuture, FutureExt as _};
-use tokio_postgres::Client;
 
 use super::{
     super::{
@@ -15,7 +13,7 @@ use super::{
     },
     PostgresUrl,
     append::Write,
-    connect::{Held, connect, error, pool},
+    connect::{Held, Own, Pool, error, first, pool},
     deliveries,
     flight::{Flight, Value, ask},
     nodes::NOBODY,
@@ -35,7 +33,7 @@ const PUT: &str = "INSERT INTO sessions
    needs = greatest(sessions.needs, excluded.needs)
  RETURNING row";
 /// Counting large tables takes longer than a statement of a server may.
-const PATIENCE: &str = "SET statement_timeout = 0";
+const PATIENCE: &str = "SET LOCAL statement_timeout = 0";
 /// Nothing of a copy counts before the statement that says that it is all there, which waits for the disk, and so for all before it.
 const HASTE: &str = "SET LOCAL synchronous_commit = off";
 
@@ -43,26 +41,25 @@ const HASTE: &str = "SET LOCAL synchronous_commit = off";
 pub(crate) struct Target {
     url: PostgresUrl,
     /// For what takes long, or is done once.
-    client: Client,
+    own: Own,
     pool: Pool,
 }
 
 impl Target {
     /// Connects, and writes nothing.
     pub(crate) async fn open(url: &PostgresUrl) -> Result<Target, StoreError> {
-        let (client, _) = connect(url).await?;
-        client.batch_execute(PATIENCE).await.map_err(|e| error(&e))?;
-        Ok(Target { url: url.clone(), client, pool: pool(url, 2)? })
+        let (own, _) = first(url).await?;
+        Ok(Target { url: url.clone(), own, pool: pool(url, 2)? })
     }
 
     /// What is there. Nothing is written.
     pub(crate) async fn look(&self) -> Result<Found, StoreError> {
-        schema::look(&self.client, &self.url).await
+        schema::look(&self.own, &self.url).await
     }
 
     /// Makes the tables, for the copy of the id that it gives.
     pub(crate) async fn begin(&self) -> Result<String, StoreError> {
-        schema::begin(&self.client, &self.url).await
+        schema::begin(&self.own, &self.url).await
     }
 
     /// Why the beginning of a copy that is there is of no use.
@@ -123,8 +120,16 @@ impl Target {
                    (SELECT count(*) FROM requests), (SELECT count(*) FROM reviewers), (SELECT count(*) FROM rules),
                    (SELECT count(*) FROM rules WHERE revoked_at IS NULL), (SELECT count(*) FROM audit),
                    (SELECT count(*) FROM endpoints), (SELECT count(*) FROM failed_deliveries)";
-        let row = self.client.query_one(sql, &[]).await.map_err(|e| error(&e))?;
-        let n = |column| count(get(&row, column)?);
+        let counted = async {
+            self.own.begin().await?;
+            self.own.run(PATIENCE).await?;
+            self.own.within(sql, &[]).await
+        };
+        let counted = counted.await;
+        let ended = self.own.end(counted.is_ok()).await;
+        let rows = counted.and_then(|rows| ended.map(|()| rows)).map_err(|e| error(&e))?;
+        let row = rows.first().ok_or_else(|| StoreError::Failed("nothing was counted".to_owned()))?;
+        let n = |column| count(get(row, column)?);
         Ok(Counts {
             sessions: n(0)?,
             entries: n(1)?,
@@ -181,7 +186,7 @@ impl Target {
     }
 
     async fn mark(&self, sql: &str) -> Result<(), StoreError> {
-        match self.client.query_opt(sql, &[]).await.map_err(|e| error(&e))? {
+        match self.own.ask(sql, &[]).await.map_err(|e| error(&e))?.first() {
             Some(_) => Ok(()),
             None => Err(StoreError::Failed("the copy was finished, or dropped, by somebody else".to_owned())),
         }

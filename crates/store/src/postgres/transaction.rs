@@ -2,14 +2,13 @@
 
 use std::time::Duration;
 
-use deadpool_postgres::Pool;
 use futures::future::BoxFuture;
 use tokio_postgres::{Error, Row};
 
 use super::{
     super::StoreError,
-    connect::{Held, error, is_refusal, is_transient, told},
-    flight::{Answers, Flight, Joined, Value, ask},
+    connect::{BEGIN, Held, Pool, error, is_refusal, is_transient, told},
+    flight::{Answers, Flight, Joined, Value, within},
 };
 
 /// How often a transaction that gave way to others is tried, and how long the second try waits: each later one waits twice
@@ -45,7 +44,11 @@ impl Transaction {
     async fn begin(pool: &Pool) -> Result<Transaction, Undone> {
         let held = Held::of(pool).await?;
         // Waited for: what was sent behind a BEGIN that fails would be committed by itself.
-        ask(&held, "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE", Vec::new()).await?;
+        if held.pooled {
+            held.batch_execute(BEGIN).await?;
+        } else {
+            within(&held, "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE", Vec::new()).await?;
+        }
         Ok(Transaction(held))
     }
 
@@ -56,29 +59,29 @@ impl Transaction {
 
     /// The answer to one statement.
     pub(super) async fn ask(&self, sql: &'static str, values: Vec<Value>) -> Result<Vec<Row>, Undone> {
-        Ok(ask(&self.0, sql, values).await?)
+        Ok(within(&self.0, sql, values).await?)
     }
 
-    /// Sends the last statements, and COMMIT with them: it rolls back if one of them fails.
-    async fn commit(self, last: Flight) -> Result<(), Undone> {
-        committed(self.0, last.with("COMMIT", Vec::new())).await.map(drop)
+    /// Sends the last statements, and COMMIT with them: it rolls back if one of them fails. Gives their rows.
+    async fn commit(self, last: Flight) -> Result<Vec<Row>, Undone> {
+        committed(self.0, last.with("COMMIT", Vec::new())).await
     }
 
     async fn roll_back(self) {
-        if ask(&self.0, "ROLLBACK", Vec::new()).await.is_ok() {
+        if within(&self.0, "ROLLBACK", Vec::new()).await.is_ok() {
             self.0.give_back();
         }
     }
 }
 
-/// Sends statements of which the last one commits, and gives its answer.
+/// Sends statements of which the last one commits, and gives the rows of all.
 async fn committed(held: Held, flight: Flight) -> Result<Vec<Row>, Undone> {
     let Answers { rows, all_sent } = flight.send(&held).await?;
     // The first that has failed has made those after it fail.
-    match rows.into_iter().try_fold(Vec::new(), |_, answer| answer) {
+    match rows.into_iter().collect::<Result<Vec<_>, _>>() {
         Ok(rows) => {
             held.give_back();
-            Ok(rows)
+            Ok(rows.into_iter().flatten().collect())
         }
         Err(e) if is_refusal(&e) || !all_sent => Err(e.into()),
         Err(e) => {
@@ -86,6 +89,16 @@ async fn committed(held: Held, flight: Flight) -> Result<Vec<Row>, Undone> {
             Err(StoreError::Unknown.into())
         }
     }
+}
+
+/// Sends a statement that does all of it, and gives its rows.
+async fn by_itself(pool: &Pool, statement: Joined) -> Result<Vec<Row>, Undone> {
+    let flight = Flight::of(statement);
+    if pool.pooled {
+        // It has its settings only if the transaction that sets them has begun.
+        return Transaction::begin(pool).await?.commit(flight).await;
+    }
+    committed(Held::of(pool).await?, flight).await
 }
 
 /// What is done in a transaction.
@@ -120,14 +133,14 @@ pub(super) async fn transact<C: Change>(pool: &Pool, change: &C) -> Result<C::Do
 
 async fn once<C: Change>(pool: &Pool, change: &C) -> Result<C::Done, Undone> {
     if let Some(statement) = change.alone() {
-        let rows = committed(Held::of(pool).await?, Flight::of(statement)).await?;
+        let rows = by_itself(pool, statement).await?;
         if let Some(done) = change.done_alone(&rows)? {
             return Ok(done);
         }
     }
     let transaction = Transaction::begin(pool).await?;
     match change.apply(&transaction).await {
-        Ok((last, done)) => transaction.commit(last).await.map(|()| done),
+        Ok((last, done)) => transaction.commit(last).await.map(|_| done),
         Err(undone) => {
             transaction.roll_back().await;
             Err(undone)
@@ -140,7 +153,10 @@ mod tests {
     use countersign_test_postgres::Database;
     use futures::FutureExt as _;
 
-    use super::{super::connect::pool, *};
+    use super::{
+        super::{connect::pool, flight::ask},
+        *,
+    };
 
     /// Two rows, the second of which is no number.
     struct HalfWritten;

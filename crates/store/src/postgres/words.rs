@@ -16,7 +16,6 @@ use ring::{
     rand::{SecureRandom as _, SystemRandom},
 };
 use tokio::sync::broadcast;
-use tokio_postgres::{Client, Error};
 
 use super::super::nodes::{Said, TextId, TextPlace};
 
@@ -43,10 +42,10 @@ struct Waiting {
 }
 
 impl Words {
-    pub(super) async fn new(client: &Client) -> Result<Words, Error> {
-        let key: Vec<u8> = client.query_one("SELECT key FROM countersign", &[]).await?.try_get(0)?;
-        let seal = Seal(hmac::Key::new(hmac::HMAC_SHA256, &key));
-        Ok(Words { seal, waiting: Mutex::default(), said: broadcast::Sender::new(HEARD) })
+    /// What waits for nobody, sealed with this key.
+    pub(super) fn new(key: &[u8]) -> Words {
+        let seal = Seal(hmac::Key::new(hmac::HMAC_SHA256, key));
+        Words { seal, waiting: Mutex::default(), said: broadcast::Sender::new(HEARD) }
     }
 
     pub(super) fn said(&self) -> broadcast::Receiver<Said> {

@@ -28,7 +28,7 @@ use proptest::{
 };
 use tempfile::TempDir;
 
-use crate::store_support::{Anything, Driven, asks, load, open_postgres, open_sealed, texts};
+use crate::store_support::{Anything, Driven, asks, load, open_pooled, open_postgres, open_sealed, texts};
 
 /// What is done to a session. `pick` chooses among the candidates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -157,6 +157,8 @@ enum Place {
     Sqlite(TempDir),
     Sealed(TempDir),
     Postgres(Database),
+    /// Through a transaction pooler.
+    Pooled(Database),
 }
 
 impl Place {
@@ -167,6 +169,7 @@ impl Place {
             }
             Place::Sealed(dir) => Arc::new(open_sealed(&dir.path().join("s.db")).expect("open")),
             Place::Postgres(database) => Arc::new(open_postgres(database).await.expect("open")),
+            Place::Pooled(database) => Arc::new(open_pooled(database).await.expect("open")),
         }
     }
 }
@@ -189,6 +192,11 @@ fn x_a_sealed_store_does_not_differ() {
 fn postgres_does_not_differ() {
     // Lists are many round trips.
     compare(20, || Place::Postgres(Database::new()));
+}
+
+#[test]
+fn postgres_through_a_pooler_does_not_differ() {
+    compare(20, || Place::Pooled(Database::new()));
 }
 
 /// `lists` is after how many steps lists are compared.

@@ -9,6 +9,7 @@ mod forks;
 mod formats;
 mod lists;
 mod nodes;
+mod pooled;
 mod postgres;
 mod proxy;
 mod rules;

@@ -102,7 +102,12 @@ async fn go_on(store: &PostgresStore, driven: &mut Driven, now: i64) -> u32 {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn r3_cut_connections_lose_nothing_that_was_acknowledged() {
     let database = Database::new();
-    let store = Arc::new(open(&database).await);
+    survives_cuts(&database, open(&database).await).await;
+}
+
+/// Sessions of a store work while those of its database are ended.
+pub(crate) async fn survives_cuts(database: &Database, store: PostgresStore) {
+    let store = Arc::new(store);
     let mut tasks = Vec::new();
     let end = Arc::<AtomicBool>::default();
     for i in 0..4 {
@@ -141,11 +146,11 @@ async fn r2_a_read_whose_connection_ends_is_made_again_on_another() {
     let proxy = Proxy::before(database.url(), "SELECT 1").await;
     let url: PostgresUrl = proxy.url.parse().expect("a URL");
     let store = PostgresStore::open(&url, &PostgresOptions::default()).await.expect("open");
-    let driven = begun(&store, "s", 1, None).await;
-    proxy.arm();
-    assert_eq!(store.head("s").await.expect("read").expect("session").pos, driven.state.pos);
+    let driven = begun(&store, "sought", 1, None).await;
+    proxy.arm("sought");
+    assert_eq!(store.head("sought").await.expect("read").expect("session").pos, driven.state.pos);
     assert!(proxy.has_cut());
-    proxy.arm();
+    proxy.arm("FROM sessions");
     let page = Page { cursor: None, limit: 10 };
     let listed = store.sessions(SessionFilter::default(), page).await.expect("list");
     assert!(proxy.has_cut() && listed.rows.len() == 1);
@@ -159,18 +164,29 @@ fn alone_and_bound(append: Append) -> [Append; 2] {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn r2_an_append_whose_commit_is_not_answered_is_unknown_and_stored() {
-    for (i, commits) in ["SELECT 1", "COMMIT"].into_iter().enumerate() {
-        let database = Database::new();
-        let proxy = Proxy::before(database.url(), commits).await;
-        let url: PostgresUrl = proxy.url.parse().expect("a URL");
+    let database = Database::new();
+    // One that is a statement by itself is committed with it.
+    commits_unheard(database.url(), ["SELECT 1", "COMMIT"], |url| url).await;
+}
+
+/// Of two appends, one of which is one statement, the answers to what commits them are lost.
+pub(crate) async fn commits_unheard(
+    database: &str,
+    commits: [&'static str; 2],
+    through: impl Fn(PostgresUrl) -> PostgresUrl,
+) {
+    for (i, commits) in commits.into_iter().enumerate() {
+        let proxy = Proxy::before(database, commits).await;
+        let url = through(proxy.url.parse().expect("a URL"));
         let store = PostgresStore::open(&url, &PostgresOptions::default()).await.expect("open");
-        let driven = begun(&store, "s", 1, None).await;
-        proxy.arm();
-        let append = driven.append_of(driven.says(2, "more", None, Some(OnPending::Queue)).expect("queue"));
+        let id = format!("s{i}");
+        let driven = begun(&store, &id, 1, None).await;
+        let append = driven.append_of(driven.says(2, "sought", None, Some(OnPending::Queue)).expect("queue"));
         let append = alone_and_bound(append)[i].clone();
+        proxy.arm("sought");
         let stored = store.append(append.clone()).await;
         assert!(proxy.has_cut() && matches!(stored, Err(StoreError::Unknown)), "{commits}: {stored:?}");
-        assert_eq!(load(&store, "s").await, Some(append.after.clone()));
+        assert_eq!(load(&store, &id).await, Some(append.after.clone()));
         assert!(matches!(store.append(append).await, Err(StoreError::Conflict)), "it is stored once");
     }
 }
@@ -184,13 +200,13 @@ async fn r2_an_append_that_is_cut_before_its_commit_has_failed_and_changed_nothi
     let store = PostgresStore::open(&url, &PostgresOptions::default()).await.expect("open");
     let driven = waiting(&store, "s", 1, None, "t", asks(None, 60)).await;
     let before = load(&store, "s").await;
-    proxy.arm();
-    let append = driven.append_of(driven.decides(2, 1, Decision::approve(), Some("r")).expect("decide"));
+    proxy.arm("sought");
+    let append = driven.append_of(driven.decides(2, 1, Decision::approve(), Some("sought")).expect("decide"));
     let [_, append] = alone_and_bound(append);
     let failed = store.append(append.clone()).await;
     assert!(proxy.has_cut() && matches!(failed, Err(StoreError::Failed(_))), "{failed:?}");
     assert_eq!(load(&store, "s").await, before);
-    assert!(!store.has_request("s", "r").await.expect("request"));
+    assert!(!store.has_request("s", "sought").await.expect("request"));
     store.append(append).await.expect("it may be stored again");
 }
 
@@ -212,18 +228,22 @@ fn fails(database: &Database, times: u32, code: &str, at_commit: bool) {
 async fn r2_what_gave_way_to_others_is_tried_again_and_stored_once() {
     for (code, at_commit) in [("40001", false), ("40P01", false), ("40001", true)] {
         let database = Database::new();
-        let store = open(&database).await;
-        let mut driven = waiting(&store, "s", 1, None, "t", asks(None, 60)).await;
-        fails(&database, 3, code, at_commit);
-        let yes = driven.decides(2, 1, Decision::approve(), Some("r")).expect("decide");
-        driven.store(&store, yes).await.expect("stored");
-        assert_eq!(database.query("SELECT last_value::text FROM tries")[0][0].as_deref(), Some("4"));
-        assert_eq!(texts(&store.read("s", 0, 99).await.expect("read")), texts(&driven.entries));
-        let log = store.audit(0, 9).await.expect("audit");
-        let mut verifier = Verifier::new(None);
-        log.iter().try_for_each(|record| verifier.take(record)).expect("a chain");
-        assert_eq!(verifier.end().expect("whole").n, 2);
+        gives_way(&database, &open(&database).await, code, at_commit).await;
     }
+}
+
+/// An append that the database ends three times, in favour of others, is stored once.
+pub(crate) async fn gives_way(database: &Database, store: &PostgresStore, code: &str, at_commit: bool) {
+    let mut driven = waiting(store, "s", 1, None, "t", asks(None, 60)).await;
+    fails(database, 3, code, at_commit);
+    let yes = driven.decides(2, 1, Decision::approve(), Some("r")).expect("decide");
+    driven.store(store, yes).await.expect("stored");
+    assert_eq!(database.query("SELECT last_value::text FROM tries")[0][0].as_deref(), Some("4"));
+    assert_eq!(texts(&store.read("s", 0, 99).await.expect("read")), texts(&driven.entries));
+    let log = store.audit(0, 9).await.expect("audit");
+    let mut verifier = Verifier::new(None);
+    log.iter().try_for_each(|record| verifier.take(record)).expect("a chain");
+    assert_eq!(verifier.end().expect("whole").n, 2);
 }
 
 #[tokio::test]

@@ -259,6 +259,15 @@ macro_rules! conformance {
                 super::$name(std::sync::Arc::new(store)).await;
             })*
         }
+        #[cfg(feature = "postgres")]
+        mod pooled {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $name() {
+                let database = countersign_test_postgres::Database::new();
+                let store = $crate::store_support::open_pooled(&database).await.expect("open");
+                super::$name(std::sync::Arc::new(store)).await;
+            })*
+        }
         mod sealed {
             $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn $name() {
@@ -286,6 +295,18 @@ pub(crate) fn open_sealed(path: &Path) -> Result<SqliteStore, StoreError> {
 #[cfg(feature = "postgres")]
 pub(crate) async fn open_postgres(database: &Database) -> Result<PostgresStore, StoreError> {
     PostgresStore::open(&url_of(database), &PostgresOptions::default()).await
+}
+
+/// The same through a transaction pooler, and nothing past it.
+#[cfg(feature = "postgres")]
+pub(crate) async fn open_pooled(database: &Database) -> Result<PostgresStore, StoreError> {
+    PostgresStore::open(&pooled_url_of(database, None), &PostgresOptions::default()).await
+}
+
+#[cfg(feature = "postgres")]
+pub(crate) fn pooled_url_of(database: &Database, direct: Option<PostgresUrl>) -> PostgresUrl {
+    let url: PostgresUrl = database.pooled_url().parse().expect("a URL");
+    url.through_pooler(direct).expect("no options")
 }
 
 #[cfg(feature = "postgres")]

@@ -49,6 +49,10 @@ pub(crate) enum Store {
     Memory,
     Sqlite,
     Postgres,
+    /// PostgreSQL through a transaction pooler, and nothing past it.
+    Pooled,
+    /// The same with a way past the pooler.
+    PooledPast,
 }
 
 /// Makes one test for each store from a body.
@@ -103,6 +107,11 @@ pub(crate) fn trade(quantity: u64) -> Value {
 }
 
 impl Setup {
+    /// The same with another store.
+    pub(crate) fn on(self, store: Store) -> Setup {
+        Setup { store, ..self }
+    }
+
     /// An agent with this script and the tools `execute_trade` (asks) and `note` (does not). Both write their arguments
     /// to `calls.log`, a line each, and echo them.
     pub(crate) fn new(store: Store, script: &Value) -> Setup {
@@ -263,9 +272,15 @@ impl Setup {
 
     fn config(&self, database: Option<&Database>) -> String {
         let store = match self.store {
-            Store::Memory => "memory:",
-            Store::Sqlite => "sqlite:test.db",
-            Store::Postgres => database.expect("a database").url(),
+            Store::Memory => "memory:".to_owned(),
+            Store::Sqlite => "sqlite:test.db".to_owned(),
+            Store::Postgres => database.expect("a database").url().to_owned(),
+            Store::Pooled | Store::PooledPast => database.expect("a database").pooled_url(),
+        };
+        let pooled = match self.store {
+            Store::Pooled => "pooled = true".to_owned(),
+            Store::PooledPast => format!("pooled = true\ndirect_url = {:?}", database.expect("a database").url()),
+            _ => String::new(),
         };
         let Setup { store_lines, trade, more, model, tools, max_turns, agent, locale, server, listen, .. } = self;
         format!(
@@ -275,6 +290,7 @@ listen = "{listen}"
 {server}
 [store]
 url = "{store}"
+{pooled}
 {store_lines}
 [models.script]
 {model}
@@ -306,7 +322,7 @@ parameters = {{ type = "object" }}
 
     pub(crate) async fn start(self) -> Server {
         let dir = Arc::new(tempfile::tempdir().unwrap());
-        let database = matches!(self.store, Store::Postgres).then(|| Arc::new(Database::new()));
+        let database = (!matches!(self.store, Store::Memory | Store::Sqlite)).then(|| Arc::new(Database::new()));
         let config = self.config(database.as_deref());
         let refused = refused_by_schema(&config);
         assert!(refused.is_empty(), "{config}\ndoes not fit the schema of the configuration: {refused:#?}");

@@ -1,12 +1,11 @@
 //! How PostgreSQL goes about the queries, in tables with many rows of others.
 
 use countersign_test_postgres::Database;
-use tokio_postgres::Client;
 
 use super::{
     super::{
         PostgresUrl,
-        connect::connect,
+        connect::{Own, first},
         nodes::{OWN, TAKE_OVER},
         rows::{DUE, RUNNING},
         rules, schema,
@@ -33,13 +32,13 @@ const FILL: &str = "
  INSERT INTO requests SELECT row, 'r', false FROM sessions;
  INSERT INTO audit SELECT row, 'h', '{}', CASE WHEN row % 100 = 0 THEN '=north' ELSE '' END::bytea FROM sessions;";
 
-async fn filled(database: &Database) -> Client {
+async fn filled(database: &Database) -> Own {
     let url: PostgresUrl = database.url().parse().expect("a URL");
-    let (client, _) = connect(&url).await.expect("a connection");
-    schema::make(&client, &url).await.expect("tables");
+    let (own, _) = first(&url).await.expect("a connection");
+    schema::make(&own, &url).await.expect("tables");
     database.run(FILL);
     database.run("VACUUM ANALYZE");
-    client
+    own
 }
 
 /// Which rows a query may read.
@@ -54,8 +53,8 @@ enum Reads {
 }
 
 /// Fails if a plan reads a whole table, or other rows than it may.
-async fn check_plan(client: &Client, sql: &str, values: &[Value], reads: Reads) {
-    let plan = ask_plan(client, sql, values).await;
+async fn check_plan(own: &Own, sql: &str, values: &[Value], reads: Reads) {
+    let plan = ask_plan(own, sql, values).await;
     let has = |what: &str| plan.iter().any(|step| step.contains(what));
     let filters = |what: &str| plan.iter().any(|step| step.contains("Filter: ") && step.contains(what));
     // There are few nodes.
@@ -69,9 +68,8 @@ async fn check_plan(client: &Client, sql: &str, values: &[Value], reads: Reads) 
     assert!(right, "{reads:?}: {sql}\n{values:?}\n{}", plan.join("\n"));
 }
 
-async fn ask_plan(client: &Client, sql: &str, values: &[Value]) -> Vec<String> {
-    let values: Vec<_> = values.iter().map(|value| (value.as_sql(), value.of_type())).collect();
-    let rows = client.query_typed(&format!("EXPLAIN {sql}"), &values).await.expect(sql);
+async fn ask_plan(own: &Own, sql: &str, values: &[Value]) -> Vec<String> {
+    let rows = own.ask(&format!("EXPLAIN {sql}"), values).await.expect(sql);
     rows.iter().map(|row| row.get(0)).collect()
 }
 
@@ -90,17 +88,17 @@ fn people() -> Vec<Option<Visible>> {
 }
 
 impl Query {
-    async fn check_plan(mut self, client: &Client, order: &str, reads: Reads) {
+    async fn check_plan(mut self, own: &Own, order: &str, reads: Reads) {
         let sql = self.numbered(order);
         self.values.push(21_i64.into());
-        check_plan(client, &sql, &self.values, reads).await;
+        check_plan(own, &sql, &self.values, reads).await;
     }
 }
 
 #[tokio::test]
 async fn r9_no_list_in_postgresql_looks_at_rows_of_others() {
     let database = Database::new();
-    let client = filled(&database).await;
+    let own = filled(&database).await;
     let start = Key { at: 15_000, session_id: "s5".to_owned(), n: 7 };
     let mut seen = 0;
     for visible_to in people() {
@@ -116,7 +114,7 @@ async fn r9_no_list_in_postgresql_looks_at_rows_of_others() {
                 ..InterruptionFilter::default()
             };
             for query in inbox(&filter, session.then_some(1), start) {
-                query.check_plan(&client, INBOX_ORDER, of_session).await;
+                query.check_plan(&own, INBOX_ORDER, of_session).await;
                 seen += 1;
             }
             let filter = RuleFilter {
@@ -126,12 +124,12 @@ async fn r9_no_list_in_postgresql_looks_at_rows_of_others() {
                 ..RuleFilter::default()
             };
             for query in rules::queries(&filter, session.then_some(1), start) {
-                query.check_plan(&client, rules::ORDER, of_session).await;
+                query.check_plan(&own, rules::ORDER, of_session).await;
                 seen += 1;
             }
             let filter = SessionFilter { status: None, agent: None, visible_to: visible_to.clone() };
             for (query, order) in used(&filter, start) {
-                query.check_plan(&client, order, reads).await;
+                query.check_plan(&own, order, reads).await;
                 seen += 1;
             }
         }
@@ -142,26 +140,21 @@ async fn r9_no_list_in_postgresql_looks_at_rows_of_others() {
 #[tokio::test]
 async fn r9_what_is_due_running_or_claimed_is_found_by_its_index() {
     let database = Database::new();
-    let client = filled(&database).await;
+    let own = filled(&database).await;
     for due in DUE {
-        check_plan(&client, due, &[100_i64.into(), 10_i64.into(), 1_i64.into()], Reads::InOrder).await;
+        check_plan(&own, due, &[100_i64.into(), 10_i64.into(), 1_i64.into()], Reads::InOrder).await;
     }
-    check_plan(&client, RUNNING, &[], Reads::InOrder).await;
-    check_plan(&client, TAKE_OVER, &[1_i64.into(), 9_i64.into(), 1_i64.into()], Reads::Own).await;
+    check_plan(&own, RUNNING, &[], Reads::InOrder).await;
+    check_plan(&own, TAKE_OVER, &[1_i64.into(), 9_i64.into(), 1_i64.into()], Reads::Own).await;
     for all in [false, true] {
-        check_plan(&client, OWN, &[1_i64.into(), "s".into(), all.into(), 9_i64.into()], Reads::Own).await;
+        check_plan(&own, OWN, &[1_i64.into(), "s".into(), all.into(), 9_i64.into()], Reads::Own).await;
     }
-    check_plan(
-        &client,
-        super::super::append::CLAIMED,
-        &["s5".into(), Value::Many(vec![b"r".to_vec()])],
-        Reads::Session,
-    )
-    .await;
+    check_plan(&own, super::super::append::CLAIMED, &["s5".into(), Value::Many(vec![b"r".to_vec()])], Reads::Session)
+        .await;
     let [of, subject, tool, agent] = [tenant(Some("north")).into(), "u7".into(), "t".into(), "a".into()];
-    check_plan(&client, rules::STANDING, &[of, tool, agent, subject], Reads::Own).await;
+    check_plan(&own, rules::STANDING, &[of, tool, agent, subject], Reads::Own).await;
     let values = [5_i64.into(), 10_i64.into(), tenant(Some("north")).into()];
     for of in [super::super::rows::AUDIT_OF, super::super::rows::AUDIT_NEWEST_OF] {
-        check_plan(&client, of, &values, Reads::Own).await;
+        check_plan(&own, of, &values, Reads::Own).await;
     }
 }
