@@ -23,11 +23,13 @@ use super::{
 };
 
 /// A statement takes a bounded time, also when it waits for locks, and so does a transaction in which nothing happens: they
-/// bound what a process that was stopped in the middle of one holds up. A connection that is not used stays; one whose other end has gone is noticed by the server too. A commit is on the
-/// disk when it is acknowledged, whatever the database's default is.
+/// bound what a process that was stopped in the middle of one holds up. A connection that is not used stays; one whose other
+/// end has gone is noticed by the server too. Whatever the database's defaults are, a statement by itself may write, and sees
+/// what was committed before it, and a commit is on the disk when it is acknowledged.
 const SETTINGS: &str = "SET statement_timeout = '60s'; SET lock_timeout = '20s';
  SET idle_in_transaction_session_timeout = '5s';
  SELECT set_config(name, '0', false) FROM pg_settings WHERE name = 'idle_session_timeout';
+ SET default_transaction_isolation = 'read committed'; SET default_transaction_read_only = off;
  SET tcp_keepalives_idle = 15; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 3;
  SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'";
 /// The same for one transaction, which begins with them: a pooler gives the session to others after it.

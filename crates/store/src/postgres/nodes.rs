@@ -58,6 +58,8 @@ pub(super) const TAKE_OVER: &str = concat!(
 pub(super) const OWN: &str =
     "SELECT id FROM sessions WHERE node = $1 AND id > $2 AND (status = 'running' OR $3) ORDER BY id LIMIT $4";
 const POSITIONS: &str = "SELECT id, pos FROM sessions WHERE id = ANY($1)";
+/// Of one session, as before each input to it: a list is planned anew each time, which takes longer than the answer.
+const POSITION: &str = "SELECT id, pos FROM sessions WHERE id = $1";
 
 const OTHERS: &str = "SELECT FROM nodes WHERE id <> $1 AND until > clock_timestamp() LIMIT 1";
 
@@ -125,7 +127,12 @@ pub(super) async fn own(
 
 /// See [`super::super::nodes::Nodes::positions`].
 pub(super) async fn positions(on: &Link, ids: &[Arc<str>]) -> Result<Vec<(Arc<str>, u64)>, StoreError> {
-    let ids = Value::Many(ids.iter().map(|id| id.as_bytes().to_vec()).collect());
-    let rows = rows(on, POSITIONS, vec![ids]).await?;
+    let rows = match ids {
+        [id] => rows(on, POSITION, vec![(&**id).into()]).await?,
+        ids => {
+            let ids = ids.iter().map(|id| id.as_bytes().to_vec()).collect();
+            rows(on, POSITIONS, vec![Value::Many(ids)]).await?
+        }
+    };
     rows.iter().map(|row| Ok((get_text(row, 0)?, count(get(row, 1)?)?))).collect()
 }

@@ -303,6 +303,8 @@ async fn r7_nodes_hear_of_each_others_changes_and_not_of_their_own() {
     assert!(ours.try_recv().is_err(), "its own");
     let positions = nodes(&two).positions(vec![ids[0].clone(), "nobody".into()]).await.expect("positions");
     assert_eq!(positions, [(ids[0].clone(), 2)]);
+    let position = async |id: Arc<str>| nodes(&two).positions(vec![id]).await.expect("a position");
+    assert_eq!((position(ids[0].clone()).await, position("nobody".into()).await), (positions, Vec::new()));
     // They still do after their connections were cut.
     database.run(
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'countersign'

@@ -112,17 +112,25 @@ async fn r9_many_clients_share_the_poolers_few_sessions_and_leave_nothing_in_the
 
 /// A statement by itself is a transaction too: whatever is acknowledged is on the disk.
 #[tokio::test]
-async fn r3_every_write_through_a_pooler_has_its_settings() {
-    let database = Database::new();
-    let name = database.query("SELECT current_database()")[0][0].clone().expect("a name");
-    database.run(&format!("ALTER DATABASE {name} SET synchronous_commit = off"));
-    let store = open_pooled(&database).await.expect("open");
+async fn r3_every_write_has_its_settings_through_a_pooler_and_past_it() {
+    for pooled in [true, false] {
+        let database = Database::new();
+        let name = database.query("SELECT current_database()")[0][0].clone().expect("a name");
+        for setting in ["synchronous_commit = off", "default_transaction_isolation = 'repeatable read'"] {
+            database.run(&format!("ALTER DATABASE {name} SET {setting}"));
+        }
+        let opened = if pooled { open_pooled(&database).await } else { open_postgres(&database).await };
+        writes_with_its_settings(&database, opened.expect("open")).await;
+    }
+}
+
+async fn writes_with_its_settings(database: &Database, store: PostgresStore) {
     database.run(
         "CREATE TABLE had (by text, settings text);
          CREATE FUNCTION had() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
            INSERT INTO had SELECT tg_table_name, concat_ws(' ', current_setting('synchronous_commit'),
              current_setting('statement_timeout'), current_setting('lock_timeout'),
-             current_setting('idle_in_transaction_session_timeout'));
+             current_setting('idle_in_transaction_session_timeout'), current_setting('transaction_isolation'));
            RETURN NEW;
          END $$;
          CREATE TRIGGER had BEFORE INSERT ON entries FOR EACH ROW EXECUTE FUNCTION had();
@@ -140,7 +148,7 @@ async fn r3_every_write_through_a_pooler_has_its_settings() {
     store.check().await.expect("written");
     store.nodes().expect("nodes").leave().await;
     let had = database.query("SELECT DISTINCT by, settings FROM had ORDER BY by");
-    let all = |by: &str| vec![Some(by.to_owned()), Some("on 1min 20s 5s".to_owned())];
+    let all = |by: &str| vec![Some(by.to_owned()), Some("on 1min 20s 5s read committed".to_owned())];
     assert_eq!(had, [all("countersign"), all("entries"), all("nodes")]);
 }
 
