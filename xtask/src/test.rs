@@ -225,7 +225,7 @@ fn timed(name: &str, step: impl FnOnce() -> Outcome) -> (Duration, Outcome) {
 fn tests(command: &mut Command) -> Outcome {
     // Many of them mostly wait: for a deadline, a process, a browser.
     if std::env::var_os("RUST_TEST_THREADS").is_none() {
-        let threads = 2 * thread::available_parallelism().map_or(1, usize::from);
+        let threads = 4 * thread::available_parallelism().map_or(1, usize::from);
         command.env("RUST_TEST_THREADS", threads.to_string());
     }
     let mut failures = Failures::default();

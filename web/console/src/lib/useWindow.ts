@@ -35,9 +35,17 @@ export function useWindow(area: RefObject<HTMLElement | null>, { parts, atEnd, m
   const [known, setKnown] = useState(first);
   const before = first === known ? 0 : parts.findIndex(({ key }) => key === known);
   if (first !== known) setKnown(first);
+  // Where all that is drawn fits, somebody can look further up without leaving the end.
+  const [up, setUp] = useState(false);
+  const [wasAtEnd, setWasAtEnd] = useState(atEnd);
+  if (wasAtEnd !== atEnd) {
+    setWasAtEnd(atEnd);
+    if (atEnd) setUp(false);
+  }
   // Who reads further up keeps what is drawn there, whatever comes at the end, or is there of before.
   const end = Math.max(0, parts.length - WINDOW);
-  const from = Math.min(atEnd ? end : kept + Math.max(0, before), most ?? parts.length);
+  const follows = atEnd && !up;
+  const from = Math.min(follows ? end : kept + Math.max(0, before), most ?? parts.length);
   if (from !== kept) setKept(from);
 
   // What is put above must not push down what is read: its distance from the end stays.
@@ -54,6 +62,7 @@ export function useWindow(area: RefObject<HTMLElement | null>, { parts, atEnd, m
   const earlier = useCallback(() => {
     if (from <= WINDOW) more?.();
     asked.current = from === 0;
+    setUp(true);
     if (from === 0) return;
     const box = area.current;
     if (box) below.current = box.scrollHeight - box.scrollTop;
@@ -67,7 +76,7 @@ export function useWindow(area: RefObject<HTMLElement | null>, { parts, atEnd, m
 
   // Who waits for it need not ask again.
   useLayoutEffect(() => {
-    if (asked.current && !atEnd) earlier();
+    if (asked.current && !follows) earlier();
   }, [first]);
 
   return { from, onScroll, earlier };
