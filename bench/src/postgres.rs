@@ -1,4 +1,5 @@
-//! (p) Approval cycles on PostgreSQL, one node and three, against a bare loop of one connection that makes the same commits.
+//! (p) Approval cycles on PostgreSQL, one node and three, against a bare loop of one connection that makes the same commits. As
+//! many connections of that loop as a node has show what the machine and the database gain by doing more at once.
 //!
 //! Without `DATABASE_URL` it starts a server of its own, which syncs as PostgreSQL does by default.
 
@@ -28,6 +29,8 @@ const SESSIONS: usize = 64;
 const CYCLES: usize = 150;
 /// How long all sessions of one round work.
 const WORK: Duration = Duration::from_secs(6);
+/// Connections of a node, and of the bare loop beside it.
+const CONNECTIONS: i64 = 16;
 /// Bytes of one row: about what an approval cycle appends in one commit.
 const ROW: usize = 400;
 
@@ -47,29 +50,44 @@ pub(crate) async fn open(url: &str) -> Result<Arc<dyn Store>> {
     Ok(Arc::new(PostgresStore::open(&url.parse::<PostgresUrl>()?, &PostgresOptions::default()).await?))
 }
 
-/// Cycles per second of one connection that inserts a row and updates another in each of `commits` transactions a cycle.
-async fn bare(url: &str, commits: usize, cycles: usize) -> Result<f64> {
+/// Tables of their own for [`bare`], made anew.
+const BARE: &str = "DROP TABLE IF EXISTS bare_entries, bare_sessions;
+ CREATE TABLE bare_entries (session bigint, pos bigint, body text, PRIMARY KEY (session, pos));
+ CREATE TABLE bare_sessions (id bigint PRIMARY KEY, pos bigint, head text)";
+
+/// Cycles per second of so many connections, each with rows of its own.
+async fn bare_at_once(url: &str, connections: i64, commits: usize, cycles: usize) -> Result<f64> {
     let (client, connection) = tokio_postgres::connect(url, NoTls).await?;
     let connection = tokio::spawn(connection);
-    client
-        .batch_execute(
-            "DROP TABLE IF EXISTS bare_entries, bare_sessions;
-             CREATE TABLE bare_entries (session bigint, pos bigint, body text, PRIMARY KEY (session, pos));
-             CREATE TABLE bare_sessions (id bigint PRIMARY KEY, pos bigint, head text);
-             INSERT INTO bare_sessions VALUES (1, 0, '')",
-        )
-        .await?;
+    client.batch_execute(BARE).await?;
+    drop(client);
+    connection.abort();
+    let begin = Instant::now();
+    let mut tasks = tokio::task::JoinSet::new();
+    for session in 0..connections {
+        let url = url.to_owned();
+        tasks.spawn(async move { bare(&url, session, commits, cycles).await });
+    }
+    let mut done = 0;
+    while let Some(one) = tasks.join_next().await {
+        one??;
+        done += cycles;
+    }
+    Ok(done as f64 / begin.elapsed().as_secs_f64())
+}
+
+/// Inserts a row and updates another in each of `commits` transactions a cycle, on a connection of its own.
+async fn bare(url: &str, session: i64, commits: usize, cycles: usize) -> Result<()> {
+    let (client, connection) = tokio_postgres::connect(url, NoTls).await?;
+    let connection = tokio::spawn(connection);
+    client.execute("INSERT INTO bare_sessions VALUES ($1, 0, '')", &[&session]).await?;
+    let insert = format!("INSERT INTO bare_entries VALUES ({session}, $1, $2)");
+    let update = format!("UPDATE bare_sessions SET pos = $1, head = $2 WHERE id = {session}");
     let mut statements = Vec::new();
-    for sql in [
-        "BEGIN",
-        "INSERT INTO bare_entries VALUES (1, $1, $2)",
-        "UPDATE bare_sessions SET pos = $1, head = $2 WHERE id = 1",
-        "COMMIT",
-    ] {
+    for sql in ["BEGIN", &insert, &update, "COMMIT"] {
         statements.push(client.prepare(sql).await?);
     }
     let body = "x".repeat(ROW);
-    let begin = Instant::now();
     let mut pos = 0_i64;
     for _ in 0..cycles * commits {
         pos += 1;
@@ -78,10 +96,9 @@ async fn bare(url: &str, commits: usize, cycles: usize) -> Result<f64> {
             client.execute(statement, if i % 3 == 0 { &[] } else { &values }).await?;
         }
     }
-    let rate = cycles as f64 / begin.elapsed().as_secs_f64();
     drop(client);
     connection.abort();
-    Ok(rate)
+    Ok(())
 }
 
 /// Cycles per second of [`SESSIONS`] streams at once.
@@ -166,9 +183,10 @@ pub(crate) fn rates() -> Result<Vec<Verdict>> {
         // Each entry is an append, and each append a transaction.
         Ok::<_, Box<dyn std::error::Error + Send + Sync>>((runtime, store.read("warm-0", 0, 100).await?.len()))
     })?;
-    let (mut ours, mut floor) = (Vec::new(), Vec::new());
+    let (mut ours, mut floor, mut crowd) = (Vec::new(), Vec::new(), Vec::new());
     for round in 0..ROUNDS {
-        floor.push(single.block_on(bare(database.url(), commits, CYCLES))?);
+        floor.push(single.block_on(bare_at_once(database.url(), 1, commits, CYCLES))?);
+        crowd.push(single.block_on(bare_at_once(database.url(), CONNECTIONS, commits, CYCLES))?);
         ours.push(single.block_on(stream(&runtime, &format!("r{round}"), CYCLES))?);
     }
     single.block_on(runtime.shutdown(Duration::from_secs(1)));
@@ -185,7 +203,8 @@ pub(crate) fn rates() -> Result<Vec<Verdict>> {
         three.push(rate);
         sampled = waits;
     }
-    let (ours, floor, one, three) = (median(ours), median(floor), median(one), median(three));
+    let (ours, floor, crowd) = (median(ours), median(floor), median(crowd));
+    let (one, three) = (median(one), median(three));
     let verdict = |name, ratio, bound, detail| Verdict { name, ratio, at_least: Some(bound), at_most: None, detail };
     Ok(vec![
         verdict(
@@ -198,7 +217,10 @@ pub(crate) fn rates() -> Result<Vec<Verdict>> {
             "postgres: 64 sessions / one stream",
             one / ours,
             5.0,
-            format!("{one:.0} against {ours:.0} cycles/s, one node"),
+            format!(
+                "{one:.0} against {ours:.0} cycles/s, one node; {CONNECTIONS} bare connections reach {:.2} of one",
+                crowd / floor
+            ),
         ),
         verdict(
             "postgres: three nodes / one",

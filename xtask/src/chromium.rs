@@ -14,12 +14,15 @@ struct Kind {
     /// Suitable programs, by preference.
     names: &'static [&'static str],
     package: &'static str,
+    /// What it is for.
+    purpose: &'static str,
 }
 
 const WHOLE: Kind = Kind {
     variable: "CHROMIUM",
     names: &["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"],
     package: "chromium",
+    purpose: "the console is tested in a browser",
 };
 
 /// Without the interface of a browser, which costs the console's tests a third of their time.
@@ -27,6 +30,7 @@ const SHELL: Kind = Kind {
     variable: "CHROMIUM_HEADLESS_SHELL",
     names: &["chromium-headless-shell", "chrome-headless-shell"],
     package: "chromium-headless-shell",
+    purpose: "the console is tested sooner in a headless shell",
 };
 
 /// Browsers for tests.
@@ -51,7 +55,7 @@ pub(crate) fn ensure(places: &Places) -> Result<Browsers, String> {
     let whole = WHOLE.ensure(&places.root)?;
     let shell = match SHELL.ensure(&places.root) {
         Err(why) if env::var_os(SHELL.variable).is_none() => {
-            say(&format!("tests take longer: {why}"));
+            say(&why);
             None
         }
         other => Some(other?),
@@ -86,9 +90,7 @@ impl Kind {
     }
 
     fn remedy(&self) -> String {
-        let Self { variable, package, .. } = self;
-        format!(
-            "the console is tested in a browser: install one (on Debian `apt-get install {package}`), or set {variable} to the path of one"
-        )
+        let Self { variable, package, purpose, .. } = self;
+        format!("{purpose}: install one (on Debian `apt-get install {package}`), or set {variable} to the path of one")
     }
 }

@@ -1,17 +1,14 @@
-//! The pooler before the database of the PostgreSQL store's tests: the system's PgBouncer, installed if that is possible. The
+//! The pooler in front of the database of the PostgreSQL store's tests: the system's PgBouncer, installed if that is possible. The
 //! tests start it.
 
-use std::{
-    env,
-    path::{Path, PathBuf},
-};
+use std::{env, path::PathBuf};
 
 use crate::{Outcome, Places, apt};
 
 const REMEDY: &str = "the PostgreSQL store is tested through a transaction pooler too: install PgBouncer (on Debian `apt-get install \
                       pgbouncer`)";
 
-/// Has it there.
+/// Installs PgBouncer unless it is found.
 pub(crate) fn ensure(places: &Places) -> Outcome {
     if is_there() {
         return Ok(());
@@ -24,5 +21,5 @@ pub(crate) fn ensure(places: &Places) -> Outcome {
 fn is_there() -> bool {
     let paths = env::var_os("PATH").unwrap_or_default();
     let mut folders = env::split_paths(&paths).chain([PathBuf::from("/usr/sbin")]);
-    folders.any(|folder| Path::new(&folder).join("pgbouncer").is_file())
+    folders.any(|folder| folder.join("pgbouncer").is_file())
 }

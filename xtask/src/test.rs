@@ -88,7 +88,7 @@ const LARGE: &str = "litellm";
 const PROXY: &str = "a proxy before models, from PyPI";
 const BROWSER: &str = "a browser";
 const COUNTER: &str = "what counts instructions";
-const DATABASE: &str = "PostgreSQL, and a pooler before it";
+const DATABASE: &str = "PostgreSQL, and a pooler in front of it";
 /// What other crates of a user's program may enable in serde_json beyond what genai does.
 const SERDE_JSON: &str = "serde_json/arbitrary_precision,serde_json/unbounded_depth";
 

@@ -1,8 +1,7 @@
-//! PgBouncer in transaction mode before the server, with so few sessions that clients share them.
+//! PgBouncer in transaction mode in front of the server, with so few sessions that clients share them.
 
 use std::{
     env, fs,
-    net::TcpListener,
     os::unix::fs::chown,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
@@ -17,6 +16,8 @@ use crate::{START, on_server, spawn_supervisor, user, with_database};
 
 /// How many sessions of one database all of its clients share.
 pub const SESSIONS: u32 = 2;
+/// What its socket is named for; the folder is its own.
+const PORT: u16 = 6432;
 
 /// A pooler, which ends with the process.
 #[derive(Debug)]
@@ -27,7 +28,7 @@ pub(crate) struct Pooler {
 }
 
 impl Pooler {
-    /// The pooler of this process, before the server of this URL.
+    /// The pooler of this process, in front of the server of this URL.
     pub(crate) fn of_process(server: &str) -> &'static Pooler {
         static POOLER: OnceLock<Pooler> = OnceLock::new();
         POOLER.get_or_init(|| Pooler::start(server))
@@ -40,8 +41,7 @@ impl Pooler {
     fn start(server: &str) -> Pooler {
         let program = program();
         let folder = tempfile::Builder::new().prefix("countersign-pool-").tempdir().expect("a folder").keep();
-        let port = free_port();
-        fs::write(folder.join("pooler.ini"), settings(server, port)).expect("its settings");
+        fs::write(folder.join("pooler.ini"), settings(server, &folder)).expect("its settings");
         if let Some((uid, gid)) = user() {
             for path in [folder.as_path(), &folder.join("pooler.ini")] {
                 chown(path, Some(uid), Some(gid)).expect("a folder of the pooler's user");
@@ -52,7 +52,7 @@ impl Pooler {
         let mut supervisor = Command::new("sh");
         supervisor.args(["-c", script, "sh"]).arg(&program).arg(&folder).stdin(Stdio::piped());
         let supervisor = spawn_supervisor(supervisor, &folder);
-        let url = format!("postgres://postgres@127.0.0.1:{port}/postgres");
+        let url = format!("postgres://postgres@{}:{PORT}/postgres", folder.display().to_string().replace('/', "%2F"));
         let since = Instant::now();
         while let Err(e) = on_server(&url, "SELECT 1") {
             let log = || fs::read_to_string(folder.join("log")).unwrap_or_default();
@@ -63,14 +63,8 @@ impl Pooler {
     }
 }
 
-/// A port that was free a moment ago.
-fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    listener.local_addr().expect("its address").port()
-}
-
 /// Everybody on the machine may connect, as the user of the server's URL.
-fn settings(server: &str, port: u16) -> String {
+fn settings(server: &str, folder: &Path) -> String {
     let config: Config = server.parse().expect("a URL");
     let host = match config.get_hosts().first().expect("a host") {
         Host::Tcp(name) => name.clone(),
@@ -82,9 +76,10 @@ fn settings(server: &str, port: u16) -> String {
         reached += &format!(" password='{}'", String::from_utf8_lossy(password).replace('\'', "''"));
     }
     format!(
-        "[databases]\n* = {reached}\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =\n\
+        "[databases]\n* = {reached}\n[pgbouncer]\nlisten_addr =\nlisten_port = {PORT}\nunix_socket_dir = {}\n\
          auth_type = any\npool_mode = transaction\ndefault_pool_size = {SESSIONS}\nmax_client_conn = 500\n\
-         server_idle_timeout = 5\n"
+         server_idle_timeout = 5\n",
+        folder.display()
     )
 }
 
@@ -92,6 +87,6 @@ fn settings(server: &str, port: u16) -> String {
 fn program() -> PathBuf {
     let paths = env::var_os("PATH").unwrap_or_default();
     let folders = env::split_paths(&paths).chain([PathBuf::from("/usr/sbin")]);
-    let mut found = folders.map(|folder: PathBuf| Path::new(&folder).join("pgbouncer"));
+    let mut found = folders.map(|folder| folder.join("pgbouncer"));
     found.find(|path| path.is_file()).expect("PgBouncer (on Debian `apt-get install pgbouncer`)")
 }

@@ -116,13 +116,14 @@ impl Inner {
         match said {
             Said::Wanted { session_id, known } => {
                 let Some(live) = self.if_live(&session_id) else { return };
-                if live.lock().await.is_wanted(known) {
+                // One that is in use is asked again: it holds up no other.
+                if live.try_lock().is_some_and(|mut guard| guard.is_wanted(known)) {
                     tokio::spawn(self.clone().feed(live));
                 }
             }
             Said::Written { session_id, birth, at, part } => {
                 let Some(live) = self.if_live(&session_id) else { return };
-                let mut guard = live.lock().await;
+                let Some(mut guard) = live.try_lock() else { return };
                 if !guard.has_followers() {
                     return;
                 }

@@ -147,7 +147,7 @@ impl Inner {
     /// The sessions in memory, and up to which position; one that is in use is left out.
     pub(super) fn in_memory(&self) -> Vec<(Arc<str>, u64)> {
         let sessions = self.live_sessions();
-        let known = |live: &Arc<Live>| Some(live.state.try_lock().ok()?.published);
+        let known = |live: &Arc<Live>| Some(live.try_lock()?.published);
         sessions.iter().filter_map(|(id, live)| Some((id.clone(), known(live)?))).collect()
     }
 
@@ -155,7 +155,7 @@ impl Inner {
     /// use is left out.
     pub(super) fn wanted(&self) -> Vec<(Arc<str>, TextPlace)> {
         let sessions = self.live_sessions();
-        let wants = |live: &Arc<Live>| live.state.try_lock().ok()?.wants();
+        let wants = |live: &Arc<Live>| live.try_lock()?.wants();
         sessions.iter().filter_map(|(id, live)| Some((id.clone(), wants(live)?))).collect()
     }
 
@@ -437,6 +437,11 @@ impl Live {
 
     pub(super) async fn lock(&self) -> MutexGuard<'_, LiveState> {
         self.state.lock().await
+    }
+
+    /// If nobody else has it.
+    pub(super) fn try_lock(&self) -> Option<MutexGuard<'_, LiveState>> {
+        self.state.try_lock().ok()
     }
 
     /// Tells the driver that the state has changed.

@@ -22,22 +22,46 @@ use super::{
     tls::Tls,
 };
 
+/// What bounds each statement and transaction, for a session (`SET`) or a transaction (`SET LOCAL`).
+macro_rules! bounds {
+    ($set:literal) => {
+        concat!(
+            $set,
+            " statement_timeout = '60s'; ",
+            $set,
+            " lock_timeout = '20s'; ",
+            $set,
+            " idle_in_transaction_session_timeout = '5s'; "
+        )
+    };
+}
+
+/// A commit is on the disk when it is acknowledged, whatever the database's default is; `local` to a transaction or not.
+macro_rules! durable {
+    ($local:literal) => {
+        concat!(
+            "SELECT set_config('synchronous_commit', 'on', ",
+            $local,
+            ") WHERE current_setting('synchronous_commit') = 'off'"
+        )
+    };
+}
+
 /// A statement takes a bounded time, also when it waits for locks, and so does a transaction in which nothing happens: they
 /// bound what a process that was stopped in the middle of one holds up. A connection that is not used stays; one whose other
 /// end has gone is noticed by the server too. Whatever the database's defaults are, a statement by itself may write, and sees
-/// what was committed before it, and a commit is on the disk when it is acknowledged.
-const SETTINGS: &str = "SET statement_timeout = '60s'; SET lock_timeout = '20s';
- SET idle_in_transaction_session_timeout = '5s';
- SELECT set_config(name, '0', false) FROM pg_settings WHERE name = 'idle_session_timeout';
+/// what was committed before it.
+const SETTINGS: &str = concat!(
+    bounds!("SET"),
+    "SELECT set_config(name, '0', false) FROM pg_settings WHERE name = 'idle_session_timeout';
  SET default_transaction_isolation = 'read committed'; SET default_transaction_read_only = off;
- SET tcp_keepalives_idle = 15; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 3;
- SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'";
-/// The same for one transaction, which begins with them: a pooler gives the session to others after it.
-pub(super) const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;
- SET LOCAL statement_timeout = '60s'; SET LOCAL lock_timeout = '20s';
- SET LOCAL idle_in_transaction_session_timeout = '5s';
- SELECT set_config('synchronous_commit', 'on', true) WHERE current_setting('synchronous_commit') = 'off'";
-/// The session that answers. No two connections have one, unless something between gives it to both.
+ SET tcp_keepalives_idle = 15; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 3; ",
+    durable!("false")
+);
+/// What of them a transaction needs, which begins with them: a pooler gives the session to others after it.
+pub(super) const BEGIN: &str =
+    concat!("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; ", bounds!("SET LOCAL"), durable!("true"));
+/// The backend that answers: two connections have the same one only through a pooler.
 const SESSION: &str = "SELECT pg_backend_pid()";
 /// Where tables are, as a connection sees it.
 const PLACE: &str = "SELECT concat_ws(' of ', current_schema(), current_database(), pg_postmaster_start_time())";
@@ -113,7 +137,8 @@ pub(super) async fn first(url: &PostgresUrl) -> Result<(Own, Heard), StoreError>
     )))
 }
 
-/// One to the database itself: two such connections share no session. Before that is known nothing is set that a pooler's session would keep.
+/// One to the database itself. Two such connections never share a session; through a pooler they do unless several are free,
+/// so this finds the usual mistake, not each. Before it has looked nothing is set that a pooler's session would keep.
 async fn first_direct(url: &PostgresUrl, remedy: &str) -> Result<(Own, Heard), StoreError> {
     let ((mut own, heard), (other, _)) = (made(url, true).await?, made(url, true).await?);
     if one::<i32>(&own, SESSION).await? == one::<i32>(&other, SESSION).await? {
@@ -129,7 +154,7 @@ async fn first_direct(url: &PostgresUrl, remedy: &str) -> Result<(Own, Heard), S
 /// The only value of a query's only row.
 async fn one<T: FromSqlOwned>(own: &Own, sql: &str) -> Result<T, StoreError> {
     let row = own.ask(sql, &[]).await.map_err(|e| error(&e))?.pop();
-    let row = row.ok_or_else(|| StoreError::Failed("the database has not said where it is".to_owned()))?;
+    let row = row.ok_or_else(|| StoreError::Failed("the database gave no row".to_owned()))?;
     row.try_get(0).map_err(|e| error(&e))
 }
 

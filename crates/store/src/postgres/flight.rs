@@ -164,13 +164,16 @@ impl Flight {
             ready.push((Text::of(on, sql).await?, values));
         }
         let mut all_sent = true;
+        // One that ends meanwhile may have sent what it took.
+        let was_open = !on.is_closed();
         let mut sent: Vec<_> =
             ready.iter().map(|(text, values)| Box::pin(maybe_done(answer(on, text, values)))).collect();
         // Polled once, each is sent: in this order, whatever the answers' is.
         for i in 0..sent.len() {
             let _ = poll!(sent[i].as_mut());
-            let unwritten =
-                |answer: &mut Result<Vec<Row>, Error>| answer.as_ref().is_err_and(|e| e.as_db_error().is_none());
+            let unwritten = |answer: &mut Result<Vec<Row>, Error>| {
+                answer.as_ref().is_err_and(|e| e.as_db_error().is_none() && !(was_open && e.is_closed()))
+            };
             if sent[i].as_mut().output_mut().is_some_and(unwritten) {
                 sent.truncate(i + 1);
                 all_sent = false;

@@ -18,7 +18,7 @@ use countersign_core::journal::record::Millis;
 use rustix::time::{ClockId, clock_gettime};
 use tokio::{
     sync::{Notify, broadcast, watch},
-    time::{MissedTickBehavior, interval, sleep, timeout},
+    time::{Instant, MissedTickBehavior, interval_at, sleep, timeout},
 };
 use tokio_postgres::Error;
 
@@ -103,6 +103,8 @@ struct Shared {
     more: Notify,
     heard: broadcast::Sender<Hint>,
     words: Words,
+    /// The last notification was refused.
+    is_unheard: AtomicBool,
 }
 
 /// Milliseconds since the machine started, with those in which it was suspended.
@@ -155,6 +157,7 @@ impl Member {
             more: Notify::new(),
             heard: broadcast::Sender::new(HINTS),
             words,
+            is_unheard: AtomicBool::new(false),
         });
         let (leaving, left) = watch::channel(false);
         tokio::spawn(shared.clone().keep(url.clone(), (own, heard), left));
@@ -280,14 +283,16 @@ impl Shared {
         mut heard: Heard,
         leaving: &mut watch::Receiver<bool>,
     ) -> Result<(), (String, bool)> {
-        let mut renewed = false;
-        let mut renew = interval((self.lease / 4).max(Duration::from_millis(1)));
+        // First of all: whatever hints wait for, the leases last.
+        self.renew(own).await.map_err(|e| (e, false))?;
+        let often = (self.lease / 4).max(Duration::from_millis(1));
+        let mut renew = interval_at(Instant::now() + often, often);
         renew.set_missed_tick_behavior(MissedTickBehavior::Delay);
         // Hints that were sent before are lost; who depends on one looks too.
         if self.hears {
-            self.bounded(own.run(&format!("LISTEN {}", self.channel))).await.map_err(|e| (e, false))?;
+            self.bounded(own.run(&format!("LISTEN {}", self.channel))).await.map_err(|e| (e, true))?;
         }
-        self.say(own, "j").await.map_err(|e| (e, false))?;
+        self.say(own, "j").await.map_err(|e| (e, true))?;
         loop {
             let done = tokio::select! { biased;
                 () = left(leaving) => {
@@ -295,21 +300,17 @@ impl Shared {
                     let _ = self.say(own, "l").await;
                     return Ok(());
                 }
-                _ = renew.tick() => {
-                    let done = self.renew(own).await;
-                    renewed |= done.is_ok();
-                    done
-                }
+                _ = renew.tick() => self.renew(own).await,
                 said = heard.recv() => match said {
                     Some(said) => { self.hear(&said); Ok(()) }
                     None => Err("it was closed".to_owned()),
                 },
                 () = self.more.notified() => {
                     sleep(COLLECT).await;
-                    self.tell_all(own).await
+                    timeout(often, self.tell_all(own)).await.unwrap_or_else(|_| Err("no answer".to_owned()))
                 }
             };
-            done.map_err(|e| (e, renewed))?;
+            done.map_err(|e| (e, true))?;
         }
     }
 
@@ -372,7 +373,24 @@ impl Shared {
             return Ok(());
         }
         let values = [Value::Text(self.channel.clone()), Value::Text(format!("{}:{said}", self.id))];
-        self.bounded(own.ask(NOTIFY, &values)).await.map(drop)
+        let done = match timeout(self.lease, own.ask(NOTIFY, &values)).await {
+            Ok(done) => done,
+            Err(_) => return Err("no answer".to_owned()),
+        };
+        match done {
+            // Any role of the database can fill its queue of notifications, and they are only hints: the leases go on. If the
+            // connection has ended too, what comes next finds that out.
+            Err(e) if e.as_db_error().is_some() => {
+                if !self.is_unheard.swap(true, Ordering::Relaxed) {
+                    tracing::warn!("other nodes cannot be notified, and find out by looking: {}", told(&e));
+                }
+            }
+            done => {
+                done.map_err(|e| told(&e))?;
+                self.is_unheard.store(false, Ordering::Relaxed);
+            }
+        }
+        Ok(())
     }
 
     fn hear(&self, said: &str) {

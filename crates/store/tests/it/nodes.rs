@@ -187,6 +187,25 @@ async fn r5_a_node_that_cannot_renew_knows_that_its_leases_have_ended_and_goes_o
     store.append(answered(&driven, Some(lease))).await.expect("nobody has taken it over");
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn r5_leases_last_where_the_database_takes_no_notifications() {
+    let database = Database::new();
+    let name = database.query("SELECT current_database()")[0][0].clone().expect("a name");
+    // As once any of its roles has filled their queue.
+    database.run(&format!(
+        "CREATE FUNCTION public.pg_notify(text, text) RETURNS void LANGUAGE plpgsql AS $$ BEGIN
+           RAISE EXCEPTION 'too many notifications in the NOTIFY queue' USING ERRCODE = '54000';
+         END $$;
+         ALTER DATABASE {name} SET search_path = public, pg_catalog"
+    ));
+    let store = node_for(&database, LEASE).await;
+    let driven = begun(&store, "s", 1, None).await;
+    let lease = nodes(&store).claim("s").await.expect("claim").expect("its own");
+    tokio::time::sleep(3 * LEASE).await;
+    assert_eq!(nodes(&store).term(), Some(0), "it renews");
+    store.append(answered(&driven, Some(lease))).await.expect("its own");
+}
+
 /// Locks the nodes for some leases.
 fn hold_nodes(url: &str) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");

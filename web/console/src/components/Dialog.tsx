@@ -34,8 +34,9 @@ export function Dialog({ heading, className = "", busy = false, lightDismiss = f
         e.preventDefault();
         if (!busy) onClose();
       }}
-      onClose={onClose}
-      onClick={(e) => lightDismiss && e.target === dialog.current && onClose()}
+      // A second Escape closes it without asking.
+      onClose={() => (busy ? dialog.current?.showModal() : onClose())}
+      onClick={(e) => lightDismiss && !busy && e.target === dialog.current && onClose()}
     >
       <div className="dialog-body">
         <div className="dialog-head">

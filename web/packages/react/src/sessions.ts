@@ -96,6 +96,7 @@ export class Sessions {
     if (before === undefined) return;
     const events: SessionEvent[] = [];
     for await (const event of http.events(id, { last: MESSAGES, before })) events.push(event);
+    if (this.get(id).deleted) return;
     this.#set(id, { view: withEarlier(this.get(id).view, foldAll(emptySession(id), events)) });
   }
 
@@ -106,6 +107,7 @@ export class Sessions {
 
   /** It is deleted: nothing of it stays on the page. */
   deleted(id: string): void {
+    this.#queue = this.#queue.filter((event) => event.session_id !== id);
     this.#set(id, { view: emptySession(id), deleted: true });
   }
 

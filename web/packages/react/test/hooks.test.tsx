@@ -123,6 +123,14 @@ describe("useSession", () => {
     expect([session.deleted, session.missing, session.view.lastSeq]).toEqual([true, false, 0]);
   });
 
+  it("keeps nothing of one that is deleted while its events are on their way", async () => {
+    await show(<Chat />);
+    Socket.last.receive(status(1, "running"));
+    await act(async () => Socket.last.receive({ type: "error", code: "session_deleted", message: "gone", session_id: "s" }));
+    await wait(2000);
+    expect([session.deleted, session.view.lastSeq]).toEqual([true, 0]);
+  });
+
   it("needs a provider, and says so", async () => {
     const root = createRoot(document.createElement("div"));
     const drawn = act(async () => root.render(<Chat />));
