@@ -112,9 +112,7 @@ test("u3: what came before the end of a session is there once it is looked for",
   await expect(past.locator(".past-point").nth(-2)).toContainText("Question 1");
   await page.keyboard.press("Escape");
 
-  // All of it, each message once and in its place; then there is no more. On a screen on which what is drawn fits it is the end
-  // and the start at once.
-  await page.setViewportSize({ width: 1280, height: 9000 });
+  // All of it, each message once and in its place; then there is no more.
   const questions = page.locator(".message.user .bubble");
   const earlier = page.locator("button.chat-earlier");
   while (await earlier.isVisible()) {
