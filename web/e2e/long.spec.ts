@@ -80,45 +80,49 @@ test("u3: a thousand exchanges open with their end drawn, and the rest comes on 
   const questions = await page.locator(".message.user .bubble").allTextContents();
   expect(questions).toEqual(questions.map((_, i) => `Question ${EXCHANGES - questions.length + 1 + i}`));
 
-  // What comes at the end does not move it; going there leaves the rest behind.
+  // What comes at the end does not move it; going on from there leaves the rest behind.
   await page.getByRole("button", { name: "Jump to the newest" }).click();
-  await expect(drawn).toHaveCount(40);
+  await expect(page.locator(".markdown").last()).toBeInViewport();
   await send(page, "One more");
   await expect(page.getByText(`Answer ${EXCHANGES + 1}:`)).toBeInViewport();
   await expect(drawn).toHaveCount(40);
 });
 
-test("u3: what came before the end of a session is there once it is looked for", async ({ page, serve }) => {
-  const args = JSON.stringify({ todos: [{ content: "Read the report", status: "in_progress" }] });
-  const answers = Array.from({ length: 59 }, (_, i) => ({ text: answer(i + 1) }));
-  const { url } = await serve({ turns: [{ calls: [{ name: "write_todos", args }] }, ...answers, call(order)] });
-  for (let n = 1; n <= 60; n++) await begin(url, "longer", `Question ${n}`);
-  await page.goto(`${url}#/s/longer`);
-  await expect(page.locator(".card").getByRole("button", { name: "Approve", exact: true })).toBeEnabled();
-  await expect(page.getByRole("heading", { name: "Question 1", exact: true })).toBeVisible();
-  // The list that the agent wrote long before.
-  await expect(page.locator(".todo-dock-now")).toHaveText("Read the report");
+// On the taller screen all that is drawn fits, so that it is the end and the start at once.
+for (const height of [800, 9000]) {
+  test(`u3: what came before the end of a session is there once it is looked for, ${height} pixels high`, async ({ page, serve }) => {
+    const args = JSON.stringify({ todos: [{ content: "Read the report", status: "in_progress" }] });
+    const answers = Array.from({ length: 59 }, (_, i) => ({ text: answer(i + 1) }));
+    const { url } = await serve({ turns: [{ calls: [{ name: "write_todos", args }] }, ...answers, call(order)] });
+    for (let n = 1; n <= 60; n++) await begin(url, "longer", `Question ${n}`);
+    await page.goto(`${url}#/s/longer`);
+    await expect(page.locator(".card").getByRole("button", { name: "Approve", exact: true })).toBeEnabled();
+    await expect(page.getByRole("heading", { name: "Question 1", exact: true })).toBeVisible();
+    // The list that the agent wrote long before.
+    await expect(page.locator(".todo-dock-now")).toHaveText("Read the report");
 
-  // Its earlier points are shown with what stood before them, back to the first.
-  await page.getByRole("button", { name: "Earlier points" }).click();
-  const past = page.getByRole("dialog");
-  const more = past.getByRole("button", { name: "Show more" });
-  await expect(past.locator(".past-point").first()).toBeVisible();
-  while (await more.isVisible()) {
-    const before = await past.locator(".past-point").count();
-    await more.click();
-    await expect.poll(() => past.locator(".past-point").count()).toBeGreaterThan(before);
-  }
-  await expect(past.locator(".past-point").nth(-2)).toContainText("Question 1");
-  await page.keyboard.press("Escape");
+    // Its earlier points are shown with what stood before them, back to the first.
+    await page.getByRole("button", { name: "Earlier points" }).click();
+    const past = page.getByRole("dialog");
+    const more = past.getByRole("button", { name: "Show more" });
+    await expect(past.locator(".past-point").first()).toBeVisible();
+    while (await more.isVisible()) {
+      const before = await past.locator(".past-point").count();
+      await more.click();
+      await expect.poll(() => past.locator(".past-point").count()).toBeGreaterThan(before);
+    }
+    await expect(past.locator(".past-point").nth(-2)).toContainText("Question 1");
+    await page.keyboard.press("Escape");
 
-  // All of it, each message once and in its place; then there is no more.
-  const questions = page.locator(".message.user .bubble");
-  const earlier = page.locator("button.chat-earlier");
-  while (await earlier.isVisible()) {
-    const before = await questions.count();
-    await earlier.press("Enter");
-    await expect.poll(() => questions.count()).toBeGreaterThan(before);
-  }
-  expect(await questions.allTextContents()).toEqual(Array.from({ length: 60 }, (_, i) => `Question ${i + 1}`));
-});
+    // All of it, each message once and in its place; then there is no more.
+    await page.setViewportSize({ width: 1280, height });
+    const questions = page.locator(".message.user .bubble");
+    const earlier = page.locator("button.chat-earlier");
+    while (await earlier.isVisible()) {
+      const before = await questions.count();
+      await earlier.press("Enter");
+      await expect.poll(() => questions.count()).toBeGreaterThan(before);
+    }
+    expect(await questions.allTextContents()).toEqual(Array.from({ length: 60 }, (_, i) => `Question ${i + 1}`));
+  });
+}

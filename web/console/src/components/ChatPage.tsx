@@ -55,7 +55,17 @@ export function ChatPage({ sessionId, onMenu }: Props) {
   const scroll = useStickToEnd([view, outgoing], next && cardId(next.approvalKey));
   const parts = useMemo(() => timeline(view), [view]);
   const asked = pending.length > 0 ? parts.findIndex(({ blocks }) => blocks.some((b) => b.type === "approval_request" && pending.some((a) => a.approvalKey === b.approvalKey))) : -1;
-  const more = useCallback(() => void loadEarlier().catch((e: unknown) => setError(CountersignError.of(e))), [loadEarlier]);
+  const more = useCallback(
+    () =>
+      loadEarlier().then(
+        () => true,
+        (e: unknown) => {
+          setError(CountersignError.of(e));
+          return false;
+        },
+      ),
+    [loadEarlier],
+  );
   const shown = useWindow(scroll.ref, { parts, atEnd: scroll.atEnd, most: asked < 0 ? undefined : asked, more: earlier ? more : undefined });
   const sending = outgoing.some((message) => message.queuedAfter === undefined);
   const busy = (view.status === "running" && !isHeld(view)) || view.status === "awaiting_input" || sending;

@@ -164,7 +164,6 @@ export const en = {
   "risk.low": "low",
   "risk.medium": "medium",
   "risk.high": "high",
-  "card.noArgs": "No arguments.",
   "card.actionOf": "Action {n} of {of}",
   "card.hidden": "Contains hidden characters, shown as ⟨U+…⟩.",
   "card.lookalike": "Contains look-alike characters, shown as ⟨U+…⟩.",

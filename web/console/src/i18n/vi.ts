@@ -166,7 +166,6 @@ export const vi: Catalogue = {
   "risk.low": "thấp",
   "risk.medium": "trung bình",
   "risk.high": "cao",
-  "card.noArgs": "Không có tham số.",
   "card.actionOf": "Hành động {n}/{of}",
   "card.hidden": "Có ký tự ẩn, được hiện dưới dạng ⟨U+…⟩.",
   "card.lookalike": "Có ký tự trông giống ký tự khác, được hiện dưới dạng ⟨U+…⟩.",
@@ -735,7 +734,7 @@ export const vi: Catalogue = {
 
   // The drawn part of a long conversation.
   "chat.earlier": "Còn {n} mục trước đó",
-  "chat.earlierSome": "Các mục trước đó",
+  "chat.earlierSome": "Tin nhắn trước đó",
 
   // Earlier points, looked at and changed.
   "past.preview": "Cuộc trò chuyện cho tới đây",

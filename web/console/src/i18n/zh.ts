@@ -165,7 +165,6 @@ export const zh: Catalogue = {
   "risk.low": "低",
   "risk.medium": "中",
   "risk.high": "高",
-  "card.noArgs": "没有参数。",
   "card.actionOf": "操作 {n}/{of}",
   "card.hidden": "包含隐藏字符，显示为 ⟨U+…⟩。",
   "card.lookalike": "包含易与其他字符混淆的字符，显示为 ⟨U+…⟩。",

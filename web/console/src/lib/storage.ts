@@ -21,16 +21,6 @@ function write(area: () => Storage, key: string, value: string | null): void {
   }
 }
 
-/** Forget everything of this tab whose key begins so. */
-export function forgetTab(prefix: string): void {
-  try {
-    const keys = Array.from({ length: sessionStorage.length }, (_, i) => sessionStorage.key(i));
-    for (const key of keys) if (key?.startsWith(PREFIX + prefix)) sessionStorage.removeItem(key);
-  } catch {
-    // Nothing was kept.
-  }
-}
-
 export const readLocal = (key: string) => read(() => localStorage, key);
 export const writeLocal = (key: string, value: string | null) => write(() => localStorage, key, value);
 export const readTab = (key: string) => read(() => sessionStorage, key);

@@ -25,16 +25,15 @@ interface Parts {
   atEnd: boolean;
   /** A part that has to be drawn in any case, if there is one. */
   most: number | undefined;
-  /** Asks for what comes before, if there is more. */
-  more: (() => void) | undefined;
+  /** Asks for what comes before, if there is more; gives whether it came. */
+  more: (() => Promise<boolean>) | undefined;
 }
 
 export function useWindow(area: RefObject<HTMLElement | null>, { parts, atEnd, most, more }: Parts): Window {
   const [kept, setKept] = useState(0);
   const first = parts[0]?.key;
-  const [known, setKnown] = useState(first);
-  const before = first === known ? 0 : parts.findIndex(({ key }) => key === known);
-  if (first !== known) setKnown(first);
+  const last = parts.at(-1)?.key;
+  const [known, setKnown] = useState({ first, last });
   // Where all that is drawn fits, somebody can look further up without leaving the end.
   const [up, setUp] = useState(false);
   const [wasAtEnd, setWasAtEnd] = useState(atEnd);
@@ -42,10 +41,15 @@ export function useWindow(area: RefObject<HTMLElement | null>, { parts, atEnd, m
     setWasAtEnd(atEnd);
     if (atEnd) setUp(false);
   }
-  // Who reads further up keeps what is drawn there, whatever comes at the end, or is there of before.
-  const end = Math.max(0, parts.length - WINDOW);
-  const follows = atEnd && !up;
-  const from = Math.min(follows ? end : kept + Math.max(0, before), most ?? parts.length);
+  // What is drawn becomes less only when something comes at the end before somebody who is there: who reads further up keeps
+  // it, and so does whoever looks at the end while the page finds its size.
+  let from = kept;
+  if (first !== known.first || last !== known.last) {
+    setKnown({ first, last });
+    if (first !== known.first) from += Math.max(0, parts.findIndex(({ key }) => key === known.first));
+    if (last !== known.last && atEnd && !up) from = parts.length;
+  }
+  from = Math.min(from, Math.max(0, parts.length - WINDOW), most ?? parts.length);
   if (from !== kept) setKept(from);
 
   // What is put above must not push down what is read: its distance from the end stays.
@@ -59,24 +63,26 @@ export function useWindow(area: RefObject<HTMLElement | null>, { parts, atEnd, m
 
   /** Somebody waits for what is not there yet. */
   const asked = useRef(false);
+  const failed = useRef(false);
   const earlier = useCallback(() => {
-    if (from <= WINDOW) more?.();
+    if (from <= WINDOW) void more?.().then((came) => (failed.current = !came));
     asked.current = from === 0;
+    const box = area.current;
     setUp(true);
     if (from === 0) return;
-    const box = area.current;
     if (box) below.current = box.scrollHeight - box.scrollTop;
     setKept(Math.max(0, from - WINDOW));
   }, [area, from, more]);
 
   const onScroll = useCallback(() => {
     const box = area.current;
-    if (box && !atEnd && box.scrollTop < NEAR_PX && below.current === undefined) earlier();
+    // What has failed is tried again when somebody asks for it, not with each step of a wheel.
+    if (box && !atEnd && !failed.current && box.scrollTop < NEAR_PX && below.current === undefined) earlier();
   }, [area, atEnd, earlier]);
 
   // Who waits for it need not ask again.
   useLayoutEffect(() => {
-    if (asked.current && !follows) earlier();
+    if (asked.current) earlier();
   }, [first]);
 
   return { from, onScroll, earlier };

@@ -1,6 +1,7 @@
 /** The one connection of this tab, and the token it uses. */
 import { CountersignClient, CountersignError, CountersignHttp } from "@countersign/client";
-import { forgetTab, readTab, writeTab } from "../lib/storage.js";
+import { forgetVotes } from "@countersign/react";
+import { readTab, writeTab } from "../lib/storage.js";
 import { Store } from "./store.js";
 
 const base = new URL("./", document.baseURI);
@@ -34,6 +35,9 @@ client.on("state", (state) => {
   if (state === "unauthorized" && token !== undefined) tokenRefused.set(true);
 });
 
+let wasGreeted = false;
+client.on("hello", () => (wasGreeted = true));
+
 client.on("tokenEnded", (reason) => {
   token = undefined;
   writeTab("token", null);
@@ -45,9 +49,9 @@ export function setToken(next: string | undefined): void {
   token = next;
   writeTab("token", next ?? null);
   // Who the next token belongs to is not known yet.
-  forgetTab("voted:");
+  forgetVotes();
   // Whoever comes next finds nothing of the one before in memory.
-  if (tokenEnded.get() !== undefined) return location.reload();
+  if (wasGreeted) return location.reload();
   hasToken.set(next !== undefined);
   tokenRefused.set(false);
   client.setToken(next);

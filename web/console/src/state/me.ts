@@ -40,6 +40,9 @@ export const useSubject = (sessionId: string): string | undefined => useSummary(
 /** What it is called. */
 export const useTitle = (sessionId: string): string | undefined => useSummary(sessionId)?.title;
 
+/** Those that are being asked about: several parts of a page want the same. */
+const asking = new Set<string>();
+
 function useSummary(sessionId: string): SessionSummary | undefined {
   const list = useStore(sessionList);
   const row = list.rows.find((one) => one.session_id === sessionId);
@@ -48,11 +51,12 @@ function useSummary(sessionId: string): SessionSummary | undefined {
   const begun = useSessionState(sessionId).view.lastSeq > 0;
   const unknown = begun && list.loaded && row === undefined && !known.has(sessionId);
   useEffect(() => {
-    if (!unknown) return;
+    if (!unknown || asking.has(sessionId)) return;
+    asking.add(sessionId);
     http.session(sessionId).then(
       (session) => others.set((all) => new Map(all).set(sessionId, session)),
       () => {}, // It is not there, or not ours to see, which the page says already.
-    );
+    ).finally(() => asking.delete(sessionId));
   }, [sessionId, unknown]);
   return row ?? known.get(sessionId);
 }

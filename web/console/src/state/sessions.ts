@@ -85,7 +85,8 @@ function waiting(id: string, messages: readonly OutgoingMessage[]): readonly Out
   const left = messages.filter(({ queuedAfter, text }) => {
     if (queuedAfter === undefined) return true;
     // What is here begins between two turns, and no message is queued there: it was read before.
-    if (queuedAfter + 1 < (sessions.get(id).view.firstSeq ?? 0)) return false;
+    // One that was queued before anything was here was not.
+    if (queuedAfter > 0 && queuedAfter + 1 < (sessions.get(id).view.firstSeq ?? 0)) return false;
     const found = here.find((m) => !taken.has(m) && m.seq > queuedAfter && textOf(m) === text);
     if (found) taken.add(found);
     return !found;

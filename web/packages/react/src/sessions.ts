@@ -40,10 +40,14 @@ const LONGEST_MS = 1000;
 /** How many messages are read of a session's end, and with each look further up; at least, for a turn is read whole. */
 const MESSAGES = 80;
 
+/** Of how many sessions that nobody follows any more the views are kept. */
+const KEPT = 20;
+
 const MISSING: readonly string[] = ["session_not_found", "forbidden", "invalid_session_id"] satisfies ErrorEvent["code"][];
 
 export class Sessions {
   readonly #client: CountersignClient;
+  /** Those that were followed last are the last. */
   readonly #opened = new Map<string, Opened>();
   #queue: SessionEvent[] = [];
 
@@ -81,7 +85,15 @@ export class Sessions {
       if (--session.followers > 0) return;
       session.followed = false;
       this.#client.unsubscribe(id);
+      this.#opened.delete(id);
+      this.#opened.set(id, session);
+      this.#forgetOldest();
     };
+  }
+
+  #forgetOldest(): void {
+    const left = [...this.#opened].filter(([, { followed, now }]) => !followed && now.view.lastSeq > 0);
+    for (const [id] of left.slice(0, Math.max(0, left.length - KEPT))) this.#set(id, { view: emptySession(id) });
   }
 
   /** Read more of what came before what is here, if anything did; once, however often it is asked for meanwhile. */

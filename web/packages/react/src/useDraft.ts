@@ -22,6 +22,16 @@ export function keepDraft<T>(key: string, value: T | undefined): void {
   }
 }
 
+/** Forget all whose keys begin so. */
+export function forgetDrafts(prefix: string): void {
+  try {
+    const keys = Array.from({ length: sessionStorage.length }, (_, i) => sessionStorage.key(i));
+    for (const key of keys) if (key?.startsWith(PREFIX + prefix)) sessionStorage.removeItem(key);
+  } catch {
+    // Nothing was kept.
+  }
+}
+
 /** State that survives a reload of this tab. `undefined` forgets it. */
 export function useDraft<T>(key: string, initial: () => T): [T, (next: T | undefined) => void] {
   const [state, setState] = useState<{ key: string; value: T }>(() => ({ key, value: readDraft<T>(key) ?? initial() }));

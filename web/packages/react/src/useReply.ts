@@ -1,7 +1,13 @@
 import { useRef, useState } from "react";
 import { CountersignError, progress, type ApprovalView, type CountersignClient } from "@countersign/client";
 import { useCountersign } from "./context.js";
-import { useDraft } from "./useDraft.js";
+import { forgetDrafts, useDraft } from "./useDraft.js";
+
+/** Under what keys this tab keeps that it has approved. */
+const VOTED = "voted:";
+
+/** Forget what this tab has approved: somebody else uses it now. */
+export const forgetVotes = (): void => forgetDrafts(VOTED);
 
 /** A person's reply to a request: decisions, answers, or the value that a graph asks for. */
 export type CardReply = Parameters<CountersignClient["reply"]>[1];
@@ -30,7 +36,7 @@ export interface Replying {
 /** Sends a person's reply to a request, one at a time, and says what came of it. */
 export function useReply(approval: ApprovalView, onReply?: OnReply): Replying {
   const { client } = useCountersign();
-  const [voted, setVoted] = useDraft(`voted:${approval.approvalKey}`, () => false);
+  const [voted, setVoted] = useDraft(`${VOTED}${approval.approvalKey}`, () => false);
   const [state, setState] = useState<Replying["state"]>("no");
   const [error, setError] = useState<CountersignError>();
   const busy = useRef(false);

@@ -92,6 +92,20 @@ describe("useSession", () => {
     expect(events).toHaveBeenCalledOnce();
   });
 
+  it("keeps what has come of those that were followed last, and not of all", async () => {
+    const { draw } = await show(<Chat id="s0" />);
+    for (let n = 0; n <= 20; n++) {
+      Socket.last.receive(status(3, "running", `s${n}`));
+      await wait(20);
+      await draw(<Chat id={`s${n + 1}`} />);
+    }
+    await draw(<Chat id="s1" />);
+    expect(Socket.last.sent.at(-1)).toMatchObject({ type: "subscribe", session_id: "s1", after: 3 });
+    await draw(<Chat id="s0" />);
+    expect(Socket.last.sent.at(-1)).toMatchObject({ type: "subscribe", session_id: "s0", last: 80 });
+    expect(session.view.lastSeq).toBe(0);
+  });
+
   it("draws a past that pours in once it has come", async () => {
     const { page } = await show(<Chat />);
     const pour = (from: number, n: number) => Socket.last.receive(...Array.from({ length: n }, (_, i) => status(from + i, "running")));
