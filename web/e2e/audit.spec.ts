@@ -105,7 +105,7 @@ test("u1 r8: a tenant's auditor learns that the whole chain was verified and how
   await expect(rows(page)).toHaveCount(1);
   await page.getByRole("button", { name: "Verify" }).click();
   await expect(page.locator(".audit-good")).toContainText("Intact: each of the 3 records");
-  await expect(page.getByText("You may read 1 of the 3; the others are of other tenants, and were verified too.")).toBeVisible();
+  await expect(page.getByText("You may read 1 of the 3 records; the others belong to other tenants and were verified too.")).toBeVisible();
 });
 
 /** A person of a tenant, who is its auditor too. */

@@ -40,7 +40,7 @@ test("w2 s22: a request of a failed turn is approved, and runs once when the tur
   const { url } = await serve(failing);
   const card = await fail(page, url);
   await expect(card).toContainText("takes effect when it is tried again");
-  await expect(tool(page, "execute_trade")).toContainText("waits for approval");
+  await expect(tool(page, "execute_trade")).toContainText("waiting for approval");
   await page.reload();
   await expect(card).toContainText("takes effect when it is tried again");
   const other = await context.newPage();
@@ -89,7 +89,7 @@ test("w2 s22: a turn that is tried again asks on for what is pending", async ({ 
 test("w2: a new message gives a failed turn up, and says so before it is sent", async ({ page, serve }) => {
   const { url } = await serve(failing);
   const card = await fail(page, url);
-  await expect(page.getByText("A message gives the failed turn up")).toBeVisible();
+  await expect(page.getByText("Sending a message gives up the failed turn")).toBeVisible();
   await send(page, "Never mind");
   await expect(card).toHaveCount(0);
   await expect(page.locator(".topbar")).toContainText("Finished");
@@ -104,7 +104,7 @@ test("w2: a failed turn is given up without a message", async ({ page, serve }) 
   await end(page).getByRole("button", { name: "Give up" }).click();
   await expect(page.getByText("The turn was stopped.")).toBeVisible();
   await expect(card).toHaveCount(0);
-  await expect(page.getByText("A message gives the failed turn up")).toHaveCount(0);
+  await expect(page.getByText("Sending a message gives up the failed turn")).toHaveCount(0);
 });
 
 test("s24: a turn that used up its model calls is allowed more", async ({ page, serve }) => {

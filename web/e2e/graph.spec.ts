@@ -24,8 +24,8 @@ test("it is shown on demand, marks what waits, and follows the turn to its end",
   await show(page);
   await expect(node(page, "approval")).toHaveAttribute("data-state", "waiting");
   await expect(panel(page).locator("[data-state]")).toHaveCount(1);
-  await expect(panel(page)).toContainText("It stands at: approval (1 waiting for people).");
-  await expect(picture(page)).toHaveAccessibleName(/Graph of the agent trader\. It stands at: approval/);
+  await expect(panel(page)).toContainText("Now at: approval (1 waiting for people).");
+  await expect(picture(page)).toHaveAccessibleName(/Graph of the agent trader\. Now at: approval/);
   await expect(panel(page).locator(".graph-edge[data-conditional]")).toHaveCount(9);
   await expect(panel(page)).toContainText("all are rejected");
 
@@ -33,7 +33,7 @@ test("it is shown on demand, marks what waits, and follows the turn to its end",
   await expect(page.locator(".topbar")).toContainText("Finished");
   await expect(node(page, "END")).toHaveAttribute("data-state", "here");
   await expect(node(page, "approval")).not.toHaveAttribute("data-state");
-  await expect(picture(page)).toHaveAccessibleName(/It stands at: END\./);
+  await expect(picture(page)).toHaveAccessibleName(/Now at: END\./);
 });
 
 test("it moves while the agent works", async ({ page, serve }) => {

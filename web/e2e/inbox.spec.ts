@@ -231,7 +231,7 @@ for (const [width, height] of [
     await page.keyboard.press("Enter");
     await expect(heading(page)).toHaveText("Order AAA");
     await page.keyboard.press("a");
-    await expect(page.getByText("Nothing waits for you.")).toBeVisible();
+    await expect(page.getByText("Nothing is waiting for you.")).toBeVisible();
     await expect(said(page)).toContainText("Nothing is left in this list.");
     await expect(page.locator(".inbox-stored")).toContainText("Order AAA");
 
@@ -316,7 +316,7 @@ test("u1: many are rejected with one reason, and what the server does not take i
   await expect(dialog.locator(".bulk-row").last()).toContainText("already resolved");
   await checkAccessible(page, "what was not taken");
   await dialog.getByRole("button", { name: "Close" }).last().click();
-  await expect(page.getByText("Nothing waits for you.")).toBeVisible();
+  await expect(page.getByText("Nothing is waiting for you.")).toBeVisible();
   expect(sent.map((frame) => frame.decisions[0]!.message)).toEqual(["Market closed", "Market closed"]);
 });
 
@@ -343,7 +343,7 @@ test("u1: questions, and what may only be rejected, are not approved with many",
   await page.keyboard.press("j");
   await pane(page).getByRole("radio").first().check();
   await pane(page).getByRole("button", { name: "Send answer" }).click();
-  await expect(page.getByText("Nothing waits for you.")).toBeVisible();
+  await expect(page.getByText("Nothing is waiting for you.")).toBeVisible();
 });
 
 test("u1: later hides a request here only, and it can be brought back", async ({ page, serve }) => {
@@ -363,7 +363,7 @@ test("u1: later hides a request here only, and it can be brought back", async ({
   await checkAccessible(page, "what is put off");
   await rows(page).getByRole("link").click();
   await pane(page).getByRole("button", { name: "Bring back" }).click();
-  await expect(page.getByText("You have put nothing off.")).toBeVisible();
+  await expect(page.getByText("You have not put anything off.")).toBeVisible();
   await page.getByRole("link", { name: "For you 2" }).click();
   await expect(rows(page)).toHaveCount(2);
 });
@@ -373,7 +373,7 @@ test("u1: what is put off is back in time", async ({ page, serve }) => {
   await page.goto(`${url}/#/inbox?open=aaa_1`);
   await expect(pane(page).getByRole("button", { name: "Later" })).toBeVisible();
   await page.keyboard.press("l");
-  await expect(page.getByText("Nothing waits for you.")).toBeVisible();
+  await expect(page.getByText("Nothing is waiting for you.")).toBeVisible();
   // Half of the time that was left.
   await expect(titles(page)).toHaveText(["Order AAA"], { timeout: 12_500 });
 });
@@ -384,7 +384,7 @@ test("p1: rows say who has approved, and for whom they wait", async ({ page, con
   await begin(url, "s1", "VNM", "alice");
   await signIn(page, "alice");
   await page.goto(`${url}/#/inbox`);
-  await expect(page.getByText("Nothing waits for you.")).toBeVisible();
+  await expect(page.getByText("Nothing is waiting for you.")).toBeVisible();
   await page.getByRole("link", { name: "For others to decide: 1" }).click();
   await expect(page).toHaveURL(/show=others/);
   await expect(rows(page)).toContainText("Waiting for admin");

@@ -47,7 +47,7 @@ test("two people approve in two tabs, and everybody sees how far they are", asyn
   const bob = await tabOf(context, "bob", session);
   const eve = await tabOf(context, "eve", session);
   for (const tab of [page, bob, eve]) await expect(tab.locator(".people")).toContainText("0 of 2 approved");
-  await expect(bob.locator(".people")).toContainText("Who asked for this may not approve it.");
+  await expect(bob.locator(".people")).toContainText("The person who asked for this may not approve it.");
   await approve(bob).click();
   for (const tab of [page, bob, eve]) await expect(tab.locator(".people")).toContainText("1 of 2 approved: bob");
   await expect(bob.locator(".people")).toContainText("You have approved it. Somebody else must approve it too.");
@@ -202,14 +202,14 @@ test("only who can decide is asked to, and everybody else is told who can", asyn
   await expect(page.locator(".card").getByRole("button", { name: /Approve|Edit|Reject|Always|Hand to|comment for/ })).toHaveCount(0);
   await page.locator(".card").press("a");
   await expect(page.locator("[role=status].visually-hidden")).toHaveText("Waiting for admin");
-  await expect(bob.locator("[role=status].visually-hidden")).toContainText("A new request waits for your decision");
+  await expect(bob.locator("[role=status].visually-hidden")).toContainText("A new request is waiting for your decision");
   await expect(page.locator(".topbar-detail")).toContainText("Waiting for admin");
   await expect(page.locator(".composer-waits")).toHaveText("admin has to decide this.");
   await expect(page.locator(".session-waiting")).toHaveText("Waiting for admin");
   await expect(page.locator(".sidebar .count")).toHaveCount(0);
   await expect(page).toHaveTitle("Countersign");
   await page.getByRole("link", { name: "Inbox" }).click();
-  await expect(page.getByText("Nothing waits for you.")).toBeVisible();
+  await expect(page.getByText("Nothing is waiting for you.")).toBeVisible();
   await page.getByRole("link", { name: "For others to decide: 1" }).click();
   await expect(page.locator(".inbox-row")).toContainText("Waiting for admin");
   await checkAccessible(page, "an inbox of others");
@@ -360,14 +360,14 @@ test("what is always approved for its arguments runs unasked, until the rule is 
   await expect(card.getByLabel("In this session")).toBeFocused();
   await card.getByLabel("This tool, until a date").check();
   await expect(card.locator(".always-means")).toContainText("every call of execute_trade by trader, whatever its arguments");
-  await expect(card.getByRole("button", { name: "Approve, and always" })).toBeDisabled();
+  await expect(card.getByRole("button", { name: "Always approve" })).toBeDisabled();
   await page.keyboard.press("Escape");
   await expect(approve(page)).toBeFocused();
   await card.getByRole("button", { name: "Always…" }).click();
   await card.getByLabel("With exactly these arguments").check();
   await expect(card.locator(".always-means")).toContainText("in all sessions of alice");
   await expect(card.locator(".always-means")).toContainText("until somebody revokes it");
-  await card.getByRole("button", { name: "Approve, and always" }).click();
+  await card.getByRole("button", { name: "Always approve" }).click();
   await expect(page.locator(".markdown").last()).toHaveText("First.");
 
   await newSession(page);
@@ -409,10 +409,10 @@ test("always reject until a day", async ({ page, serve }) => {
   await card.getByLabel("Reason").fill("Never buy this");
   await card.getByLabel("This tool, until a date").check();
   await card.getByLabel("Until the end of").fill("2020-01-31");
-  await expect(card.getByText("This day is over already.")).toBeVisible();
+  await expect(card.getByText("This day has already passed.")).toBeVisible();
   await card.getByLabel("Until the end of").fill("2099-12-31");
   await expect(card.locator(".always-means")).toContainText("December 31, 2099");
-  await card.getByRole("button", { name: "Reject, and always" }).click();
+  await card.getByRole("button", { name: "Always reject" }).click();
   await expect(resolved(page)).toContainText("Rejected: Never buy this");
   await send(page, "Again");
   await expect(page.locator(".markdown").last()).toHaveText("Second.");
@@ -506,7 +506,7 @@ for (const colorScheme of ["light", "dark"] as const) {
       await checkAccessible(page, "always");
       await card.getByLabel("With exactly these arguments").check();
       await card.getByLabel("Until the end of").fill("2099-01-31");
-      await card.getByRole("button", { name: "Approve, and always" }).click();
+      await card.getByRole("button", { name: "Always approve" }).click();
       await expect(resolved(page)).toContainText("Approved");
       await page.getByRole("link", { name: "Standing rules" }).click();
       await expect(page.locator(".rule")).toBeVisible();

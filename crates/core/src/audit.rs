@@ -24,7 +24,7 @@ use crate::{
     },
     journal::{
         fork,
-        record::{Action, CallStatus, Entry, Judged, Kind, Record},
+        record::{Action, CallStatus, Decided, Entry, Forked, Interrupted, Judged, Kind, Record},
         run::Raw,
         state::{Call, State},
     },
@@ -317,10 +317,9 @@ impl Event {
     /// The canonical JSON text of the event.
     #[must_use]
     pub fn body(&self) -> String {
-        let session = &*self.session_id;
         let mut body = Body {
             at: rfc3339(self.entry.at),
-            session,
+            session: &self.session_id,
             tenant: self.tenant.as_deref(),
             pos: self.entry.pos,
             tool: self.call.as_ref().map(|call| &*call.tool),
@@ -329,107 +328,122 @@ impl Event {
             args_digest: self.call.as_ref().and_then(|call| call.args_digest).map(|digest| digest.to_string()),
             ..Body::default()
         };
-        match self.entry.records.get(self.record) {
-            Some(Record::Interrupted(asked)) => {
-                body.event = "requested";
-                body.request = Some(asked.n);
-                body.kind = Some(asked.kind).filter(|kind| *kind != Kind::Approval);
-                body.role = asked.actions.first().and_then(Action::reviewer_said);
-                body.policy = asked.actions.first().and_then(|action| action.ask.policy.as_deref());
-                body.actions = asked
-                    .actions
-                    .iter()
-                    .map(|action| Asked {
-                        tool: &action.name,
-                        tool_use_id: &action.tool_use_id,
-                        agent: &action.agent,
-                        args: &action.args,
-                        args_digest: action.args.digest().to_string(),
-                        digest: &action.digest,
-                        display_digest: Shown::of(&action.args).digest,
-                        level: (action.ask.levels.len() > 1).then_some(action.level + 1),
-                        quorum: Some(action.quorum()).filter(|quorum| *quorum > 1),
-                        not_self: action.ask.not_self,
-                        reason: action.ask.reason.as_deref(),
-                    })
-                    .collect();
-            }
-            Some(Record::Decided(decided)) => {
-                body.event = "decided";
-                body.request = Some(decided.n);
-                body.by = decided.by.as_deref();
-                body.decisions = Some(&decided.decisions);
-                body.vote = !decided.last;
-                body.policy = decided.policy.as_deref();
-                body.shown = &decided.shown;
-            }
-            Some(Record::Answered(answered)) => {
+        if let Some(record) = self.entry.records.get(self.record) {
+            self.tell(&mut body, record);
+        }
+        // Plain data under string keys, which always serializes and always parses.
+        canonical(&serde_json::to_string(&body).unwrap_or_default())
+    }
+
+    /// Puts into the body what the record says.
+    fn tell<'a>(&'a self, body: &mut Body<'a>, record: &'a Record) {
+        match record {
+            Record::Interrupted(asked) => body.requested(asked),
+            Record::Decided(decided) => body.decided(decided),
+            Record::Answered(answered) => {
                 body.event = "answered";
                 body.request = Some(answered.n);
                 body.by = answered.by.as_deref();
                 body.answers = Some(&answered.answers);
             }
-            Some(Record::Resumed(resumed)) => {
+            Record::Resumed(resumed) => {
                 body.event = "resumed";
                 body.request = Some(resumed.n);
                 body.by = resumed.by.as_deref();
                 body.resume = Some(&resumed.value);
             }
-            Some(Record::StateEdited(edited)) => {
+            Record::StateEdited(edited) => {
                 body.event = "state_edited";
                 body.by = edited.by.as_deref();
                 body.resume = Some(&edited.update);
             }
-            Some(Record::TimedOut { n, escalated }) => {
+            Record::TimedOut { n, escalated } => {
                 body.event = "timed_out";
                 body.request = Some(*n);
                 body.escalated_to = escalated;
             }
-            Some(Record::Withdrawn { n, by }) => {
+            Record::Withdrawn { n, by } => {
                 body.event = "withdrawn";
                 body.request = Some(*n);
                 body.by = by.as_deref();
             }
-            Some(Record::Retried(retried)) => {
+            Record::Retried(retried) => {
                 body.event = "retried";
                 body.by = retried.by.as_deref();
                 body.more_calls = Some(retried.more_calls).filter(|more| *more > 0);
             }
-            Some(Record::Noted(noted)) => {
+            Record::Noted(noted) => {
                 body.event = "updated";
                 body.request = Some(noted.n);
                 body.by = noted.by.as_deref();
                 body.update = Some(expand::update(&noted.note));
             }
-            Some(Record::RuleRevoked(revoked)) => {
+            Record::RuleRevoked(revoked) => {
                 body.event = "rule_revoked";
-                body.rule = Some(revoked.rule.name(session));
+                body.rule = Some(revoked.rule.name(&self.session_id));
                 body.by = revoked.by.as_deref();
             }
-            Some(Record::CallsGated(_)) => {
+            Record::CallsGated(_) => {
                 body.event = "decided_by_rule";
                 body.rule = self.rule.as_ref().map(|(rule, _)| rule.to_string());
                 body.allowed = self.rule.as_ref().map(|(_, allowed)| *allowed);
             }
-            Some(Record::CallLost { .. }) => body.event = "outcome_unknown",
-            Some(Record::CallOutdated { .. }) => body.event = "tool_changed",
-            Some(Record::CallFinished(finished)) => {
+            Record::CallLost { .. } => body.event = "outcome_unknown",
+            Record::CallOutdated { .. } => body.event = "tool_changed",
+            Record::CallFinished(finished) => {
                 body.event = "finished";
                 body.status = Some(finished.status);
                 body.output_digest = Some(Digest::of(finished.output.as_bytes()).to_string());
             }
-            Some(Record::Forked(forked)) => {
-                body.event = "forked";
-                body.by = forked.by.as_deref();
-                body.forked_from = Some(&forked.from);
-                body.checkpoint = Some(forked.at);
-                body.asked_again = &forked.withdrawn;
-                body.judged = &forked.judged;
-            }
+            Record::Forked(forked) => body.forked(forked),
             _ => {}
         }
-        // Plain data under string keys, which always serializes and always parses.
-        canonical(&serde_json::to_string(&body).unwrap_or_default())
+    }
+}
+
+impl<'a> Body<'a> {
+    fn requested(&mut self, asked: &'a Interrupted) {
+        self.event = "requested";
+        self.request = Some(asked.n);
+        self.kind = Some(asked.kind).filter(|kind| *kind != Kind::Approval);
+        self.role = asked.actions.first().and_then(Action::reviewer_said);
+        self.policy = asked.actions.first().and_then(|action| action.ask.policy.as_deref());
+        self.actions = asked
+            .actions
+            .iter()
+            .map(|action| Asked {
+                tool: &action.name,
+                tool_use_id: &action.tool_use_id,
+                agent: &action.agent,
+                args: &action.args,
+                args_digest: action.args.digest().to_string(),
+                digest: &action.digest,
+                display_digest: Shown::of(&action.args).digest,
+                level: (action.ask.levels.len() > 1).then_some(action.level + 1),
+                quorum: Some(action.quorum()).filter(|quorum| *quorum > 1),
+                not_self: action.ask.not_self,
+                reason: action.ask.reason.as_deref(),
+            })
+            .collect();
+    }
+
+    fn decided(&mut self, decided: &'a Decided) {
+        self.event = "decided";
+        self.request = Some(decided.n);
+        self.by = decided.by.as_deref();
+        self.decisions = Some(&decided.decisions);
+        self.vote = !decided.last;
+        self.policy = decided.policy.as_deref();
+        self.shown = &decided.shown;
+    }
+
+    fn forked(&mut self, forked: &'a Forked) {
+        self.event = "forked";
+        self.by = forked.by.as_deref();
+        self.forked_from = Some(&forked.from);
+        self.checkpoint = Some(forked.at);
+        self.asked_again = &forked.withdrawn;
+        self.judged = &forked.judged;
     }
 }
 

@@ -132,7 +132,7 @@ async fn u4_people_are_told_by_e_mail_in_their_language_thin_encrypted_and_signe
                 text.lines().any(|l| l == "Mở trong bảng điều khiển: https://agents.example.com/#/inbox?open=s%5F1"),
                 "{text}"
             );
-            assert!(text.contains("Tác tử: trader") && text.contains("không ai đọc thư trả lời"), "{text}");
+            assert!(text.contains("Agent: trader") && text.contains("không ai đọc thư trả lời"), "{text}");
             assert!(!text.contains("VNM") && !text.contains("82000"), "it is thin: {text}");
         }
         assert_ne!(header(&mails[0], "Message-ID"), header(&mails[1], "Message-ID"));

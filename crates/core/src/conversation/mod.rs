@@ -21,7 +21,9 @@ use crate::{
     content::{Content, Image, TakesImages},
     journal::{
         agents::Nested,
-        record::{Block, CallFinished, CallStatus, Compressed, Entry, Kind, Record},
+        record::{
+            Block, CallFinished, CallStatus, Compressed, Decided, Entry, Kind, ModelResponded, Record, UserMessage,
+        },
         window::of_block,
     },
     limits,
@@ -362,51 +364,15 @@ impl Conversation {
             Record::ModelResponded(answer) if answer.run != self.run => {}
             // People talk to the session's own agent.
             Record::UserMessage(_) | Record::BlockShown(_) | Record::Replaced { .. } if self.run != 0 => {}
-            Record::UserMessage(message) => {
-                if !std::mem::replace(&mut self.active, true) {
-                    // Every call has its result.
-                    (self.changed, self.started, self.waiting) = Default::default();
-                    self.keep_broken_off();
-                    self.turns.push(Begin { after: pos.saturating_sub(1), messages: self.messages.len() });
-                }
-                let said = message.content.joined();
-                if self.open.is_empty() { self.push(Message::User(said)) } else { self.held.push(said) }
-            }
+            Record::UserMessage(message) => self.user_message(message, pos),
             Record::BlockShown(block) => self.shown.push(block.clone()),
             Record::Replaced { .. } => self.shown.clear(),
-            Record::ModelResponded(answer) => {
-                self.settle();
-                self.broken_off = None;
-                self.latest = (self.messages.len(), Vec::new());
-                self.sent.clear();
-                let keep = self.shown.len().saturating_sub(answer.shown as usize);
-                let mut blocks = self.shown.split_off(keep);
-                self.shown.clear();
-                blocks.extend(answer.blocks.iter().cloned());
-                let calls = (0..).zip(blocks.iter().filter_map(Block::tool_use));
-                let open = |i: u32| Open { call: answer.first_call.saturating_add(i), result: None };
-                self.open.extend(calls.map(|(i, _)| open(i)));
-                self.push(Answer { model: answer.model.clone(), blocks, opaque: answer.opaque.clone() }.into());
-            }
+            Record::ModelResponded(answer) => self.model_responded(answer),
             Record::Interrupted(interrupted) => {
                 let calls = interrupted.actions.iter().map(|a| a.call).collect();
                 self.waiting.insert(interrupted.n, (interrupted.kind, calls));
             }
-            Record::Decided(decided) => {
-                let Some((kind, calls)) = self.waiting.get(&decided.n) else { return };
-                for (call, decision) in calls.iter().zip(&decided.decisions) {
-                    match &decision.choice {
-                        Choice::Edit(action) => {
-                            self.changed.insert(*call, Change::Edited(action.clone()));
-                        }
-                        // For a call whose outcome is unknown, the person says what it did, not that it did not run.
-                        Choice::Respond { .. } if *kind == Kind::Approval => {
-                            self.changed.insert(*call, Change::Responded);
-                        }
-                        _ => {}
-                    }
-                }
-            }
+            Record::Decided(decided) => self.decided(decided),
             Record::Forked(forked) => {
                 for one in &forked.judged {
                     if let Some(action) = &one.edited {
@@ -420,17 +386,10 @@ impl Conversation {
             Record::CallFinished(finished) => self.finish(finished),
             Record::TurnEnded(ended) => {
                 self.settle();
-                self.active = false;
-                // A later answer must not take blocks of an answer that never came.
-                self.shown.clear();
-                self.broken_off = ended.partial.as_ref().and_then(said).or_else(|| self.broken_off.take());
+                self.breaks_off(ended.partial.as_ref());
                 self.keep_broken_off();
             }
-            Record::TurnFailed(failed) => {
-                self.active = false;
-                self.shown.clear();
-                self.broken_off = failed.partial.as_ref().and_then(said).or_else(|| self.broken_off.take());
-            }
+            Record::TurnFailed(failed) => self.breaks_off(failed.partial.as_ref()),
             Record::Retried(retried) if self.run == 0 => {
                 self.active = true;
                 if retried.replaced > 0 {
@@ -468,6 +427,56 @@ impl Conversation {
             | Record::States(_)
             | Record::Status { .. } => {}
         }
+    }
+
+    fn user_message(&mut self, message: &UserMessage, pos: u64) {
+        if !std::mem::replace(&mut self.active, true) {
+            // Every call has its result.
+            (self.changed, self.started, self.waiting) = Default::default();
+            self.keep_broken_off();
+            self.turns.push(Begin { after: pos.saturating_sub(1), messages: self.messages.len() });
+        }
+        let said = message.content.joined();
+        if self.open.is_empty() { self.push(Message::User(said)) } else { self.held.push(said) }
+    }
+
+    fn model_responded(&mut self, answer: &ModelResponded) {
+        self.settle();
+        self.broken_off = None;
+        self.latest = (self.messages.len(), Vec::new());
+        self.sent.clear();
+        let keep = self.shown.len().saturating_sub(answer.shown as usize);
+        let mut blocks = self.shown.split_off(keep);
+        self.shown.clear();
+        blocks.extend(answer.blocks.iter().cloned());
+        let calls = (0..).zip(blocks.iter().filter_map(Block::tool_use));
+        let open = |i: u32| Open { call: answer.first_call.saturating_add(i), result: None };
+        self.open.extend(calls.map(|(i, _)| open(i)));
+        self.push(Answer { model: answer.model.clone(), blocks, opaque: answer.opaque.clone() }.into());
+    }
+
+    fn decided(&mut self, decided: &Decided) {
+        let Some((kind, calls)) = self.waiting.get(&decided.n) else { return };
+        for (call, decision) in calls.iter().zip(&decided.decisions) {
+            match &decision.choice {
+                Choice::Edit(action) => {
+                    self.changed.insert(*call, Change::Edited(action.clone()));
+                }
+                // For a call whose outcome is unknown, the person says what it did, not that it did not run.
+                Choice::Respond { .. } if *kind == Kind::Approval => {
+                    self.changed.insert(*call, Change::Responded);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// The turn is over, perhaps in the middle of this block.
+    fn breaks_off(&mut self, partial: Option<&Block>) {
+        self.active = false;
+        // A later answer must not take blocks of an answer that never came.
+        self.shown.clear();
+        self.broken_off = partial.and_then(said).or_else(|| self.broken_off.take());
     }
 
     fn finish(&mut self, finished: &CallFinished) {

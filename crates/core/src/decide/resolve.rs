@@ -73,9 +73,8 @@ pub fn decide(state: &State, now: Millis, input: DecideInput, catalog: &dyn Cata
         return Err(not_found(&approval_key(&state.session_id, input.n)));
     };
     let asked = &open.asked;
-    check_reviewer(state, open, &input.by)?;
+    check_shown(state, open, &input.by, input.digest.as_deref())?;
     check_time(asked, now)?;
-    check_request(asked, input.digest.as_deref())?;
     if input.user_edit_content.as_ref().is_some_and(|text| text.len() > limits::DECISION_TEXT_BYTES) {
         return Err(too_long("user_edit_content"));
     }
@@ -484,6 +483,15 @@ fn check(
 
 /// Checks that the pending request is the one that was shown, if the reviewer names it; also for answers (spec W4,
 /// R11).
+/// Whether this person may reply to what was shown to them.
+///
+/// # Errors
+/// `forbidden`, `stale_action`.
+pub fn check_shown(state: &State, open: &Open, by: &Principal, digest: Option<&str>) -> Result<(), Refusal> {
+    check_reviewer(state, open, by)?;
+    check_request(&open.asked, digest)
+}
+
 fn check_request(asked: &Interrupted, digest: Option<&str>) -> Result<(), Refusal> {
     let waits = |digest: &str| asked.actions.iter().any(|action| *action.digest == *digest);
     match digest {

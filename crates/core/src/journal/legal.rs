@@ -8,7 +8,7 @@ mod people;
 use super::{
     checkpoint::is_whole,
     fork::{is_open_to_edits, must_be_judged},
-    record::{Compressed, Entry, Forked, Record},
+    record::{Compressed, Entry, Forked, ModelResponded, Record},
     state::{Call, Phase, State, Status},
 };
 
@@ -117,17 +117,11 @@ fn follows(state: &State, before: u64, record: &Record) -> Result<(), Illegal> {
             state.wants_answer(0) && state.begun.is_none() && *block == block.begun() && block.is_streamed()
         }
         Record::BlockShown(_) | Record::Restarted(_) | Record::Status { .. } => state.status.is_active(),
-        Record::ModelResponded(answer) if answer.first_call != state.first_call(answer) => {
-            return Err(Illegal("its calls do not have the next numbers"));
-        }
-        Record::ModelResponded(answer) if answer.run != 0 => {
-            answer.shown == 0 && state.asking().any(|nested| nested.call == answer.run)
-        }
         Record::Replaced { blocks } => {
             let shown = state.shown.iter().filter(|block| block.shown_as().is_some()).count();
             *blocks > 0 && *blocks as usize == shown
         }
-        Record::ModelResponded(answer) => state.status.is_active() && answer.shown as usize <= state.shown.len(),
+        Record::ModelResponded(answer) => answers(state, answer)?,
         Record::RuleRevoked(_) => true,
         Record::Interrupted(_)
         | Record::Decided(_)
@@ -177,6 +171,18 @@ fn follows(state: &State, before: u64, record: &Record) -> Result<(), Illegal> {
         }
     };
     if fits { Ok(()) } else { Err(UNLED) }
+}
+
+/// Whether a model can answer like this.
+fn answers(state: &State, answer: &ModelResponded) -> Result<bool, Illegal> {
+    if answer.first_call != state.first_call(answer) {
+        return Err(Illegal("its calls do not have the next numbers"));
+    }
+    Ok(if answer.run == 0 {
+        state.status.is_active() && answer.shown as usize <= state.shown.len()
+    } else {
+        answer.shown == 0 && state.asking().any(|nested| nested.call == answer.run)
+    })
 }
 
 /// Whether it is the model's turn.

@@ -85,6 +85,27 @@ impl State {
         self.run = Some(Arc::new(GraphRun::new(started.graph.clone(), false, pos, made, &started.round)));
     }
 
+    pub(super) fn frame_began(&mut self, began: &FrameBegan, pos: u64) {
+        if began.task == 0 {
+            let (graph, made) = (began.graph.clone(), self.run.as_ref().map_or(0, |run| run.made));
+            self.run = Some(Arc::new(GraphRun::new(graph, true, pos, made, &began.round)));
+        } else {
+            self.run(|run| run.begin(began.frame, began.task, began.graph.clone(), &began.round, pos));
+        }
+    }
+
+    pub(super) fn task_failed(&mut self, failed: &TaskFailed) {
+        let (code, message) = (failed.code.clone(), failed.message.clone());
+        self.task(failed.task, |task| task.phase = TaskPhase::Failed(code, message));
+    }
+
+    pub(super) fn step_done(&mut self, task: u32, step: &Arc<str>, value: Option<&Raw>) {
+        self.task(task, |task| match value {
+            Some(value) => drop(task.steps.insert(step.clone(), Step::Done(value.clone()))),
+            None => drop(task.steps.remove(step)),
+        });
+    }
+
     pub(super) fn tasks_done(&mut self, done: &TasksDone) {
         if matches!(self.loop_node(), Some(graph::AGENT | graph::APPROVAL)) {
             for call in self.calls.iter_mut().filter(|call| call.phase == Phase::Permitted) {

@@ -22,7 +22,7 @@ use crate::{
         block::ShownAs,
         cursor::{Cursor, OpenGroup},
         failure::{Failure, Unshown, Why},
-        record::{Block, CallFinished, EndReason, Entry, Interrupted, Kind, Note, Record},
+        record::{Block, CallFinished, EndReason, Entry, Interrupted, Kind, Note, Record, TurnEnded},
         run::Raw,
         state::{Open, Status},
     },
@@ -346,33 +346,8 @@ impl Out<'_> {
             Record::ModelResponded(answer) => answer.blocks.iter().for_each(|block| self.model_block(block)),
             Record::BlockBegan(block) => self.model_begins(block),
             Record::Replaced { blocks } => self.replaced(self.cursor.open, *blocks),
-            Record::Interrupted(asked) => {
-                self.stand(asked.content);
-                let questions = (asked.kind == Kind::Question).then(|| question_delta(asked));
-                self.block(
-                    |session| ContentBlock::ApprovalRequest(request_block(session, asked)),
-                    questions.map(|questions| || Delta::Questions(questions)),
-                );
-            }
-            Record::Decided(decided) if decided.question => {
-                let reply = Reply { decisions: Some(&decided.decisions), ..Reply::default() };
-                self.resolved_with(decided.n, Resolution::Decided, decided.by.as_ref(), reply);
-            }
-            Record::Decided(decided) if decided.last => {
-                let decisions = (self.cursor.open == 0).then_some(&*decided.decisions);
-                let reply = Reply { decisions, ..Reply::default() };
-                self.resolved_with(decided.n, Resolution::Decided, decided.by.as_ref(), reply);
-                self.decided(decided.n, &decided.decisions);
-            }
-            Record::Answered(answered) => {
-                let reply = Reply { answers: Some(&answered.answers), ..Reply::default() };
-                self.resolved_with(answered.n, Resolution::Decided, answered.by.as_ref(), reply);
-            }
-            Record::Resumed(resumed) => {
-                let reply = Reply { resume: (self.cursor.open == 0).then_some(&resumed.value), ..Reply::default() };
-                self.resolved_with(resumed.n, Resolution::Decided, resumed.by.as_ref(), reply);
-                self.resumed(resumed.n, &resumed.value);
-            }
+            Record::Interrupted(asked) => self.interrupted(asked),
+            Record::Decided(_) | Record::Answered(_) | Record::Resumed(_) => self.replied(record),
             Record::RunStarted(started) => {
                 self.user_message(&beginning(started.state.get()).into(), started.by.as_ref())
             }
@@ -394,22 +369,12 @@ impl Out<'_> {
             }),
             Record::Withdrawn { n, by } => self.resolved(*n, Resolution::Cancelled, by.as_ref()),
             Record::CallFinished(call) if call.is_shown() => self.finished(call),
-            Record::Status { pending, awaiting } => {
-                self.status(if *awaiting { Status::AwaitingInput } else { Status::Running }, pending, None);
-            }
+            Record::Status { pending, awaiting } => self.status(working(*awaiting), pending, None),
             Record::Restarted(restarted) if restarted.held => {
                 let error = RunError { code: "session_held".to_owned(), message: restarted.why() };
-                let status = if restarted.paused { Status::AwaitingInput } else { Status::Running };
-                self.status(status, &restarted.pending, Some(error));
+                self.status(working(restarted.paused), &restarted.pending, Some(error));
             }
-            Record::TurnEnded(ended) => {
-                let (stop_reason, status) = match ended.reason {
-                    EndReason::EndTurn => (ended.cut.map_or(StopReason::EndTurn, StopReason::from), Status::Completed),
-                    EndReason::Cancelled => (StopReason::Cancelled, Status::Cancelled),
-                };
-                self.message_ends(ended.partial.as_ref(), stop_reason);
-                self.status(status, &[], None);
-            }
+            Record::TurnEnded(ended) => self.turn_ended(ended),
             Record::TurnFailed(failed) => {
                 self.cursor.failed = self.cursor.open;
                 self.message_ends(failed.partial.as_ref(), stop_reason(&failed.failure));
@@ -427,7 +392,6 @@ impl Out<'_> {
             | Record::MessageQueued(_)
             | Record::ReviewerSaid(_)
             | Record::CallsGated(_)
-            | Record::Decided(_)
             | Record::CallFinished(_)
             | Record::CallStarted { .. }
             | Record::AgentBegan(_)
@@ -449,6 +413,51 @@ impl Out<'_> {
             | Record::InputRequired(_)
             | Record::CallLost { .. } => {}
         }
+    }
+
+    fn interrupted(&mut self, asked: &Interrupted) {
+        self.stand(asked.content);
+        let questions = (asked.kind == Kind::Question).then(|| question_delta(asked));
+        self.block(
+            |session| ContentBlock::ApprovalRequest(request_block(session, asked)),
+            questions.map(|questions| || Delta::Questions(questions)),
+        );
+    }
+
+    /// A person replied. What is shown of the reply depends on whether the message that asked is still open.
+    fn replied(&mut self, record: &Record) {
+        let is_over = self.cursor.open == 0;
+        match record {
+            Record::Decided(decided) if decided.question => {
+                let reply = Reply { decisions: Some(&decided.decisions), ..Reply::default() };
+                self.resolved_with(decided.n, Resolution::Decided, decided.by.as_ref(), reply);
+            }
+            Record::Decided(decided) if decided.last => {
+                let reply = Reply { decisions: is_over.then_some(&*decided.decisions), ..Reply::default() };
+                self.resolved_with(decided.n, Resolution::Decided, decided.by.as_ref(), reply);
+                self.decided(decided.n, &decided.decisions);
+            }
+            Record::Answered(answered) => {
+                let reply = Reply { answers: Some(&answered.answers), ..Reply::default() };
+                self.resolved_with(answered.n, Resolution::Decided, answered.by.as_ref(), reply);
+            }
+            Record::Resumed(resumed) => {
+                let reply = Reply { resume: is_over.then_some(&resumed.value), ..Reply::default() };
+                self.resolved_with(resumed.n, Resolution::Decided, resumed.by.as_ref(), reply);
+                self.resumed(resumed.n, &resumed.value);
+            }
+            // A vote of several is not the reply.
+            _ => {}
+        }
+    }
+
+    fn turn_ended(&mut self, ended: &TurnEnded) {
+        let (stop_reason, status) = match ended.reason {
+            EndReason::EndTurn => (ended.cut.map_or(StopReason::EndTurn, StopReason::from), Status::Completed),
+            EndReason::Cancelled => (StopReason::Cancelled, Status::Cancelled),
+        };
+        self.message_ends(ended.partial.as_ref(), stop_reason);
+        self.status(status, &[], None);
     }
 
     /// A user's message is complete at once; the first of a turn opens the assistant's.
@@ -491,6 +500,10 @@ impl Out<'_> {
             self.event(|_| Event::MessageStart { message_id: message_id(message), role: Role::Assistant, by: None });
         }
     }
+}
+
+fn working(awaiting: bool) -> Status {
+    if awaiting { Status::AwaitingInput } else { Status::Running }
 }
 
 /// The beginning of a text, for display.

@@ -1,7 +1,7 @@
 //! A store that fails when a test says so, and knows how much was read from it at once.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering},
@@ -45,11 +45,21 @@ pub(crate) struct Failing {
     on_disk: Mutex<HashMap<Arc<str>, u64>>,
     /// How often somebody has waited for the disk.
     pub(crate) syncs: AtomicU32,
+    /// Whether the first answer to each append is lost: every second one is stored all the same. And what was so.
+    pub(crate) loses_answers: AtomicBool,
+    lost: Mutex<HashSet<(Arc<str>, u64)>>,
     /// What it says of other nodes in place of the store within, and what is told of each append.
     nodes: Option<Arc<dyn Nodes>>,
     stored: Option<Stored>,
     /// What happens before an append with such a record reaches the store, once.
     meanwhile: Mutex<Option<Meanwhile>>,
+}
+
+/// What a connection that ended has not carried.
+#[derive(PartialEq, Eq)]
+enum Lost {
+    Request,
+    Answer,
 }
 
 type Meanwhile = (fn(&Record) -> bool, BoxFuture<'static, ()>);
@@ -66,7 +76,7 @@ impl Failing {
     pub(crate) fn among(inner: Arc<dyn Store>, nodes: Option<Arc<dyn Nodes>>, stored: Option<Stored>) -> Arc<Failing> {
         let (appends, heads, firsts, failed) = Default::default();
         let (largest, read, forgets, waypoints, hangs, gap) = Default::default();
-        let (written, on_disk, syncs) = Default::default();
+        let (written, on_disk, syncs, loses_answers, lost) = Default::default();
         Arc::new(Failing {
             inner,
             appends,
@@ -82,6 +92,8 @@ impl Failing {
             written,
             on_disk,
             syncs,
+            loses_answers,
+            lost,
             nodes,
             stored,
             meanwhile: Mutex::default(),
@@ -97,6 +109,20 @@ impl Failing {
         let mut meanwhile = self.meanwhile.lock().expect("meanwhile");
         let is_before = |(before, _): &mut Meanwhile| records(&append.entries).any(before);
         meanwhile.take_if(is_before).map(|(_, happens)| happens)
+    }
+
+    fn loses_the_answer(&self, append: &Append) -> Option<Lost> {
+        if !self.loses_answers.load(Ordering::SeqCst) {
+            return None;
+        }
+        let mut lost = self.lost.lock().expect("lost");
+        let is_first = lost.insert((append.session_id.clone(), append.expected));
+        is_first.then_some(if lost.len().is_multiple_of(2) { Lost::Request } else { Lost::Answer })
+    }
+
+    /// How many answers were lost.
+    pub(crate) fn lost(&self) -> usize {
+        self.lost.lock().expect("lost").len()
     }
 
     /// How many positions of a session a power cut would leave.
@@ -142,9 +168,13 @@ impl Store for Failing {
                 let last = append.entries.last().map_or(0, |entry| entry.pos);
                 let entries = append.entries.clone();
                 let happens = self.happens_before(&append);
+                let lost = self.loses_the_answer(&append);
                 async move {
                     if let Some(happens) = happens {
                         happens.await;
+                    }
+                    if lost == Some(Lost::Request) {
+                        return Err(StoreError::Unknown);
                     }
                     let lease = self.inner.append(append).await?;
                     self.stored.iter().for_each(|stored| stored(&entries));
@@ -152,7 +182,7 @@ impl Store for Failing {
                     if durability == Durability::Synced {
                         self.reaches_the_disk();
                     }
-                    Ok(lease)
+                    if lost.is_some() { Err(StoreError::Unknown) } else { Ok(lease) }
                 }
                 .boxed()
             }

@@ -1,6 +1,6 @@
 //! The policy at work: what it says of calls and of edits, and what standing rules make of it. On each store.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use countersign::{
     Agent, Decision, DecisionType, Principal, Status,
@@ -8,11 +8,14 @@ use countersign::{
     policy::{Glob, HintFilter, Policy, PolicyRule, Then},
     run::{Code, NewDecision, NewMessage, Outcome, Runtime},
     store::Store,
-    tool::{Approval, Hints, condition::CelCondition},
+    tool::{
+        Approval, Hints,
+        condition::{CelCondition, ProposedCall},
+    },
 };
 use countersign_core::{
     approval::{principal::PrincipalKind, rule::Always},
-    call::{gate::Ask, reviewer::Reviewer},
+    call::{args::Args, gate::Ask, reviewer::Reviewer},
     decide::note::NewNote,
     journal::record::Record,
 };
@@ -169,6 +172,49 @@ async fn p1_what_the_policy_refuses_does_not_run_and_the_model_is_told() {
 }
 
 /// An edit is judged as a new call: it can bring in more people, and never what the policy refuses.
+/// The application's rule never answers about an edit; everything else goes on.
+#[tokio::test]
+async fn w7_a_rule_that_never_answers_about_an_edit_holds_up_no_deadline_and_no_other_decision() {
+    let ledger = Ledger::default();
+    let asks = |call: ProposedCall| async move {
+        if call.args.text().contains('7') {
+            std::future::pending::<()>().await;
+        }
+        Ok(true)
+    };
+    for (name, store, _dir) in stores() {
+        let model = Scripted::from_json(
+            r#"{"turns": [{"tool_calls": [{"name": "pay", "args": {"n": 1}}]}], "at_end": "repeat"}"#,
+        );
+        let tool = entry("pay", Approval::when_fn(asks).timeout(1), &ledger);
+        let agent = Agent::new("a", ("m", Arc::new(model.expect("script")))).tool(tool);
+        let runtime = Runtime::builder(store).agent(agent).build().expect("runtime");
+        runtime.start().await.expect("started");
+        let ann = person("ann", &[]);
+        let [one, two] = [say(&runtime, &ann, "one").await, say(&runtime, &ann, "two").await];
+        assert_eq!([one.status, two.status], [Status::AwaitingInput; 2], "{name}");
+        let edit = tokio::spawn({
+            let (runtime, ann) = (runtime.clone(), ann.clone());
+            async move {
+                decide(&runtime, &ann, "one_1", Decision::edit("pay", Args::parse(r#"{"n":7}"#).expect("args")))
+                    .await
+                    .err()
+            }
+        });
+        let over = async {
+            for id in ["one", "two"] {
+                while runtime.session(&ann, id).await.expect("session").pending.contains(&format!("{id}_1")) {
+                    tokio::time::sleep(Duration::from_millis(20)).await;
+                }
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(10), over).await.expect("both time out");
+        assert!(!edit.is_finished(), "{name}: it is still judged");
+        edit.abort();
+        runtime.shutdown(Duration::ZERO).await;
+    }
+}
+
 #[tokio::test]
 async fn p1_an_edit_is_judged_by_the_policy_as_a_new_call() {
     let policy = || Policy {

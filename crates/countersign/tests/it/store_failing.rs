@@ -24,6 +24,8 @@ use tokio::sync::Notify;
 
 use crate::{
     failing::Failing,
+    graph_edges::in_line,
+    graphs::{Work, WorkUpdate, me, process},
     support::{Ledger, decide, entry, send},
     team::{Teller, call, ran, teller, text},
 };
@@ -163,4 +165,68 @@ async fn s13_r4_a_load_that_fails_while_tools_are_reached_is_tried_again() {
     let outcome = after.wait(&Principal::trusted(), "s").await.expect("wait");
     assert_eq!((outcome.status, ran(&ledger)), (Status::Completed, vec!["far".to_owned()]), "{outcome:?}");
     assert_eq!(store.failed.load(Ordering::SeqCst), 3);
+}
+
+/// What a journal says, without its times and names.
+async fn kinds(store: &Arc<Failing>) -> Vec<String> {
+    let entries = store.read("s", 0, 1000).await.expect("entries");
+    let kind = |record: &Record| format!("{record:?}").split(['(', ' ']).next().unwrap_or_default().to_owned();
+    records(&entries).map(kind).collect()
+}
+
+/// A store of which the first answer to each append is lost, or none.
+fn lossy(loses: bool) -> Arc<Failing> {
+    let store = Failing::over(Arc::new(MemoryStore::new()));
+    store.loses_answers.store(loses, Ordering::SeqCst);
+    store
+}
+
+#[tokio::test(start_paused = true)]
+async fn r3_an_append_whose_answer_is_lost_is_neither_lost_nor_stored_twice() {
+    let mut told = Vec::new();
+    for loses in [false, true] {
+        let store = lossy(loses);
+        let ledger = Ledger::default();
+        let says = teller([
+            // What is refused ends with its answer, which then looks as if it had not been given yet.
+            vec![call("c", "nobody", "{}"), call("d", "nobody", "{}")],
+            vec![call("e", "pay", "{}"), call("f", "nobody", "{}")],
+            text("done"),
+        ]);
+        let agent = Agent::new("a", ("m", says)).tool(entry("pay", Approval::always(), &ledger));
+        let runtime = Runtime::builder(store.clone()).agent(agent).build().expect("runtime");
+        send(&runtime, "s", "go").await.expect("paused");
+        let outcome = decide(&runtime, "s_1", vec![Decision::approve()]).await.expect("decided");
+        assert_eq!((outcome.status, ran(&ledger).len()), (Status::Completed, 1));
+        assert_eq!(store.lost() > 0, loses);
+        told.push((kinds(&store).await, results(&store).await));
+    }
+    assert_eq!(told[0], told[1]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn r3_a_graphs_update_whose_answer_is_lost_counts_once() {
+    let graph = in_line("count", |graph| {
+        let one = graph.node("one", |_| async { Ok(WorkUpdate::new().sum(1)) });
+        let ask = graph.node("ask", |ctx: countersign::graph::Context<Work>| async move {
+            let _: bool = ctx.interrupt("more?", ()).typed().await;
+            Ok(WorkUpdate::new().sum(10))
+        });
+        graph.start(one);
+        graph.edge(one, ask);
+        graph.edge(ask, one);
+    });
+    for loses in [false, true] {
+        let store = lossy(loses);
+        let plain: Arc<dyn Store> = store.clone();
+        let (_, runs) = process(&plain, &graph);
+        runs.run(&me(), "s", &Work::default()).await.expect("run");
+        for n in 1..=2 {
+            runs.resume(&me(), &format!("s_{n}"), true).await.expect("resume");
+        }
+        // As another process folds it.
+        let (_, runs) = process(&plain, &graph);
+        assert_eq!(runs.state(&me(), "s").await.expect("state").sum, 23, "loses: {loses}");
+        assert_eq!(store.lost() > 0, loses);
+    }
 }

@@ -236,6 +236,23 @@ impl<S: GraphState> Compiled<S> {
     }
 }
 
+impl<S> Compiled<S> {
+    /// Whether this source was the last that a join waited for. Those that have come are kept in `arrived`.
+    fn completes(&self, join: &Join, source: usize, arrived: &mut Vec<(Arc<str>, Arc<str>)>) -> bool {
+        let target = &self.nodes[join.target].name;
+        let pair = (target.clone(), self.nodes[source].name.clone());
+        if !arrived.contains(&pair) {
+            arrived.push(pair);
+        }
+        let has = |at: &usize| arrived.iter().any(|(to, from)| to == target && *from == self.nodes[*at].name);
+        let all = join.sources.iter().all(has);
+        if all {
+            arrived.retain(|(to, _)| to != target);
+        }
+        all
+    }
+}
+
 impl<S: GraphState> AnyGraph for Compiled<S> {
     fn name(&self) -> &Arc<str> {
         &self.name
@@ -343,14 +360,7 @@ impl<S: GraphState> AnyGraph for Compiled<S> {
                 }
             }
             for join in self.joins.iter().filter(|join| join.sources.contains(&source)) {
-                let target = &self.nodes[join.target].name;
-                let pair = (target.clone(), self.nodes[source].name.clone());
-                if !arrived.contains(&pair) {
-                    arrived.push(pair);
-                }
-                let has = |at: &usize| arrived.iter().any(|(to, from)| to == target && *from == self.nodes[*at].name);
-                if join.sources.iter().all(has) {
-                    arrived.retain(|(to, _)| to != target);
+                if self.completes(join, source, &mut arrived) {
                     plain(join.target, &mut tasks);
                 }
             }

@@ -18,6 +18,7 @@ use countersign_core::{
         state::{Open, State},
     },
     refusal::Refusal,
+    session::Session,
     wire::client::check_session_id,
 };
 
@@ -25,7 +26,7 @@ use super::{
     Inner, Outcome, Runtime, Stored, failpoint, live::LiveRef, nodes::contested, own_request_id, store_refusal,
     subscription::Subscription,
 };
-use crate::store::Durability;
+use crate::store::{Durability, StoreError};
 
 /// A reply to the interruption with a key.
 #[derive(Clone, Debug)]
@@ -107,12 +108,11 @@ impl Runtime {
         mut decision: NewDecision,
         (follow, durability): (bool, Durability),
     ) -> Result<Option<Subscription>, Refusal> {
+        let has_edits = decision.reply.decisions().iter().any(|decision| decision.edited().is_some());
+        let ahead = if has_edits { self.judged_ahead(live, by, n, decision.clone()).await? } else { None };
         let mut guard = live.lock().await;
         let state = self.inner.load(live, &mut guard).await?;
-        if state.pos == 0 || !by.may_see(&state) {
-            return Err(resolve::not_found(&decision.approval_key));
-        }
-        by.check_may_decide()?;
+        check_seen(by, &state, &decision)?;
         decision.request_id = own_request_id(by, &state, decision.request_id.take());
         if self.inner.is_repeat(&live.session_id, decision.request_id.as_deref()).await? {
             self.inner.released().await?;
@@ -121,9 +121,13 @@ impl Runtime {
         let Some(open) = state.waiting(n) else {
             return Err(self.inner.already_resolved(&live.session_id, n).await?);
         };
-        let judged = self.inner.judged(by, &state, open, decision, false).await;
         let at = self.inner.now();
         let guards = self.inner.in_time(live, &mut guard, &[n]).await?;
+        let judged = match ahead {
+            Some((was, judged)) if was.waiting(n) == Some(open) && was.speakers == state.speakers => judged,
+            None if !has_edits => self.inner.judged(by, &state, open, decision, false).await,
+            _ => return Err(store_refusal(StoreError::Conflict)),
+        };
         let make = |state: &State| judged.decide(&self.inner, state, at);
         let followed = self.inner.follow_if(follow, live, &mut guard)?;
         failpoint::hit("decide.before_commit");
@@ -132,6 +136,37 @@ impl Runtime {
         live.wake();
         Ok(followed)
     }
+
+    /// A reply that edits calls, with the state by which it was judged; `None` if there is nothing to judge.
+    ///
+    /// Conditions and previews are the application's and may take as long as they like, so the session is not locked meanwhile:
+    /// deadlines, cancels and everybody else go on.
+    async fn judged_ahead(
+        &self,
+        live: &LiveRef,
+        by: &Principal,
+        n: u32,
+        mut decision: NewDecision,
+    ) -> Result<Option<(Session, Judged)>, Refusal> {
+        let state = self.inner.load(live, &mut *live.lock().await).await?;
+        check_seen(by, &state, &decision)?;
+        decision.request_id = own_request_id(by, &state, decision.request_id.take());
+        if self.inner.is_repeat(&live.session_id, decision.request_id.as_deref()).await? {
+            return Ok(None);
+        }
+        let Some(open) = state.waiting(n) else { return Ok(None) };
+        resolve::check_shown(&state, open, by, decision.digest.as_deref())?;
+        let judged = self.inner.judged(by, &state, open, decision, false).await;
+        Ok(Some((state, judged)))
+    }
+}
+
+/// Whether this person may know of what they reply to, and reply to anything.
+fn check_seen(by: &Principal, state: &State, decision: &NewDecision) -> Result<(), Refusal> {
+    if state.pos == 0 || !by.may_see(state) {
+        return Err(resolve::not_found(&decision.approval_key));
+    }
+    by.check_may_decide()
 }
 
 /// A reply, with what the policy says today of the calls that it edits.

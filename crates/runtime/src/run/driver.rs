@@ -147,7 +147,8 @@ impl Inner {
         let mut guard = live.lock().await;
         let left = match self.load(live, &mut guard).await {
             Ok(state) => state.status == Status::Running && !state.held,
-            Err(_) => false,
+            // Not known for the moment.
+            Err(error) => !error.is_gone() && !error.is_unreadable(),
         };
         drop(guard);
         left && !self.draining.load(Ordering::SeqCst) && !*self.closing.borrow()

@@ -107,13 +107,6 @@ impl Inner {
                 Some(before) => before.said.clone().unwrap_or(Decision::Ask),
                 None => on_approval(&**decides, &facts, ask, locale).await,
             };
-            let text = |text: &Option<String>| match text.as_deref().map(str::trim).filter(|text| !text.is_empty()) {
-                Some(text) => text.to_owned(),
-                None => {
-                    let default = locale.text(Text::Rejected);
-                    self.rejection(facts.tool, facts.tool_use_id, default).unwrap_or_else(|| default.to_owned())
-                }
-            };
             match &decided {
                 // The program's approval replaces the tool's rule. A policy rule that asks still needs a person; so
                 // does a standing rule that cannot be read.
@@ -122,7 +115,10 @@ impl Inner {
                     instead = Some(std::mem::take(ask));
                     (verdict, rule) = (Verdict::Allow, Some(ON_APPROVAL.into()));
                 }
-                Decision::Reject(why) => (verdict, rule) = (Verdict::Deny(text(why)), Some(ON_APPROVAL.into())),
+                Decision::Reject(why) => {
+                    let why = self.rejected(&facts, why.as_deref(), locale);
+                    (verdict, rule) = (Verdict::Deny(why), Some(ON_APPROVAL.into()));
+                }
                 Decision::Ask => {}
             }
             said = Some(decided);
@@ -151,6 +147,17 @@ impl Inner {
                 && !self.agents.is_hosted(agent, &call.name),
         };
         Weighed { gate, judged, said, checked }
+    }
+
+    /// What the model reads of a call that the program rejected, perhaps without a text of its own.
+    fn rejected(&self, facts: &CallFacts<'_>, text: Option<&str>, locale: Locale) -> String {
+        match text.map(str::trim).filter(|text| !text.is_empty()) {
+            Some(text) => text.to_owned(),
+            None => {
+                let default = locale.text(Text::Rejected);
+                self.rejection(facts.tool, facts.tool_use_id, default).unwrap_or_else(|| default.to_owned())
+            }
+        }
     }
 
     /// The tool and the arguments of a call that can be judged; else its verdict.

@@ -28,7 +28,7 @@ use serde_json::{Value, json};
 
 use super::{
     Inner, Runtime, store_refusal,
-    view::{ListPage, READ_BYTES, visible_to},
+    view::{ListPage, READ_BYTES, READ_PAGE, visible_to},
 };
 use crate::store::{InterruptionFilter, InterruptionRow, Page};
 
@@ -220,8 +220,11 @@ impl Inner {
         let (mut asked, mut updates): (Option<Arc<Interrupted>>, _) = (None, Vec::new());
         let end = row.resolved_pos.unwrap_or(u64::MAX);
         let mut after = row.asked_pos.saturating_sub(1);
+        let mut most = UPDATES_PAGE;
         loop {
-            let limit = UPDATES_PAGE.min(usize::try_from(end.saturating_sub(after)).unwrap_or(UPDATES_PAGE));
+            let limit = most.min(usize::try_from(end.saturating_sub(after)).unwrap_or(most));
+            // Other branches of a run, or other agents, may have gone on for long.
+            most = READ_PAGE.min(most * 4);
             let page =
                 self.store.read_within(&row.session_id, after, limit, READ_BYTES).await.map_err(store_refusal)?;
             let ended = page.is_empty();

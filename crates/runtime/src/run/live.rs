@@ -340,7 +340,7 @@ impl Inner {
         };
         guard.session = None;
         let begun = Instant::now();
-        guard.lease = match self.store.append(append).await {
+        guard.lease = match self.append(append, guard.lease).await {
             Ok(next) => {
                 self.activity.committed(begun.elapsed());
                 self.activity.stored(&session, placed.entries());
@@ -518,9 +518,11 @@ impl LiveState {
         self.session.clone().ok_or_else(|| Refusal::new(Code::Internal, "the session is not loaded"))
     }
 
-    /// This node has the lease from now on. Whoever had it may have stored something.
+    /// This node has the lease from now on, unless it has a later one meanwhile. Whoever had it may have stored something.
     pub(super) fn takes_over(&mut self, lease: Epoch) {
-        (self.session, self.lease) = (None, Some(lease));
+        if self.lease.max(self.working) <= Some(lease) {
+            (self.session, self.lease) = (None, Some(lease));
+        }
     }
 
     /// Another writer has continued it: it is read from the store again before its next use.

@@ -47,6 +47,7 @@ pub(crate) mod stops;
 mod stream;
 pub mod subscription;
 mod transcript;
+mod unanswered;
 mod view;
 mod waypoints;
 mod work;

@@ -43,10 +43,18 @@ impl Inner {
                 }
                 let live = self.live(&session_id);
                 let mut guard = live.lock().await;
-                // An input that was stored meanwhile keeps it.
-                if self.store.delete_at(&session_id, pos).await.map_err(|error| self.refused(error))? {
-                    self.is_deleted(&live, &mut guard);
-                    deleted += 1;
+                match self.store.delete_at(&session_id, pos).await.map_err(|error| self.refused(error)) {
+                    Ok(true) => {
+                        self.is_deleted(&live, &mut guard);
+                        deleted += 1;
+                    }
+                    // An input that was stored meanwhile keeps it.
+                    Ok(false) => {}
+                    // It is only this one.
+                    Err(error) if error.is_unreadable() => {
+                        tracing::warn!(session = &*session_id, %error, "a session cannot be read, and is not deleted");
+                    }
+                    Err(error) => return Err(error),
                 }
                 drop(guard);
                 tokio::time::sleep(PAUSE).await;

@@ -100,18 +100,7 @@ impl Runtime {
             all.add(judged.decide(&self.inner, &all.state, at)?);
         }
         for content in messages {
-            owned(by, &all.state)?;
-            if let Some(run) = all.state.run.as_ref().filter(|run| !run.agent_loop) {
-                let what = format!("the session runs the graph {:?}, which takes answers, not messages", run.graph);
-                return Err(Refusal::new(Code::InvalidMessage, what).into());
-            }
-            let input = MessageInput {
-                content,
-                by: by.subject.clone(),
-                roles: by.roles.clone(),
-                on_pending: Some(OnPending::Queue),
-                ..MessageInput::default()
-            };
+            let input = message(by, &all.state, content)?;
             all.add(Draft::new(&all.state, at).says_first(input, &self.inner.agents)?);
         }
         let Some(made) = all.made else { return Ok(()) };
@@ -134,6 +123,22 @@ impl Runtime {
         let open = state.waiting(n).ok_or_else(not_found)?;
         Ok(self.inner.judged(by, state, open, reply, true).await)
     }
+}
+
+/// The owner's next message; while something is pending it is queued.
+fn message(by: &Principal, state: &State, content: Content) -> Result<MessageInput, Refusal> {
+    owned(by, state)?;
+    if let Some(run) = state.run.as_ref().filter(|run| !run.agent_loop) {
+        let what = format!("the session runs the graph {:?}, which takes answers, not messages", run.graph);
+        return Err(Refusal::new(Code::InvalidMessage, what));
+    }
+    Ok(MessageInput {
+        content,
+        by: by.subject.clone(),
+        roles: by.roles.clone(),
+        on_pending: Some(OnPending::Queue),
+        ..MessageInput::default()
+    })
 }
 
 /// The interruptions whose deadline has passed at `at`.

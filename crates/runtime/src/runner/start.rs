@@ -110,7 +110,7 @@ impl Session {
     pub(super) async fn begin(
         agent: &Agent,
         input: RunInput,
-        config: RunConfig,
+        mut config: RunConfig,
         follow: bool,
     ) -> Result<Session, RunError> {
         let (content, before) = match input {
@@ -145,20 +145,10 @@ impl Session {
             ..Settings::default()
         };
         let durable = config.store.is_some();
-        let store = config.store.unwrap_or_else(|| Arc::new(MemoryStore::new()));
-        let mut builder = Runtime::builder(store.clone()).agent(agent.clone()).settings(settings);
-        if let Some(locale) = config.locale {
-            builder = builder.locale(locale);
-        }
-        if let Some(retry) = config.retry {
-            builder = builder.retry(retry);
-        }
-        if let Some(policy) = config.policy {
-            builder = builder.policy(policy);
-        }
-        let runtime = match builder.build() {
+        let store = config.store.take().unwrap_or_else(|| Arc::new(MemoryStore::new()));
+        let runtime = match runtime(agent, store.clone(), &mut config, settings) {
             Ok(runtime) => runtime,
-            Err(error) => return Err(RunError::from(error).with(before)),
+            Err(error) => return Err(error.with(before)),
         };
         let principal = config.principal.unwrap_or_else(Principal::trusted);
         let session_id: Arc<str> = match &before {
@@ -627,6 +617,26 @@ impl Session {
         };
         RunError::new(cause, Some(state))
     }
+}
+
+/// The runtime of one part of a run, with what the configuration says of it.
+fn runtime(
+    agent: &Agent,
+    store: Arc<dyn Store>,
+    config: &mut RunConfig,
+    settings: Settings,
+) -> Result<Runtime, RunError> {
+    let mut builder = Runtime::builder(store).agent(agent.clone()).settings(settings);
+    if let Some(locale) = config.locale {
+        builder = builder.locale(locale);
+    }
+    if let Some(retry) = config.retry.take() {
+        builder = builder.retry(retry);
+    }
+    if let Some(policy) = config.policy.take() {
+        builder = builder.policy(policy);
+    }
+    Ok(builder.build()?)
 }
 
 /// A refusal of a message in the library's terms: how it would be sent over the wire does not help here.

@@ -172,7 +172,13 @@ impl Turn {
             match self.until {
                 Some(until) if self.seq >= until => return None,
                 // A repeated request may follow a turn that is already over: then nothing comes.
-                Some(_) => break tokio::time::timeout(LAST_EVENTS, next(&mut self.subscription)).await.ok()?,
+                Some(_) if self.seq == 0 => {
+                    break tokio::time::timeout(LAST_EVENTS, next(&mut self.subscription)).await.ok()?;
+                }
+                Some(_) => tokio::select! {
+                    next = next(&mut self.subscription) => break next,
+                    () = &mut self.closed => return None,
+                },
                 None => tokio::select! {
                     biased;
                     _ = self.pass.changed() => {}
@@ -191,9 +197,17 @@ impl Turn {
 }
 
 async fn idle(app: App, by: Arc<Principal>, session_id: String) -> u64 {
-    // A deleted session has no more events.
-    let _ = app.runtime.wait(&by, &session_id).await;
-    app.runtime.last_seq(&by, &session_id).await.unwrap_or(0)
+    let rests = async || {
+        app.runtime.wait(&by, &session_id).await?;
+        app.runtime.last_seq(&by, &session_id).await
+    };
+    loop {
+        match rests().await {
+            Err(refusal) if refusal.code == Code::StoreUnavailable => tokio::time::sleep(AGAIN).await,
+            // A deleted session has no more events.
+            last => return last.unwrap_or(0),
+        }
+    }
 }
 
 /// The next event, retrying store failures.

@@ -242,8 +242,7 @@ impl Connection {
             session_id: Some(approval.session_id.clone()),
             approval_key: Some(approval.approval_key.clone()),
         };
-        let room = self.follows.check_room(Some(&approval.session_id));
-        let follow = !self.follows.follows(&approval.session_id);
+        let follow = self.follows.takes(&approval.session_id);
         let (app, by) = (&self.app, self.pass.by());
         let stored = async {
             let of = parse_approval_key(&approval.approval_key).map(|(session_id, _)| session_id);
@@ -259,7 +258,6 @@ impl Connection {
                 user_edit_content: approval.user_edit_content,
                 request_id: approval.request_id,
             };
-            room?;
             let stored = app.runtime.decide(by, new, follow).await?;
             app.metrics.decided(&kinds);
             Ok(stored)
@@ -273,14 +271,12 @@ impl Connection {
     async fn note(&mut self, about: About, note: NewNote) -> Result<(), Over> {
         let session_id = about.session_id.clone().unwrap_or_default();
         let key = about.approval_key.clone().unwrap_or_default();
-        let room = self.follows.check_room(Some(&session_id));
-        let follow = !self.follows.follows(&session_id);
+        let follow = self.follows.takes(&session_id);
         let (app, by) = (&self.app, self.pass.by());
         let stored = async {
             if parse_approval_key(&key).map(|(session_id, _)| session_id) != Some(&*session_id) {
                 return Err(resolve::not_found(&key));
             }
-            room?;
             app.runtime.note(by, &key, note, about.request_id.clone(), follow).await
         };
         match stored.await {

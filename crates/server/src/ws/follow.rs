@@ -67,6 +67,11 @@ impl Follows {
         ))
     }
 
+    /// Whether a session is followed from a reply in it on: a reply counts even if there is no room.
+    pub(super) fn takes(&self, session_id: &str) -> bool {
+        !self.follows(session_id) && self.check_room(None).is_ok()
+    }
+
     /// Follows a session by this subscription, replacing any earlier one.
     pub(super) fn insert(&mut self, subscription: Subscription) {
         let session_id = subscription.session_id().clone();

@@ -96,8 +96,18 @@ export type FollowFrom =
   /** At its end: with the newest turn that has at least so many messages from its start on. Until then: see `withEarlier`. */
   | { last: number };
 
+/** Why a session cannot be followed for the moment: it is tried again. */
+const FOR_NOW: readonly string[] = ["store_unavailable", "too_busy"] satisfies ErrorEvent["code"][];
+const FOLLOW_AGAIN_MS = 1000;
+
 interface Followed {
   lastSeq: number;
+  /** Whether the next event is the one after `lastSeq`, and not any. */
+  inOrder: boolean;
+  /** Events are missing, and are awaited. */
+  missing: boolean;
+  /** It is to be followed again soon. */
+  soon?: boolean;
   /** As long as nothing has come. */
   last?: number;
   /** The server knows the session, so it may be subscribed to. */
@@ -154,7 +164,8 @@ export class CountersignClient extends Emitter<ClientEvents> {
 
   /** Follow a session: replay what came after `from`, then live. */
   subscribe(sessionId: string, from: FollowFrom = 0): void {
-    const followed: Followed = { ...(typeof from === "number" ? { lastSeq: from } : { ...from, lastSeq: 0 }), exists: true };
+    const at = typeof from === "number" ? { lastSeq: from, inOrder: true } : { ...from, lastSeq: 0, inOrder: false };
+    const followed: Followed = { ...at, missing: false, exists: true };
     this.#followed.set(sessionId, followed);
     if (this.#ready) this.#follow(sessionId, followed);
   }
@@ -175,7 +186,7 @@ export class CountersignClient extends Emitter<ClientEvents> {
    */
   sendMessage(message: Omit<MessageCommand, "type" | "request_id">): Promise<AckEvent> {
     const sessionId = message.session_id ?? randomId();
-    if (!this.#followed.has(sessionId)) this.#followed.set(sessionId, { lastSeq: 0, exists: false });
+    if (!this.#followed.has(sessionId)) this.#followed.set(sessionId, { lastSeq: 0, inOrder: false, missing: false, exists: false });
     return this.#request({ ...message, type: "message", session_id: sessionId, request_id: randomId() });
   }
 
@@ -217,7 +228,7 @@ export class CountersignClient extends Emitter<ClientEvents> {
     clearTimeout(this.#retryTimer);
     this.#setState(this.#attempt === 0 ? "connecting" : "reconnecting");
     const socket = this.#make();
-    if (!socket) return this.#setState("unauthorized");
+    if (!socket) return this.#isUnauthorized("The token has characters that a token cannot have.");
     this.#socket = socket;
     let opened = false;
     socket.onopen = () => {
@@ -246,14 +257,18 @@ export class CountersignClient extends Emitter<ClientEvents> {
     return new WebSocketClass(this.#options.url, token ? [SUBPROTOCOL, `bearer.${token}`] : [SUBPROTOCOL]);
   }
 
-  /** The next token may be somebody else's: what waits to be sent is not sent in their name. */
   #tokenEnded(reason: string): void {
     this.#drop();
     this.#attempt = 0;
     this.#token = undefined;
-    this.#failAll(new CountersignError("unauthenticated", reason || "The token is valid no longer."));
-    this.#setState("unauthorized");
+    this.#isUnauthorized(reason || "The token is valid no longer.");
     this.emit("tokenEnded", reason);
+  }
+
+  /** The next token may be somebody else's: what waits to be sent is not sent in their name. */
+  #isUnauthorized(reason: string): void {
+    this.#failAll(new CountersignError("unauthenticated", reason));
+    this.#setState("unauthorized");
   }
 
   async #lost(opened: boolean): Promise<void> {
@@ -261,12 +276,12 @@ export class CountersignClient extends Emitter<ClientEvents> {
     this.#failCancels(new CountersignError("offline", "The connection was lost."));
     if (this.#state === "closed") return;
     this.#setState("reconnecting");
-    if (!opened && (await this.#options.isUnauthorized?.(this.#token).catch(() => false))) {
-      if (this.#state === "reconnecting") this.#setState("unauthorized");
-      return;
-    }
-    if (this.#state !== "reconnecting") return;
+    const refused = !opened && (await this.#options.isUnauthorized?.(this.#token).catch(() => false));
+    // Somebody may have closed it meanwhile, or asked for another attempt.
+    if (this.#state !== "reconnecting" || this.#socket) return;
+    if (refused) return this.#isUnauthorized("The server refuses the token.");
     const pause = backoffMs(this.#attempt++, this.#options.backoff);
+    clearTimeout(this.#retryTimer);
     this.#retryTimer = setTimeout(() => this.#open(), pause);
   }
 
@@ -335,10 +350,21 @@ export class CountersignClient extends Emitter<ClientEvents> {
 
   #receiveSessionEvent(event: SessionEvent): void {
     const followed = this.#followed.get(event.session_id);
-    if (followed) {
-      followed.exists = true;
-      if (event.type !== "content_block_delta" && event.seq > followed.lastSeq) followed.lastSeq = event.seq;
+    // The server sends these after a reply. Events from somewhere in the middle are of no use to anybody.
+    if (!followed) return;
+    followed.exists = true;
+    if (event.type === "content_block_delta") {
+      if (!followed.missing) this.emit("event", event);
+      return;
     }
+    if (followed.inOrder && event.seq > followed.lastSeq + 1) {
+      if (!followed.missing) this.#follow(event.session_id, followed);
+      followed.missing = true;
+      return;
+    }
+    followed.missing = false;
+    followed.inOrder = true;
+    if (event.seq > followed.lastSeq) followed.lastSeq = event.seq;
     this.emit("event", event);
   }
 
@@ -365,6 +391,8 @@ export class CountersignClient extends Emitter<ClientEvents> {
       // earlier connection, and the events it caused were lost with that.
       if (pending.sent > 1) this.#follow(ack.session_id, followed);
     }
+    // The server follows a session for whoever replies in it, and a connection has room for so many only.
+    if (!followed && this.#ready) this.#send({ type: "unsubscribe", session_id: ack.session_id });
     pending.resolve(ack);
   }
 
@@ -379,7 +407,18 @@ export class CountersignClient extends Emitter<ClientEvents> {
       const cancel = this.#takeCancel(event.request_id);
       if (cancel) return cancel.reject(error);
     }
+    const followed = event.session_id === undefined ? undefined : this.#followed.get(event.session_id);
+    if (followed && event.request_id === undefined && FOR_NOW.includes(event.code)) this.#followAgain(event.session_id!, followed);
     this.emit("error", event);
+  }
+
+  #followAgain(sessionId: string, followed: Followed): void {
+    if (followed.soon) return;
+    followed.soon = true;
+    setTimeout(() => {
+      followed.soon = false;
+      if (this.#ready && this.#followed.get(sessionId) === followed) this.#follow(sessionId, followed);
+    }, FOLLOW_AGAIN_MS);
   }
 
   #takeCancel(requestId: string): PendingCancel | undefined {

@@ -77,6 +77,96 @@ describe("u2: CountersignClient", () => {
     expect(error).toMatchObject({ code: "approval_already_resolved", details: { by: "bob" } });
   });
 
+  const event = (seq: number, session_id = "s") => ({ type: "run_status", session_id, seq, status: "running", pending: [] });
+  const seen = (client: CountersignClient) => {
+    const seqs: number[] = [];
+    client.on("event", (one) => void ("seq" in one && seqs.push(one.seq!)));
+    return seqs;
+  };
+
+  it("never passes over events: where some are missing, it follows again from the last one before", () => {
+    const client = make();
+    const seqs = seen(client);
+    client.subscribe("s", 100);
+    client.connect();
+    last().hello();
+    // The server follows the session for a reply, before it has read the subscription.
+    last().receive(event(151));
+    last().receive(event(152));
+    last().receive({ type: "content_block_delta", session_id: "s", message_id: "m", index: 0, delta: { type: "text_delta", text: "x" } });
+    expect(seqs).toEqual([]);
+    expect(last().sent.filter(({ type }) => type === "subscribe")).toEqual([
+      { type: "subscribe", session_id: "s", after: 100 },
+      { type: "subscribe", session_id: "s", after: 100 },
+    ]);
+    for (const seq of [101, 102, 103]) last().receive(event(seq));
+    // The start of a block that goes on.
+    last().receive(event(102));
+    expect(seqs).toEqual([101, 102, 103, 102]);
+  });
+
+  it("is not told of a session that it replies in and does not follow, and takes no room at the server for it", async () => {
+    const client = make();
+    const seqs = seen(client);
+    client.connect();
+    last().hello();
+    const done = client.sendApproval({ session_id: "s", approval_key: "s_1", decisions: [{ type: "approve" }] });
+    last().receive(event(151));
+    last().receive({ type: "ack", request_id: last().sent.at(-1)!.request_id, session_id: "s" });
+    await done;
+    expect(seqs).toEqual([]);
+    expect(last().sent.at(-1)).toEqual({ type: "unsubscribe", session_id: "s" });
+  });
+
+  it("tries again to follow what cannot be followed for the moment, once a second", () => {
+    const client = make();
+    client.subscribe("s", 7);
+    client.connect();
+    last().hello();
+    const refused = { type: "error", code: "store_unavailable", message: "away", session_id: "s" };
+    last().receive(refused);
+    last().receive(refused);
+    vi.advanceTimersByTime(1100);
+    expect(last().sent).toHaveLength(2);
+    expect(last().sent.at(-1)).toEqual({ type: "subscribe", session_id: "s", after: 7 });
+    client.unsubscribe("s");
+    last().receive(refused);
+    vi.advanceTimersByTime(1100);
+    expect(last().sent).toHaveLength(3);
+  });
+
+  it("sends nothing in the name of whoever comes next, if the server refuses the token", async () => {
+    const client = make({ token: "alice", isUnauthorized: () => Promise.resolve(true) });
+    client.connect();
+    last().hello();
+    last().die();
+    const sent = client.sendApproval({ session_id: "s", approval_key: "s_1", decisions: [{ type: "approve" }] });
+    const refused = expect(sent).rejects.toMatchObject({ code: "unauthenticated" });
+    await vi.advanceTimersByTimeAsync(200);
+    last().die();
+    await vi.advanceTimersByTimeAsync(0);
+    await refused;
+    expect(client.state).toBe("unauthorized");
+    client.setToken("bob");
+    last().hello();
+    expect(last().protocols).toEqual(["countersign.v1", "bearer.bob"]);
+    expect(last().sent).toEqual([]);
+  });
+
+  it("has one connection, also if another attempt was asked for while it was looked why the last one failed", async () => {
+    let answer = (_: boolean): void => undefined;
+    const client = make({ isUnauthorized: () => new Promise<boolean>((resolve) => (answer = resolve)) });
+    client.connect();
+    last().die();
+    client.retryNow();
+    const sockets = FakeSocket.all.length;
+    last().hello();
+    answer(false);
+    await vi.advanceTimersByTimeAsync(10_000);
+    expect(FakeSocket.all).toHaveLength(sockets);
+    expect(last().closed).toBe(false);
+  });
+
   it("follows a session from near its end, and after a reconnect from where it is", () => {
     const client = make();
     client.subscribe("s", { last: 80 });

@@ -59,7 +59,6 @@ export class Sessions {
       if (code === "session_deleted") return this.deleted(id);
       if (MISSING.includes(code) && this.#open(id).now.view.lastSeq === 0) this.#set(id, { missing: true });
     });
-    globalThis.document?.addEventListener("visibilitychange", () => this.#flush());
   }
 
   /** It stays the same object until something changes. */
@@ -141,8 +140,9 @@ export class Sessions {
   #queued(event: SessionEvent): void {
     if (this.#queue.push(event) > 1) return;
     // A hidden tab gets no frames, and must keep up all the same.
-    if (globalThis.document?.hidden !== false) setTimeout(() => this.#flush(), 50);
-    else requestAnimationFrame((now) => this.#frame(now, now, 0));
+    if (globalThis.document?.hidden !== false) return void setTimeout(this.#flush, 50);
+    document.addEventListener("visibilitychange", this.#flush);
+    requestAnimationFrame((now) => this.#frame(now, now, 0));
   }
 
   #frame(now: number, since: number, before: number): void {
@@ -152,15 +152,16 @@ export class Sessions {
     requestAnimationFrame((next) => this.#frame(next, since, length));
   }
 
-  #flush(): void {
+  readonly #flush = (): void => {
+    globalThis.document?.removeEventListener("visibilitychange", this.#flush);
     const events = new Map<string, SessionEvent[]>();
     for (const event of this.#queue.splice(0)) {
       const list = events.get(event.session_id);
       if (list) list.push(event);
-      else if (this.#opened.has(event.session_id)) events.set(event.session_id, [event]);
+      else if (this.#opened.get(event.session_id)?.followed) events.set(event.session_id, [event]);
     }
     for (const [id, list] of events) this.#set(id, { missing: false, view: foldAll(this.get(id).view, list) });
-  }
+  };
 }
 
 const known = new WeakMap<CountersignClient, Sessions>();

@@ -1,0 +1,402 @@
+//! How each record changes a session's state.
+
+use std::sync::Arc;
+
+use super::{
+    parts::next_reviewer,
+    record::{
+        Block, CallFinished, CallStatus, Compressed, Decided, EndReason, Entry, Interrupted, Kind, Millis,
+        ModelResponded, Note, Noted, Record, SessionCreated, TurnEnded, UserMessage,
+    },
+    run::{GraphRun, Step, TaskPhase},
+    size,
+    state::{Call, Deadline, Open, Phase, State, Status},
+};
+use crate::{
+    approval::{decision::Choice, question::Answers},
+    call::gate::{Gate, Verdict},
+    locale::Text,
+};
+
+impl State {
+    /// Applies the next append. Total: a record that does not fit the state changes only what it can.
+    pub fn apply(&mut self, entry: &Entry) {
+        self.begin(entry.pos, entry.at);
+        entry.records.iter().for_each(|record| self.take(record));
+    }
+
+    /// Begins the next append, at this position and time; for readers that look at the state between its records.
+    pub fn begin(&mut self, pos: u64, at: Millis) {
+        self.pos = pos;
+        self.updated_at = at;
+    }
+
+    /// Applies the next record of the append that has begun.
+    pub fn take(&mut self, record: &Record) {
+        let (pos, at) = (self.pos, self.updated_at);
+        self.bytes = self.bytes.saturating_add(size::of(record));
+        self.window.take(record, pos, self.status.is_active(), &self.shown);
+        self.hears(record);
+        self.came_of_it(record);
+        self.keep_unshown(record);
+        match record {
+            Record::SessionCreated(created) => self.created(created, at),
+            Record::UserMessage(message) => self.user_message(message),
+            Record::MessageQueued(message) => self.message_queued(message),
+            Record::BlockBegan(block) => self.begun = Some(block.clone()),
+            Record::BlockShown(block) => {
+                self.begun = None;
+                self.shown.push(block.clone());
+            }
+            Record::Replaced { .. } => self.shown.clear(),
+            Record::ModelResponded(answer) => self.model_responded(answer, pos),
+            Record::CallsGated(gates) => self.calls_gated(gates),
+            Record::Interrupted(asked) => self.interrupted(asked, at),
+            Record::Decided(decided) => self.decided(decided),
+            Record::Answered(answered) => self.answered(answered.n, &answered.answers),
+            Record::TimedOut { n, .. } => self.timed_out(*n),
+            Record::Noted(noted) => self.noted(noted),
+            Record::RuleRevoked(revoked) => self.sticky.retain(|rule| rule.id != revoked.rule),
+            Record::Withdrawn { n, .. } => self.withdrawn(*n),
+            Record::CallStarted { call, attempt } => self.call_started(*call, *attempt),
+            Record::AgentBegan(began) => self.agent_began(began, pos),
+            Record::HandedOff(handed) => self.handed_off(handed),
+            Record::CallFinished(finished) => self.call_finished(finished),
+            // Records for a later event are kept above.
+            Record::Restarted(_) | Record::ReviewerSaid(_) => {}
+            Record::CallOutdated { call, target } => self.call_outdated(*call, target.as_ref()),
+            Record::InputRequired(required) => self.input_required(required),
+            Record::CallLost { call, forgotten } => self.call_lost(*call, *forgotten),
+            Record::Status { awaiting, .. } => {
+                self.held &= self.restarts > 0;
+                self.status = if *awaiting { Status::AwaitingInput } else { Status::Running };
+            }
+            Record::TurnEnded(ended) => self.turn_ended(ended),
+            Record::TurnFailed(failed) => self.turn_failed(failed),
+            Record::Retried(retried) => self.retried(retried),
+            Record::RunStarted(started) => self.run_started(started, pos),
+            Record::FrameBegan(began) => self.frame_began(began, pos),
+            Record::TasksDone(done) => self.tasks_done(done),
+            Record::TaskFailed(failed) => self.task_failed(failed),
+            Record::TaskWaits { task, goes_on } => {
+                let phase = if *goes_on { TaskPhase::Ready } else { TaskPhase::Waiting };
+                self.task(*task, |task| task.phase = phase);
+            }
+            Record::StepStarted { task, step } => self.task(*task, |task| {
+                task.steps.insert(step.clone(), Step::Started);
+            }),
+            Record::StepDone { task, step, value } => self.step_done(*task, step, value.as_ref()),
+            Record::Resumed(resumed) => self.resumed(resumed),
+            Record::StateEdited(_) => self.state_edited(pos),
+            Record::States(_) => self.run(|run| run.since = pos),
+            Record::MakeRoom(_) | Record::ApprovalSent { .. } => {}
+            Record::Compressed(compressed) => self.compressed(compressed),
+            Record::Forked(forked) => self.forked(forked, at),
+        }
+    }
+
+    fn created(&mut self, created: &SessionCreated, at: Millis) {
+        self.created_at = at;
+        self.birth = created.birth.clone();
+        self.agent = created.agent.clone();
+        self.locale = created.locale;
+        self.subject = created.subject.clone();
+        self.tenant = created.tenant.clone();
+        self.no_context = created.context.is_none();
+    }
+
+    fn message_queued(&mut self, message: &UserMessage) {
+        self.queued_count = message.queued;
+        self.queued.push_back(message.clone());
+    }
+
+    fn user_message(&mut self, message: &UserMessage) {
+        if message.queued != 0 {
+            self.queued.retain(|queued| queued.queued != message.queued);
+        }
+        if !self.status.is_active() {
+            self.turn_begins(&message.roles);
+            self.output = None;
+        }
+        self.answered = false;
+        if let Some(agent) = &message.agent {
+            self.agent = agent.clone();
+        }
+        if self.title.is_none()
+            && let Some(text) = message.content.texts().next()
+        {
+            self.title = Some(text.chars().take(80).collect::<String>().into());
+        }
+    }
+
+    fn turn_ended(&mut self, ended: &TurnEnded) {
+        self.status = match ended.reason {
+            EndReason::EndTurn => Status::Completed,
+            EndReason::Cancelled => Status::Cancelled,
+        };
+        self.output = ended.output.as_deref().map(Arc::from);
+        self.cut = ended.cut;
+        self.held = false;
+        self.turn_is_over();
+    }
+
+    /// A turn begins. Everything of the previous one is dropped.
+    pub(super) fn turn_begins(&mut self, roles: &[String]) {
+        self.turn_is_over();
+        self.status = Status::Running;
+        self.turns += 1;
+        (self.turn_calls, self.allowed_calls, self.failures) = (0, 0, 0);
+        roles.clone_into(&mut self.roles);
+    }
+
+    /// Drops the turn's data and its capacity: an idle session reserves nothing for future calls.
+    pub(super) fn turn_is_over(&mut self) {
+        self.failure = None;
+        self.broken_off = 0;
+        self.unshown = Vec::new();
+        self.calls = Vec::new();
+        self.nested = Vec::new();
+        self.open = Vec::new();
+        (self.shown, self.begun) = (Vec::new(), None);
+        self.answered = false;
+        // Only the number of tasks outlives it: task numbers are the session's.
+        self.run(GraphRun::end);
+    }
+
+    fn model_responded(&mut self, answer: &ModelResponded, pos: u64) {
+        let calls = answer.continued.saturating_add(1);
+        *Arc::make_mut(&mut self.answers).entry(answer.model.clone()).or_default() += u64::from(calls);
+        self.usage.add(&answer.usage);
+        self.turn_calls = self.turn_calls.saturating_add(calls);
+        let run = answer.run;
+        if run == 0 {
+            (self.answer_pos, self.begun, self.cut) = (pos, None, answer.cut);
+        }
+        let agent = self.agent_of(run).clone();
+        let kept = self.shown.len().saturating_sub(answer.shown as usize);
+        let shown = if run == 0 { self.shown.split_off(kept) } else { Vec::new() };
+        self.shown.clear();
+        self.calls.retain(|call| call.run != run);
+        let proposed = || shown.iter().chain(&answer.blocks).filter_map(Block::tool_use);
+        // No spare capacity: it would be kept for as long as the calls are pending.
+        self.calls.reserve_exact(proposed().count());
+        // No number is used twice, whatever a damaged journal says.
+        let first = answer.first_call.max(self.call_count.saturating_add(1));
+        for (i, call) in (0..).zip(proposed()) {
+            let number = first.saturating_add(i);
+            self.call_count = number;
+            // Without arguments it never reaches a person or a tool, whatever its verdict.
+            let args = if call.is_cut(answer.cut) { None } else { call.args().ok() };
+            self.calls.push(Call::proposed(number, run, agent.clone(), call, args));
+        }
+        match self.nested.iter_mut().find(|nested| nested.call == run) {
+            Some(nested) => {
+                nested.turn_calls = nested.turn_calls.saturating_add(calls);
+                nested.answered = !self.calls.iter().any(|call| call.run == run);
+            }
+            None => self.answered = self.calls.is_empty(),
+        }
+    }
+
+    /// A summary is an answer of its model, but not part of the turn: it does not count against the turn's limit.
+    fn compressed(&mut self, compressed: &Compressed) {
+        if let Some(model) = &compressed.model {
+            *Arc::make_mut(&mut self.answers).entry(model.clone()).or_default() += 1;
+        }
+        self.usage.add(&compressed.usage);
+    }
+
+    fn calls_gated(&mut self, gates: &[Gate]) {
+        let locale = self.locale;
+        let proposed = self.calls.iter_mut().filter(|call| call.phase == Phase::Proposed);
+        for (call, gate) in proposed.zip(gates) {
+            call.idempotent = gate.idempotent;
+            call.target.clone_from(&gate.target);
+            call.ends = gate.ends;
+            call.by_rule = gate.rule.is_some();
+            call.stood_in.clone_from(&gate.stood_in);
+            call.preview.clone_from(&gate.preview);
+            call.phase = match &gate.verdict {
+                // Without readable arguments nothing can run, whatever the verdict says.
+                Verdict::Allow | Verdict::Ask(_) | Verdict::Question(_) if call.args.is_none() => {
+                    Phase::Settled(CallStatus::Error, locale.text(Text::UnreadableArgs).to_owned())
+                }
+                Verdict::Allow => Phase::Permitted,
+                Verdict::Ask(ask) => {
+                    call.ask = Some(Arc::new(ask.clone()));
+                    Phase::Gated
+                }
+                Verdict::Question(ask) => {
+                    call.ask = Some(Arc::new(ask.clone()));
+                    call.question = true;
+                    Phase::Gated
+                }
+                Verdict::Refuse(text) => Phase::Settled(CallStatus::Error, text.clone()),
+                Verdict::Deny(text) => Phase::Settled(CallStatus::Rejected, text.clone()),
+            };
+        }
+    }
+
+    fn interrupted(&mut self, asked: &Arc<Interrupted>, at: Millis) {
+        self.interruptions = asked.n;
+        self.task_asked(asked);
+        self.tools_shown(asked);
+        if asked.kind == Kind::Input {
+            self.input_asked(asked);
+        }
+        for action in &asked.actions {
+            if asked.kind != Kind::Input {
+                self.set_phase(action.call, |_| Phase::Waiting(asked.n));
+            }
+            self.reviewers.extend(action.reviewer().role().map(str::to_owned));
+        }
+        self.open.push(Open {
+            asked: asked.clone(),
+            asked_at: asked.asked_at(at),
+            votes: Vec::new(),
+            assignee: None,
+            reminded: 0,
+            comments: 0,
+        });
+    }
+
+    fn decided(&mut self, decided: &Decided) {
+        let Some(at) = self.open.iter().position(|open| open.asked.n == decided.n) else { return };
+        if !decided.last {
+            let votes = &mut self.open[at].votes;
+            if !votes.contains(&decided.by) {
+                votes.push(decided.by.clone());
+            }
+            return;
+        }
+        let Open { asked, votes, .. } = self.open.remove(at);
+        if asked.at.is_some() {
+            self.step_decided(&asked, decided);
+            return;
+        }
+        let locale = self.locale;
+        let in_doubt = asked.kind == Kind::InDoubt;
+        for rule in decided.rules.iter().filter(|rule| !rule.everywhere) {
+            // The newest rule wins.
+            self.sticky.retain(|older| !rule.replaces(older));
+            self.sticky.push(rule.clone());
+        }
+        let mut people: Vec<Arc<str>> = votes.into_iter().flatten().collect();
+        people.extend(decided.by.clone());
+        let rejected = if asked.kind == Kind::Question { Text::QuestionDeclined } else { Text::Rejected };
+        for (i, (action, decision)) in asked.actions.iter().zip(&decided.decisions).enumerate() {
+            self.set_phase(action.call, |call| match &decision.choice {
+                Choice::Approve { .. } if in_doubt => call.runs_again(action.level, &people),
+                Choice::Approve { .. } => call.approved(action, &people),
+                Choice::Edit(edited) => {
+                    call.preview = decided.previews.get(i).cloned().flatten();
+                    let ask = decided.asks.get(i).cloned().flatten().unwrap_or_else(|| action.ask.clone());
+                    call.edited(action, edited, ask, decided.by.as_ref())
+                }
+                Choice::Reject { message, .. } if in_doubt => {
+                    let text = message.clone().unwrap_or_else(|| locale.text(Text::OutcomeUnknown).to_owned());
+                    Phase::Settled(CallStatus::Error, text)
+                }
+                Choice::Reject { message, .. } => {
+                    let text = message.clone().unwrap_or_else(|| locale.text(rejected).to_owned());
+                    Phase::Settled(CallStatus::Rejected, text)
+                }
+                Choice::Respond { output } => Phase::Settled(CallStatus::Success, output.clone()),
+                Choice::Defer if in_doubt => Phase::Lost,
+                Choice::Defer => {
+                    call.deadline = asked.expires_at.map_or(Deadline::Never, Deadline::At);
+                    Phase::Gated
+                }
+            });
+        }
+    }
+
+    fn noted(&mut self, noted: &Noted) {
+        let Some(open) = self.open.iter_mut().find(|open| open.asked.n == noted.n) else { return };
+        match &noted.note {
+            Note::Comment { .. } => open.comments += 1,
+            Note::Reminded { count, .. } => open.reminded = *count,
+            Note::Approved { .. } => {}
+            Note::Reassigned { role, subject, .. } => {
+                open.assignee.clone_from(subject);
+                let Some(role) = role else { return };
+                Arc::make_mut(&mut open.asked).hand_to(role);
+                for call in self.calls.iter_mut().filter(|call| call.phase == Phase::Waiting(noted.n)) {
+                    call.instead = Some(role.clone());
+                }
+                self.reviewers.extend(role.role().map(str::to_owned));
+            }
+        }
+    }
+
+    fn answered(&mut self, n: u32, answers: &Answers) {
+        let Some(at) = self.open.iter().position(|open| open.asked.n == n) else { return };
+        let Open { asked, .. } = self.open.remove(at);
+        // Plain strings under string keys always serialize.
+        let text = serde_json::to_string(answers).unwrap_or_default();
+        for action in &asked.actions {
+            self.set_phase(action.call, |_| Phase::Settled(CallStatus::Success, text.clone()));
+        }
+    }
+
+    fn timed_out(&mut self, n: u32) {
+        let Some(at) = self.open.iter().position(|open| open.asked.n == n) else { return };
+        let Open { asked, .. } = self.open.remove(at);
+        if let Some(default) = asked.at.as_ref().and_then(|at| at.default.clone()) {
+            self.answer(&asked, &default);
+            return;
+        }
+        let question = asked.kind == Kind::Question;
+        let text = self.locale.text(if question { Text::QuestionTimedOut } else { Text::TimedOut });
+        // A call has several questions; if another one of them ended it, it already has its result.
+        let ended = |call: &Call| asked.kind == Kind::Input && call.phase != Phase::Asking;
+        for action in &asked.actions {
+            self.set_phase(action.call, |call| match next_reviewer(call, action) {
+                _ if ended(call) => call.phase.clone(),
+                Some(reviewer) => {
+                    call.instead = Some(reviewer.clone());
+                    call.escalated += 1;
+                    call.deadline = Deadline::Fresh;
+                    Phase::Gated
+                }
+                None => Phase::Settled(CallStatus::Rejected, text.to_owned()),
+            });
+        }
+    }
+
+    fn call_started(&mut self, call: u32, attempt: u32) {
+        self.set_phase(call, |call| {
+            call.attempts = attempt;
+            Phase::Started(attempt)
+        });
+    }
+
+    fn call_lost(&mut self, call: u32, forgotten: bool) {
+        self.set_phase(call, |call| {
+            call.lose();
+            if let Some(input) = &mut call.input {
+                input.forgotten = forgotten;
+            }
+            Phase::Lost
+        });
+    }
+
+    fn call_finished(&mut self, finished: &CallFinished) {
+        self.agent_ended(finished.call);
+        self.set_phase(finished.call, |call| {
+            if call.ends {
+                call.result = Some((finished.status, finished.output.as_str().into()));
+            }
+            Phase::Finished
+        });
+        if let Some(todos) = &finished.todos {
+            self.todos.clone_from(todos);
+        }
+    }
+
+    pub(super) fn set_phase(&mut self, call: u32, phase: impl FnOnce(&mut Call) -> Phase) {
+        if let Some(call) = self.calls.iter_mut().find(|c| c.call == call) {
+            call.phase = phase(call);
+        }
+    }
+}
