@@ -163,7 +163,6 @@ impl Player {
         let mut conn = Conn::open(address, None).await?;
         self.connections += 1;
         if !self.requests.is_empty() {
-            self.follow.reconnect();
             // Counted first: the effects of the request may now come before its answer.
             if let Some(request) = self.requests.last_mut().filter(|request| request.answer.is_none()) {
                 request.sends += 1;

@@ -55,7 +55,6 @@ async fn r7_a_block_lost_in_a_crash_can_be_followed_by_a_cancel() {
             conn.send(&frame).await.expect("sent");
         }
         conn.send(&json!({ "type": "ping" })).await.expect("sent");
-        follow.reconnect();
         read(&mut conn, &mut follow, |frame| frame["status"] == "cancelled")
             .await
             .unwrap_or_else(|what| panic!("subscribed first: {subscribed_first}: {what}"));
