@@ -1,11 +1,11 @@
 //! Several servers on one PostgreSQL database: they are killed at any moment and at every failpoint, stopped for longer than their
-//! leases, and cut off from the database, which is restarted too, while people talk to whichever is there (spec R5).
+//! leases, and cut off from the database, which is restarted too, while people talk to whichever is there (spec R5). Each reaches
+//! the database through a proxy of its own, which cuts what is said in two, loses replies to commits, and is slow.
 
 use std::{
     collections::VecDeque,
     fs,
     net::SocketAddr,
-    path::Path,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -14,7 +14,7 @@ use std::{
 };
 
 use countersign_runtime::run::failpoint::POINTS;
-use countersign_test_postgres::{Database, Restart};
+use countersign_test_postgres::{Database, Fault, Proxy, Restart};
 use futures::{FutureExt as _, future::select_all};
 use rustix::process::Signal;
 use tokio::{
@@ -30,7 +30,7 @@ use crate::{
     report::{OUTSIDE, Report},
     rng::Rng,
     torture::{finish, stored},
-    world::{AGENTS, LEASE_SECONDS, World},
+    world::{AGENTS, Base, LEASE_SECONDS, Switch, World},
 };
 
 /// The label of servers that were stopped for longer than their leases.
@@ -41,20 +41,44 @@ pub const CUT_OFF: &str = "connections to the database ended";
 pub const RESTARTED: &str = "PostgreSQL restarted";
 /// The label of restarts in which it had to recover.
 pub const CRASHED: &str = "PostgreSQL killed and restarted";
+/// The label of nodes to and from which nothing passes for longer than their leases.
+pub const HELD: &str = "network to PostgreSQL held for longer than the lease";
+/// The label of connections that end in the middle of what a node says to store something.
+pub const HALF_SAID: &str = "a connection to PostgreSQL cut in the middle of an append";
+/// The label of connections that end in the middle of the answer to that.
+pub const HALF_ANSWER: &str = "a connection to PostgreSQL cut in the middle of its answer";
+/// The label of transactions that are committed, of which the node does not hear.
+pub const LOST_COMMIT: &str = "the reply to COMMIT was lost";
+/// The same for an append that is one statement.
+pub const LOST_ALONE: &str = "the reply to an append that commits by itself was lost";
 /// What happens from outside.
-pub const FAULTS: [&str; 5] = [OUTSIDE, STOPPED, CUT_OFF, RESTARTED, CRASHED];
+pub const FAULTS: [&str; 10] =
+    [OUTSIDE, STOPPED, CUT_OFF, RESTARTED, CRASHED, HELD, HALF_SAID, HALF_ANSWER, LOST_COMMIT, LOST_ALONE];
+
+/// What is to happen in a run.
+#[must_use]
+pub fn faults(base: &Base) -> Vec<&'static str> {
+    let outside = FAULTS.into_iter().filter(|fault| !(base.has(Switch::Polling) && *fault == LOST_ALONE));
+    outside.chain(POINTS).chain(base.switches.iter().map(|switch| switch.label())).collect()
+}
+
+/// What every append says: the part of an entry's JSON before its records.
+const APPEND: &str = ",\"r\":[";
 
 /// Ends all connections to a database but that of whoever says it.
 const CUT: &str = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
  WHERE datname = current_database() AND pid <> pg_backend_pid()";
 /// The node that joined last.
 const NEWEST: &str = "SELECT max(id) FROM nodes";
+/// How long a fault that a proxy was told of may take to happen.
+const STRIKES: Duration = Duration::from_secs(3);
 /// How long the sessions of a dead node may wait for another one, whatever the machine does besides.
 const TAKEN: Duration = Duration::from_secs(15);
 
-/// A server, its number among the nodes of the store, and the failpoint at which it is to die.
+/// A server, the way to its database, its number among the nodes of the store, and the failpoint at which it is to die.
 struct Node {
     server: Server,
+    proxy: Proxy,
     id: String,
     point: Option<&'static str>,
 }
@@ -65,7 +89,7 @@ struct Nodes<'a> {
     database: Arc<Database>,
     nodes: Vec<Node>,
     /// What each person is told when it connects anew.
-    people: Vec<watch::Sender<Option<SocketAddr>>>,
+    people: Vec<watch::Sender<Vec<SocketAddr>>>,
     /// The failpoints that no node has died at, nor is to.
     due: VecDeque<&'static str>,
     /// How long each takeover takes.
@@ -99,13 +123,15 @@ async fn with<T: Send + 'static>(
 impl Nodes<'_> {
     /// Starts a node; with a failpoint it is to die there, which it may do before it listens.
     async fn start(&mut self, mut point: Option<&'static str>, report: &mut Report) -> Result<(), String> {
+        let proxy = Proxy::before(self.database.url()).await;
+        let config = self.world.configure("node.toml", proxy.url())?;
         loop {
             let failpoint = point.map(|point| format!("{point}:{}", 1 + self.rng.below(3)));
-            match Server::start(self.world, failpoint.as_deref()).await? {
+            match Server::start_with(self.world, &config, failpoint.as_deref()).await? {
                 Started::Listening(server) => {
                     let newest = with(&self.database, |database| database.query(NEWEST)).await?;
                     let id = newest.into_iter().flatten().flatten().next().ok_or("the store has no nodes")?;
-                    self.nodes.push(Node { server: *server, id, point });
+                    self.nodes.push(Node { server: *server, proxy, id, point });
                     return Ok(());
                 }
                 Started::Died => report.struck(point.take().ok_or("a server without failpoints died")?),
@@ -128,7 +154,11 @@ impl Nodes<'_> {
                 node if Some(node) == away_from => (node + 1) % nodes,
                 node => node,
             };
-            self.people[i].send_replace(Some(self.nodes[node].server.address));
+            // Who hops knows all of them, and comes to this one first.
+            let others = (1..nodes).map(|more| (node + more) % nodes).filter(|other| Some(*other) != away_from);
+            let others = others.filter(|_| self.world.base.has(Switch::Hopping));
+            let known = std::iter::once(node).chain(others).map(|at| self.nodes[at].server.address);
+            self.people[i].send_replace(known.collect());
         }
     }
 
@@ -195,29 +225,87 @@ impl Nodes<'_> {
         self.start(next, report).await
     }
 
-    /// One fault: half of them kill a node, the others stop one, cut all off from the database, or restart that.
+    /// One fault: a third of them kill a node, the others stop one, cut all off from the database, restart that, or are the
+    /// proxies'.
     async fn strike(&mut self, fault: usize, crowd: &mut Crowd, report: &mut Report) -> Result<(), String> {
-        match fault % 6 {
-            2 => {
-                let node = self.pick();
-                self.nodes[node].server.signal(Signal::STOP)?;
-                self.send_people(Some(node));
-                let (id, more) = (self.nodes[node].id.clone(), Duration::from_millis(300 + self.rng.below(1200)));
-                self.wait(crowd, Duration::from_secs(LEASE_SECONDS.into()) + more, report).await?;
-                let node = self.nodes.iter().find(|node| node.id == id).ok_or("a stopped server died")?;
-                node.server.signal(Signal::CONT)?;
-                report.struck(STOPPED);
-            }
+        match fault % 12 {
+            2 => self.stop(crowd, report).await,
             4 => {
                 with(&self.database, |database| database.run(CUT)).await?;
                 report.struck(CUT_OFF);
+                Ok(())
             }
             5 => {
-                let (how, what) = if fault % 12 == 5 { (Restart::Fast, RESTARTED) } else { (Restart::Crash, CRASHED) };
+                let (how, what) = if fault % 24 == 5 { (Restart::Fast, RESTARTED) } else { (Restart::Crash, CRASHED) };
                 with(&self.database, move |database| database.restart(how)).await?;
                 report.struck(what);
+                Ok(())
             }
-            _ => self.kill(report).await?,
+            1 => self.cut(Fault::HalfSaid, HALF_SAID, crowd, report).await,
+            // Behind a pooler each append has a COMMIT.
+            10 if !self.world.base.has(Switch::Polling) => {
+                self.cut(Fault::LostAlone("SELECT 1"), LOST_ALONE, crowd, report).await
+            }
+            7 | 10 => self.cut(Fault::Lost("COMMIT"), LOST_COMMIT, crowd, report).await,
+            8 => self.hold(crowd, report).await,
+            11 => self.cut(Fault::HalfAnswer, HALF_ANSWER, crowd, report).await,
+            _ => self.kill(report).await,
+        }
+    }
+
+    /// Longer than a lease.
+    fn long(&mut self) -> Duration {
+        Duration::from_secs(LEASE_SECONDS.into()) + Duration::from_millis(300 + self.rng.below(1200))
+    }
+
+    /// Stops a node for longer than its lease. People go to others.
+    async fn stop(&mut self, crowd: &mut Crowd, report: &mut Report) -> Result<(), String> {
+        let node = self.pick();
+        self.nodes[node].server.signal(Signal::STOP)?;
+        self.send_people(Some(node));
+        let (id, time) = (self.nodes[node].id.clone(), self.long());
+        self.wait(crowd, time, report).await?;
+        let node = self.nodes.iter().find(|node| node.id == id).ok_or("a stopped server died")?;
+        node.server.signal(Signal::CONT)?;
+        report.struck(STOPPED);
+        Ok(())
+    }
+
+    /// For longer than its lease nothing passes between a node and the database, and then all of it. People may stay.
+    async fn hold(&mut self, crowd: &mut Crowd, report: &mut Report) -> Result<(), String> {
+        let (node, time) = (self.pick(), self.long());
+        self.nodes[node].proxy.hold(time);
+        let id = self.nodes[node].id.clone();
+        self.wait(crowd, time, report).await?;
+        if self.nodes.iter().any(|node| node.id == id && node.proxy.has_held()) {
+            report.struck(HELD);
+        }
+        Ok(())
+    }
+
+    /// What stores something next, on any node, suffers this.
+    async fn cut(&mut self, fault: Fault, what: &str, crowd: &mut Crowd, report: &mut Report) -> Result<(), String> {
+        self.nodes.iter().for_each(|node| node.proxy.arm(fault, APPEND));
+        let since = Instant::now();
+        while since.elapsed() < STRIKES && !self.nodes.iter().any(|node| node.proxy.has_struck()) {
+            self.wait(crowd, Duration::from_millis(20), report).await?;
+        }
+        // One that was started meanwhile was told of nothing.
+        self.nodes.iter().filter(|node| node.proxy.disarm()).for_each(|_| report.struck(what));
+        Ok(())
+    }
+
+    /// Whether they hear of each other as they are to.
+    fn count_notifications(&self, report: &mut Report) -> Result<(), String> {
+        for node in &self.nodes {
+            let heard = node.proxy.notifications();
+            report.notifications += heard;
+            if self.world.base.has(Switch::Polling) {
+                if heard > 0 {
+                    return Err(format!("{heard} notifications came to a node that polls"));
+                }
+                report.struck(Switch::Polling.label());
+            }
         }
         Ok(())
     }
@@ -230,7 +318,7 @@ impl Nodes<'_> {
     ) -> Result<Vec<Player>, String> {
         let mut crowd = Crowd::default();
         for mut player in players {
-            let (tell, address) = watch::channel(None);
+            let (tell, address) = watch::channel(Vec::new());
             self.people.push(tell);
             crowd.tasks.spawn(async move {
                 let played = player.play(address).await;
@@ -261,6 +349,7 @@ impl Nodes<'_> {
         while !crowd.tasks.is_empty() || !self.takeovers.is_empty() {
             self.wait(&mut crowd, Duration::from_millis(50), report).await?;
         }
+        self.count_notifications(report)?;
         for node in self.nodes {
             node.server.kill(self.world).await?;
         }
@@ -272,10 +361,10 @@ impl Nodes<'_> {
 ///
 /// # Errors
 /// A broken promise, with the world's folder.
-pub async fn random(tool: &Path, seed: u64, nodes: usize, sessions: u64, faults: usize) -> Result<Report, String> {
+pub async fn random(base: &Base, seed: u64, nodes: usize, sessions: u64, faults: usize) -> Result<Report, String> {
     let database = spawn_blocking(Database::on_its_own_server).await.map_err(|error| error.to_string())?;
     let database = Arc::new(database);
-    let mut world = World::on(tool, database.url())?;
+    let mut world = World::on(base, database.url())?;
     let mut report = Report::default();
     let enough = Arc::new(AtomicBool::new(false));
     let players = (0..sessions).map(|i| {
@@ -285,7 +374,7 @@ pub async fn random(tool: &Path, seed: u64, nodes: usize, sessions: u64, faults:
             4 => Player::new(&format!("s{i}"), "brief", seed, usize::MAX).silent(),
             _ => Player::new(&format!("s{i}"), AGENTS[at], seed, usize::MAX).cancels(if i % 4 == 3 { 8 } else { 0 }),
         };
-        player.hangs_up(4).patient().until(enough.clone())
+        player.hangs_up(4).under(base).patient().until(enough.clone())
     });
     let players: Vec<Player> = players.collect();
     let run = async {

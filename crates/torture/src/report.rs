@@ -18,6 +18,8 @@ pub struct Report {
     pub connections: u64,
     /// Connections that people ended themselves.
     pub hung_up: u64,
+    /// Notifications that the last nodes heard of others.
+    pub notifications: u64,
     /// Blocks that started over.
     pub restarts: u64,
     /// Groups that people saw.
@@ -54,6 +56,7 @@ impl Report {
         other.faults.iter().for_each(|(point, kills)| *self.faults.entry(point.clone()).or_default() += kills);
         self.connections += other.connections;
         self.hung_up += other.hung_up;
+        self.notifications += other.notifications;
         self.restarts += other.restarts;
         self.groups += other.groups;
         self.replays += other.replays;
@@ -67,6 +70,13 @@ impl Report {
     pub fn struck(&mut self, point: &str) {
         let name = point.split(':').next().unwrap_or_default();
         *self.faults.entry(name.to_owned()).or_default() += 1;
+    }
+
+    /// Something happened so often.
+    pub fn happened(&mut self, what: &str, times: u64) {
+        if times > 0 {
+            *self.faults.entry(what.to_owned()).or_default() += times;
+        }
     }
 
     /// All faults.

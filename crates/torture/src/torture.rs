@@ -1,7 +1,6 @@
 //! Whole runs: people, servers that die, and the check at the end.
 
 use std::{
-    path::{Path, PathBuf},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -32,13 +31,20 @@ use crate::{
     player::Player,
     report::{OUTSIDE, Report},
     rng::Rng,
-    world::{AGENTS, World},
+    world::{AGENTS, Base, Switch, World},
 };
 
 /// More servers than any world needs.
 const SERVERS: usize = 100_000;
 /// More hits than any failpoint has in the scenario.
 const HITS: u64 = 1000;
+
+/// What is to happen in a run.
+#[must_use]
+pub fn faults(base: &Base) -> Vec<&'static str> {
+    let switches = base.switches.iter().map(|switch| switch.label());
+    std::iter::once(OUTSIDE).chain(POINTS).chain(switches).collect()
+}
 
 /// What happens to one server.
 #[derive(Debug, Default)]
@@ -73,7 +79,7 @@ pub async fn play(
     mut acks: Option<mpsc::UnboundedReceiver<()>>,
     mut plan: impl FnMut(usize) -> Plan,
 ) -> Result<(Vec<Player>, bool), String> {
-    let (tell, address) = watch::channel(None);
+    let (tell, address) = watch::channel(Vec::new());
     let mut tasks = JoinSet::new();
     for mut player in players {
         let address = address.clone();
@@ -97,7 +103,7 @@ pub async fn play(
         if let Some(acks) = &mut acks {
             while acks.try_recv().is_ok() {}
         }
-        tell.send_replace(Some(server.address));
+        tell.send_replace(vec![server.address]);
         let moment = async {
             match (kill, &mut acks) {
                 (Kill::After(time), _) => tokio::time::sleep(time).await,
@@ -131,7 +137,7 @@ pub async fn play(
         if killed.is_some() {
             server.kill(world).await?;
         }
-        tell.send_replace(None);
+        tell.send_replace(Vec::new());
     }
     Err("the world needs too many servers".to_owned())
 }
@@ -166,7 +172,10 @@ pub async fn finish(world: &World, mut players: Vec<Player>, report: &mut Report
         report.hung_up += player.hung_up;
         report.restarts += player.follow.restarts;
         report.groups += player.follow.fold.groups.len() as u64;
+        report.happened(Switch::Hopping.label(), player.hopped);
+        report.happened(Switch::Reconnecting.label(), player.connected_anew);
     }
+    report.happened(Switch::Evicted.label(), world.evicted()?);
     server.kill(world).await?;
     let names: Vec<&str> = players.iter().map(|player| &*player.session_id).collect();
     let left = journals(world, &names).await?;
@@ -268,18 +277,18 @@ pub async fn stored(world: &World, sessions: &[&str]) -> Result<Left, String> {
 ///
 /// # Errors
 /// A broken promise, with the world's folder.
-pub async fn enumerate(tool: PathBuf, point: &'static str, from: u64, step: u64, seed: u64) -> Result<Report, String> {
+pub async fn enumerate(base: Base, point: &'static str, from: u64, step: u64, seed: u64) -> Result<Report, String> {
     let mut report = Report::default();
     let mut hit = from;
     while hit < HITS {
-        let mut world = World::new(&tool, false)?;
+        let mut world = World::new(&base, false)?;
         let name = format!("{point}:{hit}");
         let mut rng = Rng::of(seed, &name);
         let second = rng.percent(50).then(|| {
             let at = usize::try_from(rng.below(POINTS.len() as u64)).unwrap_or_default();
             format!("{}:{}", POINTS[at], 1 + rng.below(3))
         });
-        let player = Player::new("s", AGENTS[0], seed ^ hit, 4);
+        let player = Player::new("s", AGENTS[0], seed ^ hit, 4).under(&base);
         let plan = |i| Plan {
             failpoint: match i {
                 0 => Some(name.clone()),
@@ -311,8 +320,8 @@ pub async fn enumerate(tool: PathBuf, point: &'static str, from: u64, step: u64,
 ///
 /// # Errors
 /// A broken promise, with the world's folder.
-pub async fn random(tool: &Path, seed: u64, sessions: u64, kills: usize, at_acks: bool) -> Result<Report, String> {
-    let mut world = World::new(tool, false)?;
+pub async fn random(base: &Base, seed: u64, sessions: u64, kills: usize, at_acks: bool) -> Result<Report, String> {
+    let mut world = World::new(base, false)?;
     let mut report = Report::default();
     let enough = Arc::new(AtomicBool::new(false));
     let (tell, acks) = mpsc::unbounded_channel();
@@ -326,6 +335,7 @@ pub async fn random(tool: &Path, seed: u64, sessions: u64, kills: usize, at_acks
         player
             .cancels(if i % 4 == 3 { 8 } else { 0 })
             .hangs_up(if i % 4 == 1 { 8 } else { 0 })
+            .under(base)
             .until(enough.clone())
             .tell(tell.clone())
     });
