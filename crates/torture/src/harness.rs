@@ -38,14 +38,19 @@ impl Server {
     /// # Errors
     /// It could not be started, or ended other than at its failpoint, with its output.
     pub async fn start(world: &World, failpoint: Option<&str>) -> Result<Started, String> {
-        Server::start_with(world, &world.path(CONFIG), failpoint).await
+        Server::start_with(world, &world.path(CONFIG), failpoint, &[]).await
     }
 
-    /// The same, with another configuration.
+    /// The same, with another configuration, and files that variables name.
     ///
     /// # Errors
     /// As [`Server::start`].
-    pub async fn start_with(world: &World, config: &Path, failpoint: Option<&str>) -> Result<Started, String> {
+    pub async fn start_with(
+        world: &World,
+        config: &Path,
+        failpoint: Option<&str>,
+        files: &[(&str, &Path)],
+    ) -> Result<Started, String> {
         let log = fs::File::options().create(true).append(true).open(world.path("server.log"));
         let log = log.map_err(|error| format!("the server's log cannot be written: {error}"))?;
         let mut command = Command::new(&world.program);
@@ -54,7 +59,8 @@ impl Server {
             .env_remove("COUNTERSIGN_FAILPOINT")
             .env("COUNTERSIGN_KILLED_FROM_OUTSIDE", "1")
             .env("RUST_LOG", "warn")
-            .envs(world.environment());
+            .envs(world.environment())
+            .envs(files.iter().copied());
         if let Some(failpoint) = failpoint {
             command.env("COUNTERSIGN_FAILPOINT", failpoint);
         }

@@ -1,11 +1,13 @@
 //! Several servers on one PostgreSQL database: they are killed at any moment and at every failpoint, stopped for longer than their
 //! leases, and cut off from the database, which is restarted too, while people talk to whichever is there (spec R5). Each reaches
-//! the database through a proxy of its own, which cuts what is said in two, loses replies to commits, and is slow.
+//! the database through a proxy of its own, which cuts what is said in two, loses replies to commits, and is slow; and each has a
+//! machine's clock of its own, which is set forward and back by days.
 
 use std::{
     collections::VecDeque,
     fs,
     net::SocketAddr,
+    path::PathBuf,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -51,9 +53,25 @@ pub const HALF_ANSWER: &str = "a connection to PostgreSQL cut in the middle of i
 pub const LOST_COMMIT: &str = "the reply to COMMIT was lost";
 /// The same for an append that is one statement.
 pub const LOST_ALONE: &str = "the reply to an append that commits by itself was lost";
+/// The label of nodes whose machine's clock is set forward.
+pub const FORWARD: &str = "the clock of a node set forward by days";
+/// The same for one that is set back.
+pub const BACK: &str = "the clock of a node set back by days";
 /// What happens from outside.
-pub const FAULTS: [&str; 10] =
-    [OUTSIDE, STOPPED, CUT_OFF, RESTARTED, CRASHED, HELD, HALF_SAID, HALF_ANSWER, LOST_COMMIT, LOST_ALONE];
+pub const FAULTS: [&str; 12] = [
+    OUTSIDE,
+    STOPPED,
+    CUT_OFF,
+    RESTARTED,
+    CRASHED,
+    HELD,
+    HALF_SAID,
+    HALF_ANSWER,
+    LOST_COMMIT,
+    LOST_ALONE,
+    FORWARD,
+    BACK,
+];
 
 /// What is to happen in a run.
 #[must_use]
@@ -79,8 +97,26 @@ const TAKEN: Duration = Duration::from_secs(15);
 struct Node {
     server: Server,
     proxy: Proxy,
+    clock: Clock,
     id: String,
     point: Option<&'static str>,
+}
+
+/// The clock of a node's machine.
+struct Clock {
+    /// The file that has the seconds by which it is ahead.
+    file: PathBuf,
+    ahead: i64,
+}
+
+impl Clock {
+    fn set(&mut self, ahead: i64) -> Result<(), String> {
+        let failed = |error: std::io::Error| format!("a clock cannot be set: {error}");
+        let new = self.file.with_extension("new");
+        fs::write(&new, ahead.to_string()).and_then(|()| fs::rename(&new, &self.file)).map_err(failed)?;
+        self.ahead = ahead;
+        Ok(())
+    }
 }
 
 /// The servers, and who talks to which.
@@ -90,6 +126,9 @@ struct Nodes<'a> {
     nodes: Vec<Node>,
     /// What each person is told when it connects anew.
     people: Vec<watch::Sender<Vec<SocketAddr>>>,
+    /// The library that makes a clock wrong, and how many clocks there were.
+    wrong_clock: PathBuf,
+    clocks: usize,
     /// The failpoints that no node has died at, nor is to.
     due: VecDeque<&'static str>,
     /// How long each takeover takes.
@@ -125,13 +164,16 @@ impl Nodes<'_> {
     async fn start(&mut self, mut point: Option<&'static str>, report: &mut Report) -> Result<(), String> {
         let proxy = Proxy::before(self.database.url()).await;
         let config = self.world.configure("node.toml", proxy.url())?;
+        self.clocks += 1;
+        let clock = Clock { file: self.world.path(&format!("clock-{}", self.clocks)), ahead: 0 };
+        let files = [("LD_PRELOAD", &*self.wrong_clock), ("CLOCK", &*clock.file)];
         loop {
             let failpoint = point.map(|point| format!("{point}:{}", 1 + self.rng.below(3)));
-            match Server::start_with(self.world, &config, failpoint.as_deref()).await? {
+            match Server::start_with(self.world, &config, failpoint.as_deref(), &files).await? {
                 Started::Listening(server) => {
                     let newest = with(&self.database, |database| database.query(NEWEST)).await?;
                     let id = newest.into_iter().flatten().flatten().next().ok_or("the store has no nodes")?;
-                    self.nodes.push(Node { server: *server, proxy, id, point });
+                    self.nodes.push(Node { server: *server, proxy, clock, id, point });
                     return Ok(());
                 }
                 Started::Died => report.struck(point.take().ok_or("a server without failpoints died")?),
@@ -248,9 +290,24 @@ impl Nodes<'_> {
             }
             7 | 10 => self.cut(Fault::Lost("COMMIT"), LOST_COMMIT, crowd, report).await,
             8 => self.hold(crowd, report).await,
+            9 => {
+                self.step_clocks(report)?;
+                self.kill(report).await
+            }
             11 => self.cut(Fault::HalfAnswer, HALF_ANSWER, crowd, report).await,
             _ => self.kill(report).await,
         }
+    }
+
+    /// Sets the clocks of all nodes, each the other way than the last time.
+    fn step_clocks(&mut self, report: &mut Report) -> Result<(), String> {
+        for (i, node) in self.nodes.iter_mut().enumerate() {
+            let seconds = 86_400 * (1 + self.rng.below(3).cast_signed());
+            let is_forward = node.clock.ahead < 0 || (node.clock.ahead == 0 && i % 2 == 0);
+            node.clock.set(if is_forward { seconds } else { -seconds })?;
+            report.struck(if is_forward { FORWARD } else { BACK });
+        }
+        Ok(())
     }
 
     /// Longer than a lease.
@@ -304,7 +361,7 @@ impl Nodes<'_> {
                 if heard > 0 {
                     return Err(format!("{heard} notifications came to a node that polls"));
                 }
-                report.struck(Switch::Polling.label());
+                report.switched(Switch::Polling, 1);
             }
         }
         Ok(())
@@ -383,6 +440,8 @@ pub async fn random(base: &Base, seed: u64, nodes: usize, sessions: u64, faults:
             database: database.clone(),
             nodes: Vec::new(),
             people: Vec::new(),
+            wrong_clock: world.wrong_clock()?,
+            clocks: 0,
             due: POINTS.into(),
             takeovers: JoinSet::new(),
             rng: Rng::of(seed, "nodes"),

@@ -11,7 +11,7 @@ pub const HEAD: &str = "\
 
 What `cargo xtask torture` has shown: servers that are killed, stopped and cut off while people talk to them, and journal, audit log,
 an outside ledger of effects and the people's memories compared at the end. Each server on PostgreSQL reaches it through a proxy, which
-ends connections in the middle of a message, passes nothing for longer than a lease, and loses the replies to commits; with `--as evicted`,
+ends connections in the middle of a message, passes nothing for longer than a lease, and loses the replies to commits; its machine's clock is set forward and back by days. With `--as evicted`,
 `polling`, `hopping` or `reconnecting` a whole run keeps no paused session in memory, notifies no server of what others do, sends each request
 of a session to another server than the one before, or has people connect anew after every 3 events. A run ends at its first violation, so a page has none;
 what it says is how often a promise was put to the test, and how rare a violation must be not to have shown. A run in which a failpoint
@@ -98,6 +98,12 @@ fn section(report: &Report, setting: &Setting) -> String {
     for (fault, times) in &report.faults {
         let _ = writeln!(text, "| {fault} | {times} |");
     }
+    if !report.switched.is_empty() {
+        text += "\n| different in the whole run | times |\n|---|---|\n";
+        for (what, times) in &report.switched {
+            let _ = writeln!(text, "| {what} | {times} |");
+        }
+    }
     text += "\n| time | measured |\n|---|---|\n";
     for (what, times) in [
         ("from the death of a node until others have its sessions", &report.takeovers),
@@ -123,6 +129,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
+    use crate::world::Switch;
 
     fn setting(title: &'static str) -> Setting {
         Setting {
@@ -145,9 +152,11 @@ mod tests {
         let mut report = Report { takeovers: vec![1500, 900], ..Report::default() };
         report.struck("start.before_commit:3");
         report.counts.calls = 300;
+        report.switched(Switch::Hopping, 5);
         let page = page("", &report, &setting("One server"));
         assert!(page.starts_with(HEAD) && page.contains("\n## One server\n"), "{page}");
-        assert!(page.contains("| start.before_commit | 1 |"), "{page}");
+        assert!(page.contains("| start.before_commit | 1 |") && page.contains(" 1 faults in "), "{page}");
+        assert!(page.contains(&format!("| {} | 5 |", Switch::Hopping.label())), "{page}");
         assert!(page.contains("lets it run again | 300 | 0 | at most 1 in 100 |"), "{page}");
         assert!(!page.contains("is asked about |") && !page.contains("from a deadline"), "not tried: {page}");
         assert!(page.contains("others have its sessions | p50 900 ms, p99 1500 ms, at most 1500 ms |"), "{page}");

@@ -172,10 +172,10 @@ pub async fn finish(world: &World, mut players: Vec<Player>, report: &mut Report
         report.hung_up += player.hung_up;
         report.restarts += player.follow.restarts;
         report.groups += player.follow.fold.groups.len() as u64;
-        report.happened(Switch::Hopping.label(), player.hopped);
-        report.happened(Switch::Reconnecting.label(), player.connected_anew);
+        report.switched(Switch::Hopping, player.hopped);
+        report.switched(Switch::Reconnecting, player.connected_anew);
     }
-    report.happened(Switch::Evicted.label(), world.evicted()?);
+    report.switched(Switch::Evicted, world.evicted()?);
     server.kill(world).await?;
     let names: Vec<&str> = players.iter().map(|player| &*player.session_id).collect();
     let left = journals(world, &names).await?;

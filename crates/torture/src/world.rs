@@ -3,6 +3,7 @@
 use std::{
     fs,
     path::{Path, PathBuf},
+    process::Command,
 };
 
 use clap::ValueEnum;
@@ -150,6 +151,20 @@ impl World {
             fs::read_to_string(self.path(CONFIG)).map_err(|error| format!("{CONFIG} cannot be read: {error}"))?;
         self.write(name, &text.replace(&direct, &Value::from(url).to_string()))?;
         Ok(self.path(name))
+    }
+
+    /// Makes the library that has a server take its machine's time from a file (`LD_PRELOAD`, `CLOCK`).
+    ///
+    /// # Errors
+    /// There is no C compiler, or it fails.
+    pub fn wrong_clock(&self) -> Result<PathBuf, String> {
+        self.write("clock.c", include_str!("../../cli/tests/it/support/clock.c"))?;
+        let (source, made) = (self.path("clock.c"), self.path("clock.so"));
+        let compiled = Command::new("cc").args(["-shared", "-fPIC", "-O1", "-o"]).args([&made, &source]).status();
+        match compiled {
+            Ok(status) if status.success() => Ok(made),
+            other => Err(format!("clock.c cannot be compiled: {other:?}")),
+        }
     }
 
     /// Keeps the folder, for inspection.

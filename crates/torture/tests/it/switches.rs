@@ -13,7 +13,10 @@ use crate::{different, seed};
 fn happened(report: &Report, faults: impl IntoIterator<Item = &'static str>) {
     println!("{report}");
     for fault in faults {
-        assert!(report.faults.contains_key(fault), "this did not happen: {fault}\n{report}");
+        assert!(
+            report.faults.contains_key(fault) || report.switched.contains_key(fault),
+            "this did not happen: {fault}\n{report}"
+        );
     }
 }
 
