@@ -4,7 +4,7 @@ use std::{
     net::SocketAddr,
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -47,6 +47,8 @@ pub struct Player {
     hang_ups: u64,
     /// Whether it waits and asks again when a server cannot reach its store.
     patient: bool,
+    /// How often people were told that a server could not reach its store.
+    refused: Arc<AtomicU64>,
     /// Whether it leaves everything to its deadline.
     silent: bool,
     /// Whether each request goes to another server than the one before, if there is one.
@@ -93,6 +95,7 @@ impl Player {
             cancels: 0,
             hang_ups: 0,
             patient: false,
+            refused: Arc::default(),
             silent: false,
             hops: false,
             reconnects: false,
@@ -131,6 +134,12 @@ impl Player {
     pub fn patient(mut self) -> Player {
         self.patient = true;
         self
+    }
+
+    /// The same, and counts here how often it had to.
+    #[must_use]
+    pub fn refused(self, refused: Arc<AtomicU64>) -> Player {
+        Player { refused, ..self.patient() }
     }
 
     /// Does what is different in the run.
@@ -247,7 +256,10 @@ impl Player {
             "pong" => {}
             "ack" => self.answered(&frame, Ok(()))?,
             // Whether the request was stored is not known: it is sent again, on another connection.
-            "error" if self.patient && frame["code"] == "store_unavailable" => return Err(Over::Gone),
+            "error" if self.patient && frame["code"] == "store_unavailable" => {
+                self.refused.fetch_add(1, Ordering::SeqCst);
+                return Err(Over::Gone);
+            }
             "error" if frame["request_id"] == "subscribe" => {
                 if frame["code"] != "session_not_found"
                     || self.follow.seq > 0

@@ -10,10 +10,12 @@ pub const HEAD: &str = "\
 # Reliability
 
 What `cargo xtask torture` has shown: servers that are killed, stopped and cut off while people talk to them, and journal, audit log,
-an outside ledger of effects and the people's memories compared at the end. Each server on PostgreSQL reaches it through a proxy, which
-ends connections in the middle of a message, passes nothing for longer than a lease, and loses the replies to commits; its machine's clock is set forward and back by days. With `--as evicted`,
-`polling`, `hopping` or `reconnecting` a whole run keeps no paused session in memory, notifies no server of what others do, sends each request
-of a session to another server than the one before, or has people connect anew after every 3 events. A run ends at its first violation, so a page has none;
+an outside ledger of effects and the people's memories compared at the end. Each server on PostgreSQL (but for the races) reaches it
+through a proxy, which ends connections in the middle of a message, passes nothing for longer than a lease, and loses the replies to
+commits; its machine's clock is set forward and back by days. The disk of a server on SQLite is full now and then. With `--as evicted`,
+`polling`, `hopping` or `reconnecting` a whole run keeps no paused session in memory, notifies no server of what others do, sends each
+request of a session to another server than the one before, or has people connect anew after every 3 events. A run ends at its first
+violation, so a page has none;
 what it says is how often a promise was put to the test, and how rare a violation must be not to have shown. A run in which a failpoint
 never fired, a fault did not happen or there was nothing to check fails too. The tests run the same for a minute or two
 (`r1_r2_r3_r4_r7_kills_at_any_moment_under_load_break_nothing`, `r1_r2_r3_r4_r7_a_kill_at_every_hit_of_every_failpoint_breaks_nothing`,

@@ -3,7 +3,7 @@
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -19,7 +19,7 @@ use serde_json::json;
 use tokio::{
     sync::{mpsc, watch},
     task::JoinSet,
-    time::timeout,
+    time::{sleep, timeout},
 };
 
 use crate::{
@@ -43,7 +43,7 @@ const HITS: u64 = 1000;
 #[must_use]
 pub fn faults(base: &Base) -> Vec<&'static str> {
     let switches = base.switches.iter().map(|switch| switch.label());
-    std::iter::once(OUTSIDE).chain(POINTS).chain(switches).collect()
+    [OUTSIDE, FULL].into_iter().chain(POINTS).chain(switches).collect()
 }
 
 /// What happens to one server.
@@ -53,6 +53,38 @@ pub struct Plan {
     pub failpoint: Option<String>,
     /// When it is killed from outside.
     pub kill: Kill,
+    /// When its disk is full before that.
+    pub full: Option<Full>,
+}
+
+/// The label of disks that were full.
+pub const FULL: &str = "no room on the disk, and requests refused for it";
+
+/// A disk without room. There is room when the next server starts.
+#[derive(Debug)]
+pub struct Full {
+    /// It has none after so long.
+    after: Duration,
+    /// How long it has none.
+    time: Duration,
+    /// Whether it has room again before the server is killed.
+    ends: bool,
+    /// How often people were told so.
+    refused: Arc<AtomicU64>,
+}
+
+impl Full {
+    /// Waits until the disk has been full. Whether somebody was told so.
+    async fn passes(&self, world: &World) -> Result<bool, String> {
+        sleep(self.after).await;
+        let before = self.refused.load(Ordering::SeqCst);
+        world.fill(true)?;
+        sleep(self.time).await;
+        if self.ends {
+            world.fill(false)?;
+        }
+        Ok(self.refused.load(Ordering::SeqCst) > before)
+    }
 }
 
 /// When a server is killed from outside.
@@ -65,6 +97,22 @@ pub enum Kill {
     After(Duration),
     /// As soon as a client has seen an acknowledgement.
     AtAck,
+}
+
+impl Plan {
+    /// Waits until the server is to be killed. Whether its disk was full before, and somebody was told so.
+    async fn moment(&self, world: &World, acks: &mut Option<mpsc::UnboundedReceiver<()>>) -> Result<bool, String> {
+        let was_full = match &self.full {
+            Some(full) => full.passes(world).await?,
+            None => false,
+        };
+        match (self.kill, acks) {
+            (Kill::After(time), _) => sleep(time).await,
+            (Kill::AtAck, Some(acks)) => drop(acks.recv().await),
+            _ => std::future::pending().await,
+        }
+        Ok(was_full)
+    }
 }
 
 /// Lets people play in a world while servers are killed one after another as `plan` says. Returns the people, and
@@ -90,7 +138,9 @@ pub async fn play(
     }
     let (mut done, mut first_died) = (Vec::new(), false);
     for i in 0..SERVERS {
-        let Plan { failpoint, kill } = plan(i);
+        let plan = plan(i);
+        let failpoint = &plan.failpoint;
+        world.fill(false)?;
         let by = failpoint.clone().unwrap_or_else(|| OUTSIDE.to_owned());
         let mut server = match Server::start(world, failpoint.as_deref()).await? {
             Started::Listening(server) => server,
@@ -104,13 +154,7 @@ pub async fn play(
             while acks.try_recv().is_ok() {}
         }
         tell.send_replace(vec![server.address]);
-        let moment = async {
-            match (kill, &mut acks) {
-                (Kill::After(time), _) => tokio::time::sleep(time).await,
-                (Kill::AtAck, Some(acks)) => drop(acks.recv().await),
-                _ => std::future::pending().await,
-            }
-        };
+        let moment = plan.moment(world, &mut acks);
         tokio::pin!(moment);
         let killed = loop {
             tokio::select! {
@@ -129,7 +173,10 @@ pub async fn play(
                     died?;
                     break None;
                 }
-                () = &mut moment => break Some(OUTSIDE),
+                was_full = &mut moment => {
+                    was_full?.then(|| report.struck(FULL));
+                    break Some(OUTSIDE);
+                }
             }
         };
         first_died |= i == 0 && killed.is_none();
@@ -245,7 +292,7 @@ pub async fn stored(world: &World, sessions: &[&str]) -> Result<Left, String> {
             Box::new(PostgresStore::open(&url, &PostgresOptions::default()).await.map_err(failed)?)
         }
         None => {
-            let path = world.path("store.db");
+            let path = world.path("test.db");
             let opened = tokio::task::spawn_blocking(move || SqliteStore::open(path, &SqliteOptions::default()));
             Box::new(opened.await.map_err(|error| error.to_string())?.map_err(failed)?)
         }
@@ -295,7 +342,7 @@ pub async fn enumerate(base: Base, point: &'static str, from: u64, step: u64, se
                 1 => second.clone(),
                 _ => None,
             },
-            kill: Kill::Never,
+            ..Plan::default()
         };
         let run = async {
             let (players, died) = play(&world, vec![player], &mut report, None, plan).await?;
@@ -316,12 +363,17 @@ pub async fn enumerate(base: Base, point: &'static str, from: u64, step: u64, se
     Err(format!("the failpoint {point} has more than {HITS} hits"))
 }
 
-/// Kills at random moments under the load of many sessions, `kills` times or for as long as `time`.
+/// Kills so many servers under the load of many sessions: right after acknowledgements, or at random moments, and then the disk of
+/// every fourth is full for a while.
 ///
 /// # Errors
 /// A broken promise, with the world's folder.
 pub async fn random(base: &Base, seed: u64, sessions: u64, kills: usize, at_acks: bool) -> Result<Report, String> {
     let mut world = World::new(base, false)?;
+    if !at_acks {
+        world.may_be_full()?;
+    }
+    let refused = Arc::new(AtomicU64::new(0));
     let mut report = Report::default();
     let enough = Arc::new(AtomicBool::new(false));
     let (tell, acks) = mpsc::unbounded_channel();
@@ -332,6 +384,7 @@ pub async fn random(base: &Base, seed: u64, sessions: u64, kills: usize, at_acks
             4 => Player::new(&format!("s{i}"), "brief", seed, usize::MAX).silent(),
             _ => Player::new(&format!("s{i}"), AGENTS[at], seed, usize::MAX),
         };
+        let player = if at_acks { player } else { player.refused(refused.clone()) };
         player
             .cancels(if i % 4 == 3 { 8 } else { 0 })
             .hangs_up(if i % 4 == 1 { 8 } else { 0 })
@@ -348,7 +401,16 @@ pub async fn random(base: &Base, seed: u64, sessions: u64, kills: usize, at_acks
         }
         let most = if rng.percent(70) { 150 } else { 600 };
         let moment = Duration::from_millis(10 + rng.below(most));
-        Plan { failpoint: None, kill: if at_acks { Kill::AtAck } else { Kill::After(moment) } }
+        if at_acks {
+            return Plan { kill: Kill::AtAck, ..Plan::default() };
+        }
+        let full = (i % 4 == 3).then(|| Full {
+            after: Duration::from_millis(20 + rng.below(80)),
+            time: Duration::from_millis(100 + rng.below(200)),
+            ends: rng.percent(50),
+            refused: refused.clone(),
+        });
+        Plan { kill: Kill::After(moment), full, ..Plan::default() }
     };
     let run = async {
         let (players, _) = play(&world, players, &mut report, Some(acks), plan).await?;

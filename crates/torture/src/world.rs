@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    io::ErrorKind,
     path::{Path, PathBuf},
     process::Command,
 };
@@ -80,8 +81,12 @@ pub struct World {
     pub database: Option<String>,
     /// What it has in common with others.
     pub base: Base,
+    /// The library that its servers reach the disk through, if it can be full.
+    disk: Option<PathBuf>,
 }
 
+/// What is wrong with its disk.
+const FAULT: &str = "fault";
 /// The configuration of its servers.
 pub const CONFIG: &str = "countersign.toml";
 /// How long a node of a world outlives its last renewal, in seconds.
@@ -118,7 +123,7 @@ impl World {
         let dir = tempfile::Builder::new().prefix("countersign-torture-").tempdir();
         let dir = dir.map_err(|error| format!("no folder could be made: {error}"))?;
         let database = database.map(str::to_owned);
-        let world = World { dir, program, named, question_timeout, database, base: base.clone() };
+        let world = World { dir, program, named, question_timeout, database, base: base.clone(), disk: None };
         world.write(CONFIG, &world.config())?;
         for agent in AGENTS {
             let text = serde_json::to_string_pretty(&script(agent)).map_err(|error| error.to_string())?;
@@ -158,12 +163,42 @@ impl World {
     /// # Errors
     /// There is no C compiler, or it fails.
     pub fn wrong_clock(&self) -> Result<PathBuf, String> {
-        self.write("clock.c", include_str!("../../cli/tests/it/support/clock.c"))?;
-        let (source, made) = (self.path("clock.c"), self.path("clock.so"));
+        self.library("clock", include_str!("../../cli/tests/it/support/clock.c"))
+    }
+
+    /// Has its servers reach the store's files through a library, so that there may be no room for them.
+    ///
+    /// # Errors
+    /// There is no C compiler, or it fails.
+    pub fn may_be_full(&mut self) -> Result<(), String> {
+        fs::create_dir_all(self.path("disk")).map_err(|error| format!("no folder could be made: {error}"))?;
+        self.disk = Some(self.library("disk", include_str!("../../cli/tests/it/support/disk.c"))?);
+        Ok(())
+    }
+
+    /// From now on there is no room on the disk, or there is again.
+    ///
+    /// # Errors
+    /// The folder cannot be written.
+    pub fn fill(&self, full: bool) -> Result<(), String> {
+        if full {
+            self.write("fault.new", "full")?;
+            return fs::rename(self.path("fault.new"), self.path(FAULT)).map_err(|error| error.to_string());
+        }
+        match fs::remove_file(self.path(FAULT)) {
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(format!("{FAULT} cannot be removed: {error}")),
+            _ => Ok(()),
+        }
+    }
+
+    /// Compiles a library for `LD_PRELOAD`.
+    fn library(&self, name: &str, source: &str) -> Result<PathBuf, String> {
+        self.write(&format!("{name}.c"), source)?;
+        let (source, made) = (self.path(&format!("{name}.c")), self.path(&format!("{name}.so")));
         let compiled = Command::new("cc").args(["-shared", "-fPIC", "-O1", "-o"]).args([&made, &source]).status();
         match compiled {
             Ok(status) if status.success() => Ok(made),
-            other => Err(format!("clock.c cannot be compiled: {other:?}")),
+            other => Err(format!("{name}.c cannot be compiled: {other:?}")),
         }
     }
 
@@ -177,7 +212,12 @@ impl World {
     #[must_use]
     pub fn environment(&self) -> Vec<(String, String)> {
         let evicts = self.base.has(Switch::Evicted).then(|| ("COUNTERSIGN_EVICTS".to_owned(), "1".to_owned()));
-        self.tokens().into_iter().chain(evicts).collect()
+        let name = |path: &Path| path.to_string_lossy().into_owned();
+        let disk = self.disk.iter().flat_map(|library| {
+            let files = [("DISK", self.path("disk")), ("FAULT", self.path(FAULT)), ("LD_PRELOAD", library.clone())];
+            files.map(|(variable, path)| (variable.to_owned(), name(&path)))
+        });
+        self.tokens().into_iter().chain(evicts).chain(disk).collect()
     }
 
     /// Counts the sessions that left memory when they paused, by what the servers' logs say so far.
@@ -212,7 +252,7 @@ impl World {
                 let pooled = self.base.has(Switch::Polling);
                 format!("url = {}\nlease_seconds = {LEASE_SECONDS}\npooled = {pooled}", Value::from(url.as_str()))
             }
-            None => "url = \"sqlite:store.db\"".to_owned(),
+            None => "url = \"sqlite:test.db\"".to_owned(),
         };
         let mut text = format!("[server]\nlisten = \"127.0.0.1:0\"\n[store]\n{store}\n");
         for agent in AGENTS.into_iter().chain(["race", "brief", "asker"]) {
