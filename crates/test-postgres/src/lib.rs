@@ -7,6 +7,7 @@
 #![allow(clippy::expect_used, reason = "it is for tests: where it fails, they do")]
 
 mod pooler;
+mod proxy;
 
 use std::{
     env, fs,
@@ -24,6 +25,7 @@ use std::{
 
 use pooler::Pooler;
 pub use pooler::SESSIONS;
+pub use proxy::{Fault, Proxy};
 use tokio_postgres::{Client, Config, NoTls};
 
 /// How long a server may take to start on a busy machine.

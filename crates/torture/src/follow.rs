@@ -59,8 +59,6 @@ pub struct Follow {
     open: Option<(String, u64, u64)>,
     /// The open group.
     group: Option<String>,
-    /// Whether the next event comes from a new connection, so that the open block may start over.
-    reconnected: bool,
     /// What was seen.
     pub fold: Fold,
     /// The questions asked so far, by key.
@@ -78,16 +76,10 @@ impl Follow {
             seq: 0,
             open: None,
             group: None,
-            reconnected: false,
             fold: Fold::default(),
             asked: HashMap::new(),
             restarts: 0,
         }
-    }
-
-    /// The next events come from a new connection.
-    pub fn reconnect(&mut self) {
-        self.reconnected = true;
     }
 
     /// The users' messages seen so far.
@@ -121,113 +113,137 @@ impl Follow {
         if kind == "content_block_delta" {
             return Err("a delta with a seq".to_owned());
         }
-        let again = kind == "content_block_start"
-            && self
-                .open
-                .as_ref()
-                .is_some_and(|(message, index, at)| (message, *index, *at) == (&place.0, place.1, seq));
-        if again {
-            // A retried model call restarts its block on the same connection, too.
-            self.restarts += 1;
-            self.reconnected = false;
-            if self.block(&place)?.start != event["content_block"] {
-                return Err("a seq that names something else than before".to_owned());
-            }
-            return self.start(place, seq, &event["content_block"]);
+        if kind == "content_block_start" && self.began_at(&place, seq) {
+            return self.start_again(place, seq, &event["content_block"]);
         }
         if seq != self.seq + 1 {
             return Err(if seq <= self.seq { "a repeated event" } else { "a gap" }.to_owned());
         }
         self.seq = seq;
-        self.reconnected = false;
         match kind {
-            "content_block_start" if self.open.is_none() => {
+            "content_block_stop" => {
+                self.block(&place)?.closed = true;
+                self.open = None;
+                Ok(())
+            }
+            "approval_resolved" => self.resolved(event),
+            "message_start" => self.begin_message(place.0, event),
+            "content_block_start"
+            | "content_replaced"
+            | "message_stop"
+            | "run_status"
+            | "group_start"
+            | "group_end"
+                if self.open.is_some() =>
+            {
+                Err(format!("an event inside the open block {:?}", self.open))
+            }
+            "content_block_start" => {
                 let expected = self.message(&place.0)?.blocks.len() as u64;
                 if place.1 != expected {
                     return Err(format!("a block at the wrong index; the next one is {expected}"));
                 }
                 self.start(place, seq, &event["content_block"])
             }
-            "content_block_stop" => {
-                self.block(&place)?.closed = true;
-                self.open = None;
-                Ok(())
-            }
-            "message_start" if self.fold.messages.iter().any(|message| message.id == place.0) => {
-                Err("a message that began before".to_owned())
-            }
-            "message_start" => {
-                let role = event["role"].as_str().unwrap_or_default().to_owned();
-                self.fold.messages.push(FoldedMessage { id: place.0, role, ..FoldedMessage::default() });
-                Ok(())
-            }
-            "content_replaced" if self.open.is_none() => {
-                // The open message, or the one in which the turn has failed.
-                let newest = self.fold.messages.last().filter(|message| message.id == place.0);
-                let shown = match newest {
-                    Some(message) => message.blocks.len() as u64,
-                    None => self.message(&place.0)?.blocks.len() as u64,
-                };
-                let indexes = event["indexes"].as_array().map(Vec::as_slice).unwrap_or_default();
-                match indexes.iter().all(|index| index.as_u64().is_some_and(|index| index < shown)) {
-                    true if !indexes.is_empty() => Ok(()),
-                    _ => Err("the end of blocks that are not there".to_owned()),
-                }
-            }
-            "group_start" if self.open.is_none() => {
-                let id = event["group_id"].as_str().unwrap_or_default().to_owned();
-                self.message(&place.0)?;
-                if let Some(open) = &self.group {
-                    return Err(format!("a group in the group {open}"));
-                }
-                if id.is_empty() || self.fold.groups.iter().any(|(known, _)| *known == id) {
-                    return Err("a group without an id of its own".to_owned());
-                }
-                self.group = Some(id.clone());
-                self.fold.groups.push((id, None));
-                Ok(())
-            }
-            "group_end" if self.open.is_none() => {
-                self.message(&place.0)?;
-                if self.group.take().as_deref() != event["group_id"].as_str() {
-                    return Err("the end of a group that is not open".to_owned());
-                }
-                if let Some((_, summary)) = self.fold.groups.last_mut() {
-                    *summary = event["summary"].as_str().map(str::to_owned);
-                }
-                Ok(())
-            }
+            "content_replaced" => self.replaced(&place.0, event),
+            "group_start" => self.begin_group(&place.0, event),
+            "group_end" => self.end_group(&place.0, event),
             "message_stop" if self.group.is_some() => Err("the end of a message in a group".to_owned()),
-            "message_stop" if self.open.is_none() => {
+            "message_stop" => {
                 let reason = event["stop_reason"].as_str().unwrap_or_default().to_owned();
                 self.message(&place.0)?.stop_reason = Some(reason);
                 Ok(())
             }
-            "run_status" if self.open.is_none() => {
-                let status = event["status"].as_str().unwrap_or_default().to_owned();
-                let keys = event["pending"].as_array().map(Vec::as_slice).unwrap_or_default();
-                let pending = keys.iter().filter_map(Value::as_str).map(str::to_owned).collect();
-                self.fold.statuses.push(status.clone());
-                self.fold.status = Some((status, pending));
+            "run_status" => {
+                self.status(event);
                 Ok(())
-            }
-            "approval_resolved" => {
-                let text = |name: &str| event[name].as_str().unwrap_or_default().to_owned();
-                let key = text("approval_key");
-                if self.fold.resolved.iter().any(|(resolved, _)| *resolved == key) {
-                    return Err("R2: an interruption that was resolved before".to_owned());
-                }
-                if event["answers"].is_object() {
-                    self.fold.answered.insert(key.clone(), event["answers"].clone());
-                }
-                self.fold.resolved.push((key, text("resolution")));
-                Ok(())
-            }
-            "content_block_start" | "message_stop" | "run_status" | "group_start" | "group_end" => {
-                Err(format!("an event inside the open block {:?}", self.open))
             }
             _ => Err("an unknown event".to_owned()),
         }
+    }
+
+    /// Whether the open block is this one, and began with this `seq`.
+    fn began_at(&self, place: &(String, u64), seq: u64) -> bool {
+        let open = self.open.as_ref();
+        open.is_some_and(|(message, index, at)| (message, *index, *at) == (&place.0, place.1, seq))
+    }
+
+    /// The open block starts over: on a new connection, or since a model call is retried.
+    fn start_again(&mut self, place: (String, u64), seq: u64, start: &Value) -> Result<(), String> {
+        self.restarts += 1;
+        if self.block(&place)?.start != *start {
+            return Err("a seq that names something else than before".to_owned());
+        }
+        self.start(place, seq, start)
+    }
+
+    fn begin_message(&mut self, id: String, event: &Value) -> Result<(), String> {
+        if self.fold.messages.iter().any(|message| message.id == id) {
+            return Err("a message that began before".to_owned());
+        }
+        let role = event["role"].as_str().unwrap_or_default().to_owned();
+        self.fold.messages.push(FoldedMessage { id, role, ..FoldedMessage::default() });
+        Ok(())
+    }
+
+    /// Blocks of the open message, or of the one in which the turn has failed.
+    fn replaced(&mut self, message: &str, event: &Value) -> Result<(), String> {
+        let newest = self.fold.messages.last().filter(|newest| newest.id == message);
+        let shown = match newest {
+            Some(newest) => newest.blocks.len() as u64,
+            None => self.message(message)?.blocks.len() as u64,
+        };
+        let indexes = event["indexes"].as_array().map(Vec::as_slice).unwrap_or_default();
+        match indexes.iter().all(|index| index.as_u64().is_some_and(|index| index < shown)) {
+            true if !indexes.is_empty() => Ok(()),
+            _ => Err("the end of blocks that are not there".to_owned()),
+        }
+    }
+
+    fn begin_group(&mut self, message: &str, event: &Value) -> Result<(), String> {
+        let id = event["group_id"].as_str().unwrap_or_default().to_owned();
+        self.message(message)?;
+        if let Some(open) = &self.group {
+            return Err(format!("a group in the group {open}"));
+        }
+        if id.is_empty() || self.fold.groups.iter().any(|(known, _)| *known == id) {
+            return Err("a group without an id of its own".to_owned());
+        }
+        self.group = Some(id.clone());
+        self.fold.groups.push((id, None));
+        Ok(())
+    }
+
+    fn end_group(&mut self, message: &str, event: &Value) -> Result<(), String> {
+        self.message(message)?;
+        if self.group.take().as_deref() != event["group_id"].as_str() {
+            return Err("the end of a group that is not open".to_owned());
+        }
+        if let Some((_, summary)) = self.fold.groups.last_mut() {
+            *summary = event["summary"].as_str().map(str::to_owned);
+        }
+        Ok(())
+    }
+
+    fn status(&mut self, event: &Value) {
+        let status = event["status"].as_str().unwrap_or_default().to_owned();
+        let keys = event["pending"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let pending = keys.iter().filter_map(Value::as_str).map(str::to_owned).collect();
+        self.fold.statuses.push(status.clone());
+        self.fold.status = Some((status, pending));
+    }
+
+    fn resolved(&mut self, event: &Value) -> Result<(), String> {
+        let text = |name: &str| event[name].as_str().unwrap_or_default().to_owned();
+        let key = text("approval_key");
+        if self.fold.resolved.iter().any(|(resolved, _)| *resolved == key) {
+            return Err("R2: an interruption that was resolved before".to_owned());
+        }
+        if event["answers"].is_object() {
+            self.fold.answered.insert(key.clone(), event["answers"].clone());
+        }
+        self.fold.resolved.push((key, text("resolution")));
+        Ok(())
     }
 
     fn message(&mut self, id: &str) -> Result<&mut FoldedMessage, String> {
@@ -313,7 +329,6 @@ mod tests {
     #[test]
     fn r7_a_block_that_starts_over_replaces_its_content() {
         let mut follow = started();
-        follow.reconnect();
         let again = json!({ "type": "content_block_start", "session_id": "s", "seq": 2, "message_id": "m", "index": 0, "content_block": { "type": "text" } });
         follow.event(&again).expect("again");
         follow.event(&stop(3)).expect("stop");

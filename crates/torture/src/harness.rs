@@ -1,6 +1,6 @@
 //! A server as a child process: started, awaited, killed.
 
-use std::{fs, net::SocketAddr, os::unix::process::ExitStatusExt as _, process::Stdio, time::Duration};
+use std::{fs, net::SocketAddr, os::unix::process::ExitStatusExt as _, path::Path, process::Stdio, time::Duration};
 
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::{
@@ -9,7 +9,7 @@ use tokio::{
     time::timeout,
 };
 
-use crate::world::World;
+use crate::world::{CONFIG, World};
 
 /// How long a server may take to listen, or to die once it is killed.
 const DEADLINE: Duration = Duration::from_secs(60);
@@ -38,15 +38,29 @@ impl Server {
     /// # Errors
     /// It could not be started, or ended other than at its failpoint, with its output.
     pub async fn start(world: &World, failpoint: Option<&str>) -> Result<Started, String> {
+        Server::start_with(world, &world.path(CONFIG), failpoint, &[]).await
+    }
+
+    /// The same, with another configuration, and files that variables name.
+    ///
+    /// # Errors
+    /// As [`Server::start`].
+    pub async fn start_with(
+        world: &World,
+        config: &Path,
+        failpoint: Option<&str>,
+        files: &[(&str, &Path)],
+    ) -> Result<Started, String> {
         let log = fs::File::options().create(true).append(true).open(world.path("server.log"));
         let log = log.map_err(|error| format!("the server's log cannot be written: {error}"))?;
         let mut command = Command::new(&world.program);
-        command.args(["serve", "--config"]).arg(world.path("countersign.toml"));
+        command.args(["serve", "--config"]).arg(config);
         command
             .env_remove("COUNTERSIGN_FAILPOINT")
             .env("COUNTERSIGN_KILLED_FROM_OUTSIDE", "1")
             .env("RUST_LOG", "warn")
-            .envs(world.tokens());
+            .envs(world.environment())
+            .envs(files.iter().copied());
         if let Some(failpoint) = failpoint {
             command.env("COUNTERSIGN_FAILPOINT", failpoint);
         }

@@ -10,14 +10,13 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use countersign_runtime::run::failpoint::POINTS;
 use countersign_test_postgres::Database;
 use countersign_torture::{
-    ledger,
-    nodes::{self, FAULTS},
+    ledger, nodes,
     people::Ground,
     races,
     reliability::{self, Setting},
-    report::{OUTSIDE, Report},
+    report::Report,
     torture,
-    world::LEASE_SECONDS,
+    world::{Base, LEASE_SECONDS, Switch},
 };
 
 /// How many servers share a database.
@@ -47,6 +46,9 @@ struct Run {
     /// The page of Markdown in which to write what it proves, as a section of its own
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
+    /// What is different in all of it; several are separated by commas
+    #[arg(long = "as", value_name = "SWITCH", value_enum, value_delimiter = ',')]
+    switches: Vec<Switch>,
     /// Sessions at a time
     #[arg(long, default_value_t = 20)]
     sessions: u64,
@@ -89,24 +91,27 @@ fn main() -> ExitCode {
 
 fn run(run: &Run) -> Result<(), String> {
     let tool = std::env::current_exe().map_err(|error| error.to_string())?;
+    let base = Base { tool, switches: run.switches.clone() };
+    if matches!(run.store, Store::Sqlite) && base.switches.iter().any(|switch| switch.needs_nodes()) {
+        return Err("polling and hopping are for several servers: add --store postgres".to_owned());
+    }
     let runtime = tokio::runtime::Runtime::new().map_err(|error| error.to_string())?;
     let begun = Instant::now();
     let end = begun + Duration::from_secs(60 * run.minutes);
     let mut report = Report::default();
     let mut seed = run.seed;
     loop {
-        runtime.block_on(round(&tool, run, seed, &mut report))?;
+        runtime.block_on(round(&base, run, seed, &mut report))?;
         seed += 1;
         println!("after seed {}: {report}", seed - 1);
         if Instant::now() >= end {
             break;
         }
     }
-    let outside: &[&str] = match run.store {
-        Store::Sqlite => &[OUTSIDE],
-        Store::Postgres => &FAULTS,
+    let faults = match run.store {
+        Store::Sqlite => torture::faults(&base),
+        Store::Postgres => nodes::faults(&base),
     };
-    let faults = [outside, &POINTS].concat();
     let mut untried = report.untried(&faults);
     untried.extend(report.races.contains(&0).then(|| "there were not all kinds of races".to_owned()));
     if !untried.is_empty() {
@@ -135,31 +140,41 @@ impl Run {
         };
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let on = format!("{on}, on {cores} processor cores");
-        let Run { minutes: asked, seed, .. } = self;
-        let command =
-            format!("cargo xtask torture --store {store} --minutes {asked} --seed {seed} --report docs/reliability.md");
+        let Run { minutes: asked, seed, switches, .. } = self;
+        let names: Vec<String> = switches
+            .iter()
+            .filter_map(|switch| switch.to_possible_value())
+            .map(|switch| switch.get_name().to_owned())
+            .collect();
+        let (title, different) = match names.as_slice() {
+            [] => (title.to_owned(), String::new()),
+            names => (format!("{title}, {}", names.join(", ")), format!(" --as {}", names.join(","))),
+        };
+        let command = format!(
+            "cargo xtask torture --store {store} --minutes {asked} --seed {seed}{different} --report docs/reliability.md"
+        );
         Setting { title, on, command, seeds, minutes }
     }
 }
 
-async fn round(tool: &std::path::Path, run: &Run, seed: u64, report: &mut Report) -> Result<(), String> {
+async fn round(base: &Base, run: &Run, seed: u64, report: &mut Report) -> Result<(), String> {
     let ground = match run.store {
         Store::Sqlite => Ground::One,
         Store::Postgres => Ground::Nodes(NODES),
     };
-    report.add(&races::deciders(tool, ground, 24).await?);
-    report.add(&races::deadlines(tool, ground, seed, 48).await?);
-    report.add(&races::cancels(tool, ground, seed, 60).await?);
+    report.add(&races::deciders(base, ground, 24).await?);
+    report.add(&races::deadlines(base, ground, seed, 48).await?);
+    report.add(&races::cancels(base, ground, seed, 60).await?);
     if let Store::Postgres = run.store {
-        report.add(&nodes::random(tool, seed, NODES, run.sessions, 100).await?);
+        report.add(&nodes::random(base, seed, NODES, run.sessions, 100).await?);
         return Ok(());
     }
     for at_acks in [false, true] {
-        report.add(&torture::random(tool, seed, run.sessions, 100, at_acks).await?);
+        report.add(&torture::random(base, seed, run.sessions, 100, at_acks).await?);
     }
     // A few hits of every failpoint, different ones each round.
     for point in POINTS {
-        report.add(&torture::enumerate(tool.to_owned(), point, 1 + seed % 7, 7, seed).await?);
+        report.add(&torture::enumerate(base.clone(), point, 1 + seed % 7, 7, seed).await?);
     }
     Ok(())
 }

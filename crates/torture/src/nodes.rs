@@ -1,11 +1,13 @@
 //! Several servers on one PostgreSQL database: they are killed at any moment and at every failpoint, stopped for longer than their
-//! leases, and cut off from the database, which is restarted too, while people talk to whichever is there (spec R5).
+//! leases, and cut off from the database, which is restarted too, while people talk to whichever is there (spec R5). Each reaches
+//! the database through a proxy of its own, which cuts what is said in two, loses replies to commits, and is slow; and each has a
+//! machine's clock of its own, which is set forward and back by days.
 
 use std::{
     collections::VecDeque,
     fs,
     net::SocketAddr,
-    path::Path,
+    path::PathBuf,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -14,7 +16,7 @@ use std::{
 };
 
 use countersign_runtime::run::failpoint::POINTS;
-use countersign_test_postgres::{Database, Restart};
+use countersign_test_postgres::{Database, Fault, Proxy, Restart};
 use futures::{FutureExt as _, future::select_all};
 use rustix::process::Signal;
 use tokio::{
@@ -30,7 +32,7 @@ use crate::{
     report::{OUTSIDE, Report},
     rng::Rng,
     torture::{finish, stored},
-    world::{AGENTS, LEASE_SECONDS, World},
+    world::{AGENTS, Base, LEASE_SECONDS, Switch, World},
 };
 
 /// The label of servers that were stopped for longer than their leases.
@@ -41,22 +43,80 @@ pub const CUT_OFF: &str = "connections to the database ended";
 pub const RESTARTED: &str = "PostgreSQL restarted";
 /// The label of restarts in which it had to recover.
 pub const CRASHED: &str = "PostgreSQL killed and restarted";
+/// The label of nodes to and from which nothing passes for longer than their leases.
+pub const HELD: &str = "network to PostgreSQL held for longer than the lease";
+/// The label of connections that end in the middle of what a node says to store something.
+pub const HALF_SAID: &str = "a connection to PostgreSQL cut in the middle of an append";
+/// The label of connections that end in the middle of the answer to that.
+pub const HALF_ANSWER: &str = "a connection to PostgreSQL cut in the middle of its answer";
+/// The label of transactions that are committed, of which the node does not hear.
+pub const LOST_COMMIT: &str = "the reply to COMMIT was lost";
+/// The same for an append that is one statement.
+pub const LOST_ALONE: &str = "the reply to an append that commits by itself was lost";
+/// The label of nodes whose machine's clock is set forward.
+pub const FORWARD: &str = "the clock of a node set forward by days";
+/// The same for one that is set back.
+pub const BACK: &str = "the clock of a node set back by days";
 /// What happens from outside.
-pub const FAULTS: [&str; 5] = [OUTSIDE, STOPPED, CUT_OFF, RESTARTED, CRASHED];
+pub const FAULTS: [&str; 12] = [
+    OUTSIDE,
+    STOPPED,
+    CUT_OFF,
+    RESTARTED,
+    CRASHED,
+    HELD,
+    HALF_SAID,
+    HALF_ANSWER,
+    LOST_COMMIT,
+    LOST_ALONE,
+    FORWARD,
+    BACK,
+];
+
+/// What is to happen in a run.
+#[must_use]
+pub fn faults(base: &Base) -> Vec<&'static str> {
+    let outside = FAULTS.into_iter().filter(|fault| !(base.has(Switch::Polling) && *fault == LOST_ALONE));
+    outside.chain(POINTS).chain(base.switches.iter().map(|switch| switch.label())).collect()
+}
+
+/// What every append says: the part of an entry's JSON before its records.
+const APPEND: &str = ",\"r\":[";
 
 /// Ends all connections to a database but that of whoever says it.
 const CUT: &str = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
  WHERE datname = current_database() AND pid <> pg_backend_pid()";
 /// The node that joined last.
 const NEWEST: &str = "SELECT max(id) FROM nodes";
+/// How long a fault that a proxy was told of may take to happen.
+const STRIKES: Duration = Duration::from_secs(3);
 /// How long the sessions of a dead node may wait for another one, whatever the machine does besides.
 const TAKEN: Duration = Duration::from_secs(15);
 
-/// A server, its number among the nodes of the store, and the failpoint at which it is to die.
+/// A server, the way to its database, its number among the nodes of the store, and the failpoint at which it is to die.
 struct Node {
     server: Server,
+    proxy: Proxy,
+    clock: Clock,
     id: String,
     point: Option<&'static str>,
+}
+
+/// The clock of a node's machine.
+struct Clock {
+    /// The file that has the seconds by which it is ahead.
+    file: PathBuf,
+    ahead: i64,
+}
+
+impl Clock {
+    fn set(&mut self, ahead: i64) -> Result<(), String> {
+        let failed = |error: std::io::Error| format!("a clock cannot be set: {error}");
+        let new = self.file.with_extension("new");
+        fs::write(&new, ahead.to_string()).and_then(|()| fs::rename(&new, &self.file)).map_err(failed)?;
+        self.ahead = ahead;
+        Ok(())
+    }
 }
 
 /// The servers, and who talks to which.
@@ -65,7 +125,10 @@ struct Nodes<'a> {
     database: Arc<Database>,
     nodes: Vec<Node>,
     /// What each person is told when it connects anew.
-    people: Vec<watch::Sender<Option<SocketAddr>>>,
+    people: Vec<watch::Sender<Vec<SocketAddr>>>,
+    /// The library that makes a clock wrong, and how many clocks there were.
+    wrong_clock: PathBuf,
+    clocks: usize,
     /// The failpoints that no node has died at, nor is to.
     due: VecDeque<&'static str>,
     /// How long each takeover takes.
@@ -99,13 +162,18 @@ async fn with<T: Send + 'static>(
 impl Nodes<'_> {
     /// Starts a node; with a failpoint it is to die there, which it may do before it listens.
     async fn start(&mut self, mut point: Option<&'static str>, report: &mut Report) -> Result<(), String> {
+        let proxy = Proxy::before(self.database.url()).await;
+        let config = self.world.configure("node.toml", proxy.url())?;
+        self.clocks += 1;
+        let clock = Clock { file: self.world.path(&format!("clock-{}", self.clocks)), ahead: 0 };
+        let files = [("LD_PRELOAD", &*self.wrong_clock), ("CLOCK", &*clock.file)];
         loop {
             let failpoint = point.map(|point| format!("{point}:{}", 1 + self.rng.below(3)));
-            match Server::start(self.world, failpoint.as_deref()).await? {
+            match Server::start_with(self.world, &config, failpoint.as_deref(), &files).await? {
                 Started::Listening(server) => {
                     let newest = with(&self.database, |database| database.query(NEWEST)).await?;
                     let id = newest.into_iter().flatten().flatten().next().ok_or("the store has no nodes")?;
-                    self.nodes.push(Node { server: *server, id, point });
+                    self.nodes.push(Node { server: *server, proxy, clock, id, point });
                     return Ok(());
                 }
                 Started::Died => report.struck(point.take().ok_or("a server without failpoints died")?),
@@ -128,7 +196,11 @@ impl Nodes<'_> {
                 node if Some(node) == away_from => (node + 1) % nodes,
                 node => node,
             };
-            self.people[i].send_replace(Some(self.nodes[node].server.address));
+            // Who hops knows all of them, and comes to this one first.
+            let others = (1..nodes).map(|more| (node + more) % nodes).filter(|other| Some(*other) != away_from);
+            let others = others.filter(|_| self.world.base.has(Switch::Hopping));
+            let known = std::iter::once(node).chain(others).map(|at| self.nodes[at].server.address);
+            self.people[i].send_replace(known.collect());
         }
     }
 
@@ -195,29 +267,102 @@ impl Nodes<'_> {
         self.start(next, report).await
     }
 
-    /// One fault: half of them kill a node, the others stop one, cut all off from the database, or restart that.
+    /// One fault: a third of them kill a node, the others stop one, cut all off from the database, restart that, or are the
+    /// proxies'.
     async fn strike(&mut self, fault: usize, crowd: &mut Crowd, report: &mut Report) -> Result<(), String> {
-        match fault % 6 {
-            2 => {
-                let node = self.pick();
-                self.nodes[node].server.signal(Signal::STOP)?;
-                self.send_people(Some(node));
-                let (id, more) = (self.nodes[node].id.clone(), Duration::from_millis(300 + self.rng.below(1200)));
-                self.wait(crowd, Duration::from_secs(LEASE_SECONDS.into()) + more, report).await?;
-                let node = self.nodes.iter().find(|node| node.id == id).ok_or("a stopped server died")?;
-                node.server.signal(Signal::CONT)?;
-                report.struck(STOPPED);
-            }
+        match fault % 12 {
+            2 => self.stop(crowd, report).await,
             4 => {
                 with(&self.database, |database| database.run(CUT)).await?;
                 report.struck(CUT_OFF);
+                Ok(())
             }
             5 => {
-                let (how, what) = if fault % 12 == 5 { (Restart::Fast, RESTARTED) } else { (Restart::Crash, CRASHED) };
+                let (how, what) = if fault % 24 == 5 { (Restart::Fast, RESTARTED) } else { (Restart::Crash, CRASHED) };
                 with(&self.database, move |database| database.restart(how)).await?;
                 report.struck(what);
+                Ok(())
             }
-            _ => self.kill(report).await?,
+            1 => self.cut(Fault::HalfSaid, HALF_SAID, crowd, report).await,
+            // Behind a pooler each append has a COMMIT.
+            10 if !self.world.base.has(Switch::Polling) => {
+                self.cut(Fault::LostAlone("SELECT 1"), LOST_ALONE, crowd, report).await
+            }
+            7 | 10 => self.cut(Fault::Lost("COMMIT"), LOST_COMMIT, crowd, report).await,
+            8 => self.hold(crowd, report).await,
+            9 => {
+                self.step_clocks(report)?;
+                self.kill(report).await
+            }
+            11 => self.cut(Fault::HalfAnswer, HALF_ANSWER, crowd, report).await,
+            _ => self.kill(report).await,
+        }
+    }
+
+    /// Sets the clocks of all nodes, each the other way than the last time.
+    fn step_clocks(&mut self, report: &mut Report) -> Result<(), String> {
+        for (i, node) in self.nodes.iter_mut().enumerate() {
+            let seconds = 86_400 * (1 + self.rng.below(3).cast_signed());
+            let is_forward = node.clock.ahead < 0 || (node.clock.ahead == 0 && i % 2 == 0);
+            node.clock.set(if is_forward { seconds } else { -seconds })?;
+            report.struck(if is_forward { FORWARD } else { BACK });
+        }
+        Ok(())
+    }
+
+    /// Longer than a lease.
+    fn long(&mut self) -> Duration {
+        Duration::from_secs(LEASE_SECONDS.into()) + Duration::from_millis(300 + self.rng.below(1200))
+    }
+
+    /// Stops a node for longer than its lease. People go to others.
+    async fn stop(&mut self, crowd: &mut Crowd, report: &mut Report) -> Result<(), String> {
+        let node = self.pick();
+        self.nodes[node].server.signal(Signal::STOP)?;
+        self.send_people(Some(node));
+        let (id, time) = (self.nodes[node].id.clone(), self.long());
+        self.wait(crowd, time, report).await?;
+        let node = self.nodes.iter().find(|node| node.id == id).ok_or("a stopped server died")?;
+        node.server.signal(Signal::CONT)?;
+        report.struck(STOPPED);
+        Ok(())
+    }
+
+    /// For longer than its lease nothing passes between a node and the database, and then all of it. People may stay.
+    async fn hold(&mut self, crowd: &mut Crowd, report: &mut Report) -> Result<(), String> {
+        let (node, time) = (self.pick(), self.long());
+        self.nodes[node].proxy.hold(time);
+        let id = self.nodes[node].id.clone();
+        self.wait(crowd, time, report).await?;
+        if self.nodes.iter().any(|node| node.id == id && node.proxy.has_held()) {
+            report.struck(HELD);
+        }
+        Ok(())
+    }
+
+    /// What stores something next, on any node, suffers this.
+    async fn cut(&mut self, fault: Fault, what: &str, crowd: &mut Crowd, report: &mut Report) -> Result<(), String> {
+        self.nodes.iter().for_each(|node| node.proxy.arm(fault, APPEND));
+        let since = Instant::now();
+        while since.elapsed() < STRIKES && !self.nodes.iter().any(|node| node.proxy.has_struck()) {
+            self.wait(crowd, Duration::from_millis(20), report).await?;
+        }
+        // One that was started meanwhile was told of nothing.
+        self.nodes.iter().filter(|node| node.proxy.disarm()).for_each(|_| report.struck(what));
+        Ok(())
+    }
+
+    /// Whether they hear of each other as they are to.
+    fn count_notifications(&self, report: &mut Report) -> Result<(), String> {
+        for node in &self.nodes {
+            let heard = node.proxy.notifications();
+            report.notifications += heard;
+            if self.world.base.has(Switch::Polling) {
+                if heard > 0 {
+                    return Err(format!("{heard} notifications came to a node that polls"));
+                }
+                report.switched(Switch::Polling, 1);
+            }
         }
         Ok(())
     }
@@ -230,7 +375,7 @@ impl Nodes<'_> {
     ) -> Result<Vec<Player>, String> {
         let mut crowd = Crowd::default();
         for mut player in players {
-            let (tell, address) = watch::channel(None);
+            let (tell, address) = watch::channel(Vec::new());
             self.people.push(tell);
             crowd.tasks.spawn(async move {
                 let played = player.play(address).await;
@@ -261,6 +406,7 @@ impl Nodes<'_> {
         while !crowd.tasks.is_empty() || !self.takeovers.is_empty() {
             self.wait(&mut crowd, Duration::from_millis(50), report).await?;
         }
+        self.count_notifications(report)?;
         for node in self.nodes {
             node.server.kill(self.world).await?;
         }
@@ -272,10 +418,10 @@ impl Nodes<'_> {
 ///
 /// # Errors
 /// A broken promise, with the world's folder.
-pub async fn random(tool: &Path, seed: u64, nodes: usize, sessions: u64, faults: usize) -> Result<Report, String> {
+pub async fn random(base: &Base, seed: u64, nodes: usize, sessions: u64, faults: usize) -> Result<Report, String> {
     let database = spawn_blocking(Database::on_its_own_server).await.map_err(|error| error.to_string())?;
     let database = Arc::new(database);
-    let mut world = World::on(tool, database.url())?;
+    let mut world = World::on(base, database.url())?;
     let mut report = Report::default();
     let enough = Arc::new(AtomicBool::new(false));
     let players = (0..sessions).map(|i| {
@@ -285,7 +431,7 @@ pub async fn random(tool: &Path, seed: u64, nodes: usize, sessions: u64, faults:
             4 => Player::new(&format!("s{i}"), "brief", seed, usize::MAX).silent(),
             _ => Player::new(&format!("s{i}"), AGENTS[at], seed, usize::MAX).cancels(if i % 4 == 3 { 8 } else { 0 }),
         };
-        player.hangs_up(4).patient().until(enough.clone())
+        player.hangs_up(4).under(base).patient().until(enough.clone())
     });
     let players: Vec<Player> = players.collect();
     let run = async {
@@ -294,6 +440,8 @@ pub async fn random(tool: &Path, seed: u64, nodes: usize, sessions: u64, faults:
             database: database.clone(),
             nodes: Vec::new(),
             people: Vec::new(),
+            wrong_clock: world.wrong_clock()?,
+            clocks: 0,
             due: POINTS.into(),
             takeovers: JoinSet::new(),
             rng: Rng::of(seed, "nodes"),

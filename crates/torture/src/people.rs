@@ -1,8 +1,6 @@
 //! People with names who do things at the same time, and where they do it: one server on SQLite, or several nodes on
 //! PostgreSQL (spec R2, R5).
 
-use std::path::Path;
-
 use countersign_test_postgres::Database;
 use serde_json::{Value, json};
 
@@ -11,7 +9,7 @@ use crate::{
     client::Conn,
     harness::{Server, Started},
     ledger, torture,
-    world::{World, token},
+    world::{Base, World, token},
 };
 
 /// The servers that people of a race talk to.
@@ -37,14 +35,14 @@ impl Arena {
     ///
     /// # Errors
     /// A server does not start.
-    pub async fn open(tool: &Path, ground: Ground, question_timeout: Option<u32>) -> Result<Arena, String> {
+    pub async fn open(base: &Base, ground: Ground, question_timeout: Option<u32>) -> Result<Arena, String> {
         let database = match ground {
             Ground::One => None,
             Ground::Nodes(_) => {
                 Some(tokio::task::spawn_blocking(Database::new).await.map_err(|error| error.to_string())?)
             }
         };
-        let world = World::with(tool, true, question_timeout, database.as_ref().map(Database::url))?;
+        let world = World::with(base, true, question_timeout, database.as_ref().map(Database::url))?;
         let mut servers = Vec::new();
         for _ in 0..if let Ground::Nodes(nodes) = ground { nodes } else { 1 } {
             match Server::start(&world, None).await? {

@@ -4,7 +4,7 @@ use std::{
     net::SocketAddr,
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -19,10 +19,14 @@ use crate::{
     client::{Asked, Conn, Over, PATIENCE, Request},
     follow::Follow,
     rng::Rng,
+    world::{Base, Switch},
 };
 
-/// The server's current address; `None` while there is none.
-pub type Address = watch::Receiver<Option<SocketAddr>>;
+/// The current addresses of servers; while there is none, none.
+pub type Address = watch::Receiver<Vec<SocketAddr>>;
+
+/// After so many events of a connection those who reconnect do so.
+const FEW: u64 = 3;
 
 /// One person and one session.
 #[derive(Debug)]
@@ -43,8 +47,27 @@ pub struct Player {
     hang_ups: u64,
     /// Whether it waits and asks again when a server cannot reach its store.
     patient: bool,
+    /// How often people were told that a server could not reach its store.
+    refused: Arc<AtomicU64>,
     /// Whether it leaves everything to its deadline.
     silent: bool,
+    /// Whether each request goes to another server than the one before, if there is one.
+    hops: bool,
+    /// Whether it connects anew after every few events.
+    reconnects: bool,
+    /// The server that it talks to, and whether that has answered a request over this connection.
+    at: Option<SocketAddr>,
+    has_answered: bool,
+    /// The server that answered last.
+    answered_at: Option<SocketAddr>,
+    /// Requests that were answered by another server than the one before.
+    pub hopped: u64,
+    /// Connections that it ended since a few events had come.
+    pub connected_anew: u64,
+    /// Attempts to connect.
+    tries: usize,
+    /// Events of this connection.
+    events: u64,
     /// Frames so far.
     frames: u64,
     /// Connections it ended itself.
@@ -72,7 +95,17 @@ impl Player {
             cancels: 0,
             hang_ups: 0,
             patient: false,
+            refused: Arc::default(),
             silent: false,
+            hops: false,
+            reconnects: false,
+            at: None,
+            has_answered: false,
+            answered_at: None,
+            hopped: 0,
+            connected_anew: 0,
+            tries: 0,
+            events: 0,
             frames: 0,
             hung_up: 0,
             enough: Arc::default(),
@@ -100,6 +133,19 @@ impl Player {
     #[must_use]
     pub fn patient(mut self) -> Player {
         self.patient = true;
+        self
+    }
+
+    /// The same, and counts here how often it had to.
+    #[must_use]
+    pub fn refused(self, refused: Arc<AtomicU64>) -> Player {
+        Player { refused, ..self.patient() }
+    }
+
+    /// Does what is different in the run.
+    #[must_use]
+    pub fn under(mut self, base: &Base) -> Player {
+        (self.hops, self.reconnects) = (base.has(Switch::Hopping), base.has(Switch::Reconnecting));
         self
     }
 
@@ -138,13 +184,13 @@ impl Player {
     /// A promise was broken, or the session is stuck.
     pub async fn play(&mut self, mut address: Address) -> Result<(), String> {
         loop {
-            let now = match timeout(PATIENCE, address.wait_for(Option::is_some)).await {
-                Ok(Ok(now)) => *now,
+            let known = match timeout(PATIENCE, address.wait_for(|known| !known.is_empty())).await {
+                Ok(Ok(known)) => known.clone(),
                 Ok(Err(_)) => return Err(format!("{}: the test ended early", self.session_id)),
                 Err(_) => return Err(format!("{}: no server for too long", self.session_id)),
             };
-            let Some(now) = now else { continue };
-            match self.connected(now).await {
+            let Some(at) = self.choose(&known) else { continue };
+            match self.connected(at).await {
                 Ok(()) => return Ok(()),
                 // The same address again until there is a new one: it may be a hiccup.
                 Err(Over::Gone) => drop(timeout(Duration::from_millis(10), address.changed()).await),
@@ -159,11 +205,19 @@ impl Player {
         }
     }
 
+    /// The next server: another one than that which answered last, if there is one and it hops.
+    fn choose(&mut self, known: &[SocketAddr]) -> Option<SocketAddr> {
+        let others: Vec<SocketAddr> = known.iter().copied().filter(|at| Some(*at) != self.answered_at).collect();
+        let from = if self.hops && !others.is_empty() { &others } else { known };
+        self.tries += 1;
+        from.get(self.tries % from.len().max(1)).copied()
+    }
+
     async fn connected(&mut self, address: SocketAddr) -> Result<(), Over> {
         let mut conn = Conn::open(address, None).await?;
         self.connections += 1;
+        (self.at, self.has_answered, self.events) = (Some(address), false, 0);
         if !self.requests.is_empty() {
-            self.follow.reconnect();
             // Counted first: the effects of the request may now come before its answer.
             if let Some(request) = self.requests.last_mut().filter(|request| request.answer.is_none()) {
                 request.sends += 1;
@@ -178,6 +232,9 @@ impl Player {
         }
         loop {
             if self.requests.last().is_none_or(|request| request.answer.is_some()) {
+                if self.hops && self.has_answered {
+                    return Err(Over::Gone);
+                }
                 match self.next_request() {
                     Next::Request(request) => {
                         conn.send(&request.frame).await?;
@@ -199,7 +256,10 @@ impl Player {
             "pong" => {}
             "ack" => self.answered(&frame, Ok(()))?,
             // Whether the request was stored is not known: it is sent again, on another connection.
-            "error" if self.patient && frame["code"] == "store_unavailable" => return Err(Over::Gone),
+            "error" if self.patient && frame["code"] == "store_unavailable" => {
+                self.refused.fetch_add(1, Ordering::SeqCst);
+                return Err(Over::Gone);
+            }
             "error" if frame["request_id"] == "subscribe" => {
                 if frame["code"] != "session_not_found"
                     || self.follow.seq > 0
@@ -219,6 +279,11 @@ impl Player {
             _ => {
                 self.ack_comes_first(&frame)?;
                 self.follow.event(&frame).map_err(Over::Wrong)?;
+                self.events += 1;
+                if self.reconnects && self.events == FEW {
+                    self.connected_anew += 1;
+                    return Err(Over::Gone);
+                }
             }
         }
         self.frames += 1;
@@ -236,6 +301,9 @@ impl Player {
             return Err(Over::Wrong(format!("an answer to nothing that was asked: {frame}")));
         };
         request.answer = Some(answer);
+        self.has_answered = true;
+        let before = std::mem::replace(&mut self.answered_at, self.at);
+        self.hopped += u64::from(self.hops && before.is_some_and(|before| Some(before) != self.at));
         if let Some(acks) = &self.acks {
             // There may be no listener.
             let _ = acks.send(());

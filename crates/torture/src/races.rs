@@ -2,7 +2,6 @@
 
 use std::{
     collections::HashSet,
-    path::Path,
     sync::Arc,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
@@ -14,7 +13,7 @@ use crate::{
     people::{Arena, Ground, Person, beat_the_deadline},
     report::Report,
     rng::Rng,
-    world::DECIDERS,
+    world::{Base, DECIDERS},
 };
 
 /// Sessions in which people race at the same time.
@@ -38,8 +37,8 @@ fn approval(session: &str, key: &str, decisions: &Value) -> Value {
 ///
 /// # Errors
 /// Not exactly one of them won, or another was not told who; or the races were none.
-pub async fn deciders(tool: &Path, ground: Ground, races: usize) -> Result<Report, String> {
-    let arena = Arena::open(tool, ground, None).await?;
+pub async fn deciders(base: &Base, ground: Ground, races: usize) -> Result<Report, String> {
+    let arena = Arena::open(base, ground, None).await?;
     let sessions: Vec<String> = (0..LANES).map(|i| format!("race{i}")).collect();
     let mut lanes = JoinSet::new();
     for (lane, session) in sessions.clone().into_iter().enumerate() {
@@ -130,8 +129,8 @@ fn now() -> Duration {
 ///
 /// # Errors
 /// Both won, or none; or always the same of them.
-pub async fn deadlines(tool: &Path, ground: Ground, seed: u64, sessions: usize) -> Result<Report, String> {
-    let arena = Arena::open(tool, ground, None).await?;
+pub async fn deadlines(base: &Base, ground: Ground, seed: u64, sessions: usize) -> Result<Report, String> {
+    let arena = Arena::open(base, ground, None).await?;
     let sessions: Vec<String> = (0..sessions).map(|i| format!("late{i}")).collect();
     let mut lanes = JoinSet::new();
     for (i, session) in sessions.clone().into_iter().enumerate() {
@@ -183,8 +182,8 @@ pub async fn deadlines(tool: &Path, ground: Ground, seed: u64, sessions: usize) 
 ///
 /// # Errors
 /// Both won, or none; or always the same of them.
-pub async fn cancels(tool: &Path, ground: Ground, seed: u64, races: usize) -> Result<Report, String> {
-    let arena = Arena::open(tool, ground, None).await?;
+pub async fn cancels(base: &Base, ground: Ground, seed: u64, races: usize) -> Result<Report, String> {
+    let arena = Arena::open(base, ground, None).await?;
     let session = "cancelled".to_owned();
     let mut owner = arena.person("owner", 0).await?;
     let mut canceller = arena.person("owner", 1).await?;

@@ -10,12 +10,20 @@ pub const HEAD: &str = "\
 # Reliability
 
 What `cargo xtask torture` has shown: servers that are killed, stopped and cut off while people talk to them, and journal, audit log,
-an outside ledger of effects and the people's memories compared at the end. A run ends at its first violation, so a page has none;
+an outside ledger of effects and the people's memories compared at the end. Each server on PostgreSQL (but for the races) reaches it
+through a proxy, which ends connections in the middle of a message, passes nothing for longer than a lease, and loses the replies to
+commits; its machine's clock is set forward and back by days. The disk of a server on SQLite is full now and then. With `--as evicted`,
+`polling`, `hopping` or `reconnecting` a whole run keeps no paused session in memory, notifies no server of what others do, sends each
+request of a session to another server than the one before, or has people connect anew after every 3 events. A run ends at its first
+violation, so a page has none;
 what it says is how often a promise was put to the test, and how rare a violation must be not to have shown. A run in which a failpoint
 never fired, a fault did not happen or there was nothing to check fails too. The tests run the same for a minute or two
 (`r1_r2_r3_r4_r7_kills_at_any_moment_under_load_break_nothing`, `r1_r2_r3_r4_r7_a_kill_at_every_hit_of_every_failpoint_breaks_nothing`,
 `r1_r2_r3_r4_r5_r7_nodes_that_are_killed_stopped_and_cut_off_break_nothing`,
-`r2_r5_of_two_to_64_deciders_at_three_nodes_one_wins_and_all_others_are_told_who`).
+`r2_r5_of_two_to_64_deciders_at_three_nodes_one_wins_and_all_others_are_told_who`,
+`r2_r4_r5_r7_each_request_at_another_node_and_none_is_notified_or_has_paused_sessions_in_memory`,
+`r7_people_who_connect_anew_after_every_3_events_see_in_all_what_a_replay_shows`,
+`r1_r3_r4_r7_sessions_that_leave_memory_whenever_they_pause_lose_nothing_in_kills`).
 
 This page is written by the tool, one section by each run: `cargo xtask torture --store postgres --minutes 30 --report docs/reliability.md`.
 
@@ -27,7 +35,7 @@ the sources, one at a time, and fails unless the tests that each of them names f
 #[derive(Clone, Debug)]
 pub struct Setting {
     /// The section's heading: the servers and their store.
-    pub title: &'static str,
+    pub title: String,
     /// What it was run on, with versions.
     pub on: String,
     /// The command.
@@ -92,6 +100,12 @@ fn section(report: &Report, setting: &Setting) -> String {
     for (fault, times) in &report.faults {
         let _ = writeln!(text, "| {fault} | {times} |");
     }
+    if !report.switched.is_empty() {
+        text += "\n| different in the whole run | times |\n|---|---|\n";
+        for (what, times) in &report.switched {
+            let _ = writeln!(text, "| {what} | {times} |");
+        }
+    }
     text += "\n| time | measured |\n|---|---|\n";
     for (what, times) in [
         ("from the death of a node until others have its sessions", &report.takeovers),
@@ -117,9 +131,16 @@ mod tests {
     use std::path::Path;
 
     use super::*;
+    use crate::world::Switch;
 
     fn setting(title: &'static str) -> Setting {
-        Setting { title, on: "SQLite".to_owned(), command: "torture".to_owned(), seeds: (1, 2), minutes: 3 }
+        Setting {
+            title: title.to_owned(),
+            on: "SQLite".to_owned(),
+            command: "torture".to_owned(),
+            seeds: (1, 2),
+            minutes: 3,
+        }
     }
 
     #[test]
@@ -133,9 +154,11 @@ mod tests {
         let mut report = Report { takeovers: vec![1500, 900], ..Report::default() };
         report.struck("start.before_commit:3");
         report.counts.calls = 300;
+        report.switched(Switch::Hopping, 5);
         let page = page("", &report, &setting("One server"));
         assert!(page.starts_with(HEAD) && page.contains("\n## One server\n"), "{page}");
-        assert!(page.contains("| start.before_commit | 1 |"), "{page}");
+        assert!(page.contains("| start.before_commit | 1 |") && page.contains(" 1 faults in "), "{page}");
+        assert!(page.contains(&format!("| {} | 5 |", Switch::Hopping.label())), "{page}");
         assert!(page.contains("lets it run again | 300 | 0 | at most 1 in 100 |"), "{page}");
         assert!(!page.contains("is asked about |") && !page.contains("from a deadline"), "not tried: {page}");
         assert!(page.contains("others have its sessions | p50 900 ms, p99 1500 ms, at most 1500 ms |"), "{page}");

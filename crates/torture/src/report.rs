@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt};
 
-use crate::checker::Counts;
+use crate::{checker::Counts, world::Switch};
 
 /// The label of kills that were not at a failpoint.
 pub const OUTSIDE: &str = "SIGKILL from outside";
@@ -14,10 +14,14 @@ pub struct Report {
     pub worlds: u64,
     /// What servers suffered: the failpoint at which one was killed, or what came from outside.
     pub faults: BTreeMap<String, u64>,
+    /// What was different in the whole run ([`Switch::label`]), and how often it made a difference.
+    pub switched: BTreeMap<&'static str, u64>,
     /// Connections that people made.
     pub connections: u64,
     /// Connections that people ended themselves.
     pub hung_up: u64,
+    /// Notifications that the last nodes heard of others.
+    pub notifications: u64,
     /// Blocks that started over.
     pub restarts: u64,
     /// Groups that people saw.
@@ -52,8 +56,10 @@ impl Report {
     pub fn add(&mut self, other: &Report) {
         self.worlds += other.worlds;
         other.faults.iter().for_each(|(point, kills)| *self.faults.entry(point.clone()).or_default() += kills);
+        other.switched.iter().for_each(|(what, times)| *self.switched.entry(what).or_default() += times);
         self.connections += other.connections;
         self.hung_up += other.hung_up;
+        self.notifications += other.notifications;
         self.restarts += other.restarts;
         self.groups += other.groups;
         self.replays += other.replays;
@@ -69,6 +75,13 @@ impl Report {
         *self.faults.entry(name.to_owned()).or_default() += 1;
     }
 
+    /// What a switch makes happen did so often.
+    pub fn switched(&mut self, switch: Switch, times: u64) {
+        if times > 0 {
+            *self.switched.entry(switch.label()).or_default() += times;
+        }
+    }
+
     /// All faults.
     #[must_use]
     pub fn all_faults(&self) -> u64 {
@@ -80,7 +93,8 @@ impl Report {
     #[must_use]
     pub fn untried(&self, faults: &[&str]) -> Vec<String> {
         let counts = &self.counts;
-        let missing = faults.iter().filter(|fault| !self.faults.contains_key(**fault));
+        let missing =
+            faults.iter().filter(|fault| !self.faults.contains_key(**fault) && !self.switched.contains_key(**fault));
         let mut untried: Vec<String> = missing.map(|fault| format!("this did not happen: {fault}")).collect();
         for (count, what) in [
             (counts.messages_acked, "acknowledged message"),
@@ -114,6 +128,9 @@ impl fmt::Display for Report {
         writeln!(f, "{} faults in {worlds} worlds, {connections} connections, {hung_up} hung up", self.all_faults())?;
         for (point, kills) in &self.faults {
             writeln!(f, "  {kills:6}  {point}")?;
+        }
+        for (what, times) in &self.switched {
+            writeln!(f, "  {times:6}  {what}")?;
         }
         writeln!(f, "{} replays compared, {} blocks began again", self.replays, self.restarts)?;
         writeln!(

@@ -1,10 +1,9 @@
 //! Whole runs: people, servers that die, and the check at the end.
 
 use std::{
-    path::{Path, PathBuf},
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -20,7 +19,7 @@ use serde_json::json;
 use tokio::{
     sync::{mpsc, watch},
     task::JoinSet,
-    time::timeout,
+    time::{sleep, timeout},
 };
 
 use crate::{
@@ -32,13 +31,20 @@ use crate::{
     player::Player,
     report::{OUTSIDE, Report},
     rng::Rng,
-    world::{AGENTS, World},
+    world::{AGENTS, Base, Switch, World},
 };
 
 /// More servers than any world needs.
 const SERVERS: usize = 100_000;
 /// More hits than any failpoint has in the scenario.
 const HITS: u64 = 1000;
+
+/// What is to happen in a run.
+#[must_use]
+pub fn faults(base: &Base) -> Vec<&'static str> {
+    let switches = base.switches.iter().map(|switch| switch.label());
+    [OUTSIDE, FULL].into_iter().chain(POINTS).chain(switches).collect()
+}
 
 /// What happens to one server.
 #[derive(Debug, Default)]
@@ -47,6 +53,38 @@ pub struct Plan {
     pub failpoint: Option<String>,
     /// When it is killed from outside.
     pub kill: Kill,
+    /// When its disk is full before that.
+    pub full: Option<Full>,
+}
+
+/// The label of disks that were full.
+pub const FULL: &str = "no room on the disk, and requests refused for it";
+
+/// A disk without room. There is room when the next server starts.
+#[derive(Debug)]
+pub struct Full {
+    /// It has none after so long.
+    after: Duration,
+    /// How long it has none.
+    time: Duration,
+    /// Whether it has room again before the server is killed.
+    ends: bool,
+    /// How often people were told so.
+    refused: Arc<AtomicU64>,
+}
+
+impl Full {
+    /// Waits until the disk has been full. Whether somebody was told so.
+    async fn passes(&self, world: &World) -> Result<bool, String> {
+        sleep(self.after).await;
+        let before = self.refused.load(Ordering::SeqCst);
+        world.fill(true)?;
+        sleep(self.time).await;
+        if self.ends {
+            world.fill(false)?;
+        }
+        Ok(self.refused.load(Ordering::SeqCst) > before)
+    }
 }
 
 /// When a server is killed from outside.
@@ -61,6 +99,22 @@ pub enum Kill {
     AtAck,
 }
 
+impl Plan {
+    /// Waits until the server is to be killed. Whether its disk was full before, and somebody was told so.
+    async fn moment(&self, world: &World, acks: &mut Option<mpsc::UnboundedReceiver<()>>) -> Result<bool, String> {
+        let was_full = match &self.full {
+            Some(full) => full.passes(world).await?,
+            None => false,
+        };
+        match (self.kill, acks) {
+            (Kill::After(time), _) => sleep(time).await,
+            (Kill::AtAck, Some(acks)) => drop(acks.recv().await),
+            _ => std::future::pending().await,
+        }
+        Ok(was_full)
+    }
+}
+
 /// Lets people play in a world while servers are killed one after another as `plan` says. Returns the people, and
 /// whether the first server died.
 ///
@@ -73,7 +127,7 @@ pub async fn play(
     mut acks: Option<mpsc::UnboundedReceiver<()>>,
     mut plan: impl FnMut(usize) -> Plan,
 ) -> Result<(Vec<Player>, bool), String> {
-    let (tell, address) = watch::channel(None);
+    let (tell, address) = watch::channel(Vec::new());
     let mut tasks = JoinSet::new();
     for mut player in players {
         let address = address.clone();
@@ -84,7 +138,9 @@ pub async fn play(
     }
     let (mut done, mut first_died) = (Vec::new(), false);
     for i in 0..SERVERS {
-        let Plan { failpoint, kill } = plan(i);
+        let plan = plan(i);
+        let failpoint = &plan.failpoint;
+        world.fill(false)?;
         let by = failpoint.clone().unwrap_or_else(|| OUTSIDE.to_owned());
         let mut server = match Server::start(world, failpoint.as_deref()).await? {
             Started::Listening(server) => server,
@@ -97,14 +153,8 @@ pub async fn play(
         if let Some(acks) = &mut acks {
             while acks.try_recv().is_ok() {}
         }
-        tell.send_replace(Some(server.address));
-        let moment = async {
-            match (kill, &mut acks) {
-                (Kill::After(time), _) => tokio::time::sleep(time).await,
-                (Kill::AtAck, Some(acks)) => drop(acks.recv().await),
-                _ => std::future::pending().await,
-            }
-        };
+        tell.send_replace(vec![server.address]);
+        let moment = plan.moment(world, &mut acks);
         tokio::pin!(moment);
         let killed = loop {
             tokio::select! {
@@ -123,7 +173,10 @@ pub async fn play(
                     died?;
                     break None;
                 }
-                () = &mut moment => break Some(OUTSIDE),
+                was_full = &mut moment => {
+                    was_full?.then(|| report.struck(FULL));
+                    break Some(OUTSIDE);
+                }
             }
         };
         first_died |= i == 0 && killed.is_none();
@@ -131,7 +184,7 @@ pub async fn play(
         if killed.is_some() {
             server.kill(world).await?;
         }
-        tell.send_replace(None);
+        tell.send_replace(Vec::new());
     }
     Err("the world needs too many servers".to_owned())
 }
@@ -166,7 +219,10 @@ pub async fn finish(world: &World, mut players: Vec<Player>, report: &mut Report
         report.hung_up += player.hung_up;
         report.restarts += player.follow.restarts;
         report.groups += player.follow.fold.groups.len() as u64;
+        report.switched(Switch::Hopping, player.hopped);
+        report.switched(Switch::Reconnecting, player.connected_anew);
     }
+    report.switched(Switch::Evicted, world.evicted()?);
     server.kill(world).await?;
     let names: Vec<&str> = players.iter().map(|player| &*player.session_id).collect();
     let left = journals(world, &names).await?;
@@ -236,7 +292,7 @@ pub async fn stored(world: &World, sessions: &[&str]) -> Result<Left, String> {
             Box::new(PostgresStore::open(&url, &PostgresOptions::default()).await.map_err(failed)?)
         }
         None => {
-            let path = world.path("store.db");
+            let path = world.path("test.db");
             let opened = tokio::task::spawn_blocking(move || SqliteStore::open(path, &SqliteOptions::default()));
             Box::new(opened.await.map_err(|error| error.to_string())?.map_err(failed)?)
         }
@@ -268,25 +324,25 @@ pub async fn stored(world: &World, sessions: &[&str]) -> Result<Left, String> {
 ///
 /// # Errors
 /// A broken promise, with the world's folder.
-pub async fn enumerate(tool: PathBuf, point: &'static str, from: u64, step: u64, seed: u64) -> Result<Report, String> {
+pub async fn enumerate(base: Base, point: &'static str, from: u64, step: u64, seed: u64) -> Result<Report, String> {
     let mut report = Report::default();
     let mut hit = from;
     while hit < HITS {
-        let mut world = World::new(&tool, false)?;
+        let mut world = World::new(&base, false)?;
         let name = format!("{point}:{hit}");
         let mut rng = Rng::of(seed, &name);
         let second = rng.percent(50).then(|| {
             let at = usize::try_from(rng.below(POINTS.len() as u64)).unwrap_or_default();
             format!("{}:{}", POINTS[at], 1 + rng.below(3))
         });
-        let player = Player::new("s", AGENTS[0], seed ^ hit, 4);
+        let player = Player::new("s", AGENTS[0], seed ^ hit, 4).under(&base);
         let plan = |i| Plan {
             failpoint: match i {
                 0 => Some(name.clone()),
                 1 => second.clone(),
                 _ => None,
             },
-            kill: Kill::Never,
+            ..Plan::default()
         };
         let run = async {
             let (players, died) = play(&world, vec![player], &mut report, None, plan).await?;
@@ -307,12 +363,17 @@ pub async fn enumerate(tool: PathBuf, point: &'static str, from: u64, step: u64,
     Err(format!("the failpoint {point} has more than {HITS} hits"))
 }
 
-/// Kills at random moments under the load of many sessions, `kills` times or for as long as `time`.
+/// Kills so many servers under the load of many sessions: right after acknowledgements, or at random moments, and then the disk of
+/// every fourth is full for a while.
 ///
 /// # Errors
 /// A broken promise, with the world's folder.
-pub async fn random(tool: &Path, seed: u64, sessions: u64, kills: usize, at_acks: bool) -> Result<Report, String> {
-    let mut world = World::new(tool, false)?;
+pub async fn random(base: &Base, seed: u64, sessions: u64, kills: usize, at_acks: bool) -> Result<Report, String> {
+    let mut world = World::new(base, false)?;
+    if !at_acks {
+        world.may_be_full()?;
+    }
+    let refused = Arc::new(AtomicU64::new(0));
     let mut report = Report::default();
     let enough = Arc::new(AtomicBool::new(false));
     let (tell, acks) = mpsc::unbounded_channel();
@@ -323,9 +384,11 @@ pub async fn random(tool: &Path, seed: u64, sessions: u64, kills: usize, at_acks
             4 => Player::new(&format!("s{i}"), "brief", seed, usize::MAX).silent(),
             _ => Player::new(&format!("s{i}"), AGENTS[at], seed, usize::MAX),
         };
+        let player = if at_acks { player } else { player.refused(refused.clone()) };
         player
             .cancels(if i % 4 == 3 { 8 } else { 0 })
             .hangs_up(if i % 4 == 1 { 8 } else { 0 })
+            .under(base)
             .until(enough.clone())
             .tell(tell.clone())
     });
@@ -338,7 +401,16 @@ pub async fn random(tool: &Path, seed: u64, sessions: u64, kills: usize, at_acks
         }
         let most = if rng.percent(70) { 150 } else { 600 };
         let moment = Duration::from_millis(10 + rng.below(most));
-        Plan { failpoint: None, kill: if at_acks { Kill::AtAck } else { Kill::After(moment) } }
+        if at_acks {
+            return Plan { kill: Kill::AtAck, ..Plan::default() };
+        }
+        let full = (i % 4 == 3).then(|| Full {
+            after: Duration::from_millis(20 + rng.below(80)),
+            time: Duration::from_millis(100 + rng.below(200)),
+            ends: rng.percent(50),
+            refused: refused.clone(),
+        });
+        Plan { kill: Kill::After(moment), full, ..Plan::default() }
     };
     let run = async {
         let (players, _) = play(&world, players, &mut report, Some(acks), plan).await?;

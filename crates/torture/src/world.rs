@@ -2,9 +2,13 @@
 
 use std::{
     fs,
+    io::ErrorKind,
     path::{Path, PathBuf},
+    process::Command,
 };
 
+use clap::ValueEnum;
+use countersign_runtime::run::failpoint::EVICTED;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -13,6 +17,55 @@ pub const AGENTS: [&str; 3] = ["trader", "clerk", "slow"];
 
 /// Who may do what in a world with identities: the session's owner, and people with the role `admin`.
 pub const DECIDERS: usize = 64;
+
+/// What is different in a whole run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Switch {
+    /// A session that pauses leaves memory at once
+    Evicted,
+    /// Nodes are not notified of what others do, and look for it
+    Polling,
+    /// Each request of a session goes to another node than the one before
+    Hopping,
+    /// People connect anew after every 3 events
+    Reconnecting,
+}
+
+impl Switch {
+    /// What it makes happen: a run in which that did not happen does not count.
+    #[must_use]
+    pub fn label(self) -> &'static str {
+        match self {
+            Switch::Evicted => "a paused session left memory at once",
+            Switch::Polling => "a node heard no notification",
+            Switch::Hopping => "a request went to another node than the one before",
+            Switch::Reconnecting => "a person connected anew after 3 events",
+        }
+    }
+
+    /// Whether it is about several servers on one database.
+    #[must_use]
+    pub fn needs_nodes(self) -> bool {
+        matches!(self, Switch::Polling | Switch::Hopping)
+    }
+}
+
+/// What all worlds of a run have in common.
+#[derive(Clone, Debug)]
+pub struct Base {
+    /// The program whose subcommand `ledger-tool` is every tool.
+    pub tool: PathBuf,
+    /// What is different.
+    pub switches: Vec<Switch>,
+}
+
+impl Base {
+    /// Whether this is different.
+    #[must_use]
+    pub fn has(&self, switch: Switch) -> bool {
+        self.switches.contains(&switch)
+    }
+}
 
 /// A folder that is removed when this is dropped.
 #[derive(Debug)]
@@ -26,27 +79,34 @@ pub struct World {
     question_timeout: Option<u32>,
     /// The PostgreSQL database that its servers share; without one, SQLite.
     pub database: Option<String>,
+    /// What it has in common with others.
+    pub base: Base,
+    /// The library that its servers reach the disk through, if it can be full.
+    disk: Option<PathBuf>,
 }
 
+/// What is wrong with its disk.
+const FAULT: &str = "fault";
+/// The configuration of its servers.
+pub const CONFIG: &str = "countersign.toml";
 /// How long a node of a world outlives its last renewal, in seconds.
 pub const LEASE_SECONDS: u32 = 2;
 
 impl World {
-    /// Makes one. `tool` is the program whose subcommand `ledger-tool` is every tool; with `named` there is an owner
-    /// and [`DECIDERS`] people with the deciding role.
+    /// Makes one. With `named` there is an owner and [`DECIDERS`] people with the deciding role.
     ///
     /// # Errors
     /// The server's program is missing, or the folder cannot be written.
-    pub fn new(tool: &Path, named: bool) -> Result<World, String> {
-        World::with(tool, named, None, None)
+    pub fn new(base: &Base, named: bool) -> Result<World, String> {
+        World::with(base, named, None, None)
     }
 
     /// The same without names, for several servers on a PostgreSQL database.
     ///
     /// # Errors
     /// As [`World::new`].
-    pub fn on(tool: &Path, database: &str) -> Result<World, String> {
-        World::with(tool, false, None, Some(database))
+    pub fn on(base: &Base, database: &str) -> Result<World, String> {
+        World::with(base, false, None, Some(database))
     }
 
     /// The same, with so many seconds to answer questions, on a PostgreSQL database.
@@ -54,7 +114,7 @@ impl World {
     /// # Errors
     /// As [`World::new`].
     pub fn with(
-        tool: &Path,
+        base: &Base,
         named: bool,
         question_timeout: Option<u32>,
         database: Option<&str>,
@@ -63,8 +123,8 @@ impl World {
         let dir = tempfile::Builder::new().prefix("countersign-torture-").tempdir();
         let dir = dir.map_err(|error| format!("no folder could be made: {error}"))?;
         let database = database.map(str::to_owned);
-        let world = World { dir, program, named, question_timeout, database };
-        world.write("countersign.toml", &world.config(tool))?;
+        let world = World { dir, program, named, question_timeout, database, base: base.clone(), disk: None };
+        world.write(CONFIG, &world.config())?;
         for agent in AGENTS {
             let text = serde_json::to_string_pretty(&script(agent)).map_err(|error| error.to_string())?;
             world.write(&format!("{agent}.json"), &text)?;
@@ -86,10 +146,87 @@ impl World {
         self.dir.path().join(name)
     }
 
+    /// Writes the same configuration for a server that reaches the database by this URL.
+    ///
+    /// # Errors
+    /// The folder cannot be read or written, or there is no database.
+    pub fn configure(&self, name: &str, url: &str) -> Result<PathBuf, String> {
+        let direct = Value::from(self.database.as_deref().ok_or("the world has no database")?).to_string();
+        let text =
+            fs::read_to_string(self.path(CONFIG)).map_err(|error| format!("{CONFIG} cannot be read: {error}"))?;
+        self.write(name, &text.replace(&direct, &Value::from(url).to_string()))?;
+        Ok(self.path(name))
+    }
+
+    /// Makes the library that has a server take its machine's time from a file (`LD_PRELOAD`, `CLOCK`).
+    ///
+    /// # Errors
+    /// There is no C compiler, or it fails.
+    pub fn wrong_clock(&self) -> Result<PathBuf, String> {
+        self.library("clock", include_str!("../../cli/tests/it/support/clock.c"))
+    }
+
+    /// Has its servers reach the store's files through a library, so that there may be no room for them.
+    ///
+    /// # Errors
+    /// There is no C compiler, or it fails.
+    pub fn may_be_full(&mut self) -> Result<(), String> {
+        fs::create_dir_all(self.path("disk")).map_err(|error| format!("no folder could be made: {error}"))?;
+        self.disk = Some(self.library("disk", include_str!("../../cli/tests/it/support/disk.c"))?);
+        Ok(())
+    }
+
+    /// From now on there is no room on the disk, or there is again.
+    ///
+    /// # Errors
+    /// The folder cannot be written.
+    pub fn fill(&self, full: bool) -> Result<(), String> {
+        if full {
+            self.write("fault.new", "full")?;
+            return fs::rename(self.path("fault.new"), self.path(FAULT)).map_err(|error| error.to_string());
+        }
+        match fs::remove_file(self.path(FAULT)) {
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(format!("{FAULT} cannot be removed: {error}")),
+            _ => Ok(()),
+        }
+    }
+
+    /// Compiles a library for `LD_PRELOAD`.
+    fn library(&self, name: &str, source: &str) -> Result<PathBuf, String> {
+        self.write(&format!("{name}.c"), source)?;
+        let (source, made) = (self.path(&format!("{name}.c")), self.path(&format!("{name}.so")));
+        let compiled = Command::new("cc").args(["-shared", "-fPIC", "-O1", "-o"]).args([&made, &source]).status();
+        match compiled {
+            Ok(status) if status.success() => Ok(made),
+            other => Err(format!("{name}.c cannot be compiled: {other:?}")),
+        }
+    }
+
     /// Keeps the folder, for inspection.
     pub fn keep(&mut self) -> &Path {
         self.dir.disable_cleanup(true);
         self.dir.path()
+    }
+
+    /// What else is in the environment of its servers.
+    #[must_use]
+    pub fn environment(&self) -> Vec<(String, String)> {
+        let evicts = self.base.has(Switch::Evicted).then(|| ("COUNTERSIGN_EVICTS".to_owned(), "1".to_owned()));
+        let name = |path: &Path| path.to_string_lossy().into_owned();
+        let disk = self.disk.iter().flat_map(|library| {
+            let files = [("DISK", self.path("disk")), ("FAULT", self.path(FAULT)), ("LD_PRELOAD", library.clone())];
+            files.map(|(variable, path)| (variable.to_owned(), name(&path)))
+        });
+        self.tokens().into_iter().chain(evicts).chain(disk).collect()
+    }
+
+    /// Counts the sessions that left memory when they paused, by what the servers' logs say so far.
+    ///
+    /// # Errors
+    /// The log cannot be read.
+    pub fn evicted(&self) -> Result<u64, String> {
+        let log = fs::read_to_string(self.path("server.log")).map_err(|error| format!("server.log: {error}"))?;
+        Ok(log.matches(EVICTED).count() as u64)
     }
 
     /// The tokens: variables of the server's environment, and their subjects.
@@ -103,14 +240,19 @@ impl World {
         fs::write(self.path(name), text).map_err(|error| format!("{name} cannot be written: {error}"))
     }
 
-    fn config(&self, tool: &Path) -> String {
+    fn config(&self) -> String {
         // JSON strings are TOML strings too.
         let quoted = |path: &Path| Value::from(path.to_string_lossy()).to_string();
-        let command =
-            |name: &str| format!("[{}, \"ledger-tool\", {}, \"{name}\"]", quoted(tool), quoted(&self.path("ledger")));
+        let command = |name: &str| {
+            format!("[{}, \"ledger-tool\", {}, \"{name}\"]", quoted(&self.base.tool), quoted(&self.path("ledger")))
+        };
         let store = match &self.database {
-            Some(url) => format!("url = {}\nlease_seconds = {LEASE_SECONDS}", Value::from(url.as_str())),
-            None => "url = \"sqlite:store.db\"".to_owned(),
+            Some(url) => {
+                // As if a pooler were between: then they do without notifications.
+                let pooled = self.base.has(Switch::Polling);
+                format!("url = {}\nlease_seconds = {LEASE_SECONDS}\npooled = {pooled}", Value::from(url.as_str()))
+            }
+            None => "url = \"sqlite:test.db\"".to_owned(),
         };
         let mut text = format!("[server]\nlisten = \"127.0.0.1:0\"\n[store]\n{store}\n");
         for agent in AGENTS.into_iter().chain(["race", "brief", "asker"]) {

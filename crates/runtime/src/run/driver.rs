@@ -207,6 +207,9 @@ impl Inner {
                 if matches!(step, Step::Rests) {
                     driver.keep_warm(&guard);
                     if self.lets_go(live, &mut guard).await {
+                        if failpoint::evicts() {
+                            self.evict(live, &mut guard);
+                        }
                         // Under the session's lock, as above.
                         claim.give_back();
                         return Ok(Ok(None));

@@ -42,6 +42,16 @@ pub fn blames_sessions() -> bool {
     cfg!(not(feature = "failpoints")) || std::env::var_os("COUNTERSIGN_KILLED_FROM_OUTSIDE").is_none()
 }
 
+/// Whether a session leaves memory as soon as it rests, whoever follows it. Crash tests ask for that with
+/// `COUNTERSIGN_EVICTS`.
+#[must_use]
+pub fn evicts() -> bool {
+    cfg!(feature = "failpoints") && std::env::var_os("COUNTERSIGN_EVICTS").is_some()
+}
+
+/// What the log then says of each.
+pub const EVICTED: &str = "the session left memory";
+
 /// The points, in the order a cycle passes them.
 pub const POINTS: [&str; 12] = [
     "message.before_commit",

@@ -28,7 +28,7 @@ use countersign_core::{
 use tokio::sync::{Mutex, MutexGuard, Notify};
 
 use super::{
-    Inner,
+    Inner, failpoint,
     feed::Fed,
     followers::{Followers, Queue},
     open_text::{OpenText, Rest, Shows},
@@ -136,6 +136,14 @@ impl Inner {
         self.live_sessions().remove(session_id);
         self.warm.forget(Some(session_id));
         self.conversations.forget(Some(session_id));
+    }
+
+    /// For crash tests: nothing of a session is in memory but its followers.
+    pub(super) fn evict(&self, live: &Live, guard: &mut LiveState) {
+        (guard.session, guard.answer, guard.images) = (None, None, None);
+        self.warm.forget(Some(&live.session_id));
+        self.conversations.forget(Some(&live.session_id));
+        tracing::warn!(session = &*live.session_id, "{}", failpoint::EVICTED);
     }
 
     /// A session, if it is in memory.

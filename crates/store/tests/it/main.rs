@@ -11,7 +11,6 @@ mod lists;
 mod nodes;
 mod pooled;
 mod postgres;
-mod proxy;
 mod rules;
 mod sealed;
 mod sqlite;

@@ -21,11 +21,10 @@ use countersign_store::{
     Append, Guards, InterruptionFilter, Page, SessionFilter, Store, StoreError,
     postgres::{Past, PostgresOptions, PostgresStore, PostgresUrl},
 };
-use countersign_test_postgres::Database;
+use countersign_test_postgres::{Database, Fault, Proxy};
 
-use crate::{
-    proxy::Proxy,
-    store_support::{Anything, Driven, Tested, asks, begun, ids, keys, load, open_postgres, texts, url_of, waiting},
+use crate::store_support::{
+    Anything, Driven, Tested, asks, begun, ids, keys, load, open_postgres, texts, url_of, waiting,
 };
 
 async fn open(database: &Database) -> PostgresStore {
@@ -143,17 +142,17 @@ pub(crate) async fn survives_cuts(database: &Database, store: PostgresStore) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn r2_a_read_whose_connection_ends_is_made_again_on_another() {
     let database = Database::new();
-    let proxy = Proxy::before(database.url(), "SELECT 1").await;
-    let url: PostgresUrl = proxy.url.parse().expect("a URL");
+    let proxy = Proxy::before(database.url()).await;
+    let url: PostgresUrl = proxy.url().parse().expect("a URL");
     let store = PostgresStore::open(&url, &PostgresOptions::default()).await.expect("open");
     let driven = begun(&store, "sought", 1, None).await;
-    proxy.arm("sought");
+    proxy.arm(Fault::Lost("SELECT 1"), "sought");
     assert_eq!(store.head("sought").await.expect("read").expect("session").pos, driven.state.pos);
-    assert!(proxy.has_cut());
-    proxy.arm("FROM sessions");
+    assert!(proxy.has_struck());
+    proxy.arm(Fault::Lost("SELECT 1"), "FROM sessions");
     let page = Page { cursor: None, limit: 10 };
     let listed = store.sessions(SessionFilter::default(), page).await.expect("list");
-    assert!(proxy.has_cut() && listed.rows.len() == 1);
+    assert!(proxy.has_struck() && listed.rows.len() == 1);
 }
 
 /// An append that is one statement, and the same in a transaction, since it is bound to a time.
@@ -176,16 +175,16 @@ pub(crate) async fn commits_unheard(
     through: impl Fn(PostgresUrl) -> PostgresUrl,
 ) {
     for (i, commits) in commits.into_iter().enumerate() {
-        let proxy = Proxy::before(database, commits).await;
-        let url = through(proxy.url.parse().expect("a URL"));
+        let proxy = Proxy::before(database).await;
+        let url = through(proxy.url().parse().expect("a URL"));
         let store = PostgresStore::open(&url, &PostgresOptions::default()).await.expect("open");
         let id = format!("s{i}");
         let driven = begun(&store, &id, 1, None).await;
         let append = driven.append_of(driven.says(2, "sought", None, Some(OnPending::Queue)).expect("queue"));
         let append = alone_and_bound(append)[i].clone();
-        proxy.arm("sought");
+        proxy.arm(Fault::Lost(commits), "sought");
         let stored = store.append(append.clone()).await;
-        assert!(proxy.has_cut() && matches!(stored, Err(StoreError::Unknown)), "{commits}: {stored:?}");
+        assert!(proxy.has_struck() && matches!(stored, Err(StoreError::Unknown)), "{commits}: {stored:?}");
         assert_eq!(load(&store, &id).await, Some(append.after.clone()));
         assert!(matches!(store.append(append).await, Err(StoreError::Conflict)), "it is stored once");
     }
@@ -195,16 +194,16 @@ pub(crate) async fn commits_unheard(
 async fn r2_an_append_that_is_cut_before_its_commit_has_failed_and_changed_nothing() {
     let database = Database::new();
     // Its statement, of which the database gives the session's row.
-    let proxy = Proxy::before(database.url(), "SELECT 1").await;
-    let url: PostgresUrl = proxy.url.parse().expect("a URL");
+    let proxy = Proxy::before(database.url()).await;
+    let url: PostgresUrl = proxy.url().parse().expect("a URL");
     let store = PostgresStore::open(&url, &PostgresOptions::default()).await.expect("open");
     let driven = waiting(&store, "s", 1, None, "t", asks(None, 60)).await;
     let before = load(&store, "s").await;
-    proxy.arm("sought");
+    proxy.arm(Fault::Lost("SELECT 1"), "sought");
     let append = driven.append_of(driven.decides(2, 1, Decision::approve(), Some("sought")).expect("decide"));
     let [_, append] = alone_and_bound(append);
     let failed = store.append(append.clone()).await;
-    assert!(proxy.has_cut() && matches!(failed, Err(StoreError::Failed(_))), "{failed:?}");
+    assert!(proxy.has_struck() && matches!(failed, Err(StoreError::Failed(_))), "{failed:?}");
     assert_eq!(load(&store, "s").await, before);
     assert!(!store.has_request("s", "sought").await.expect("request"));
     store.append(append).await.expect("it may be stored again");

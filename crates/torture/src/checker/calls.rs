@@ -12,9 +12,12 @@ use countersign_core::{
     },
     call::{
         args::Args,
-        gate::{DecisionType, Verdict},
+        gate::{DecisionType, Gate, Verdict},
     },
-    journal::record::{Action, Answered, Block, CallFinished, CallStatus, Interrupted, Kind, Millis, Record, ToolUse},
+    journal::record::{
+        Action, Answered, Block, CallFinished, CallStatus, Decided, Interrupted, Kind, Millis, ModelResponded, Record,
+        ToolUse,
+    },
 };
 
 use super::Findings;
@@ -84,54 +87,15 @@ impl<'a, 'f> Calls<'a, 'f> {
         match record {
             Record::UserMessage(_) => self.active = true,
             Record::BlockShown(block) => self.shown.push(block.clone()),
-            Record::ModelResponded(answer) => {
-                let kept = self.shown.len().saturating_sub(answer.shown as usize);
-                self.answer.clear();
-                let blocks = self.shown.drain(..).skip(kept).chain(answer.blocks.iter().cloned());
-                self.answer.extend((self.count + 1..).zip(blocks.filter_map(|block| block.tool_use().cloned())));
-                if let Some((first, _)) = self.answer.first()
-                    && *first != answer.first_call
-                {
-                    let (first, said) = (*first, answer.first_call);
-                    self.wrong("R3", &format!("an answer's first call is {first}, and its record says {said}"));
-                }
-                self.count = self.answer.last().map_or(self.count, |(call, _)| *call);
-            }
-            Record::CallsGated(gates) => {
-                if gates.len() != self.answer.len() {
-                    self.wrong("R1", "not every call has a verdict");
-                }
-                for ((n, call), gate) in std::mem::take(&mut self.answer).into_iter().zip(gates) {
-                    let permission =
-                        || Args::parse(&call.input).ok().map(|args| (call.name.clone(), args.digest().to_string()));
-                    let permission = if gate.verdict == Verdict::Allow { permission() } else { None };
-                    let gated = permission.is_none();
-                    self.calls.insert(n, Call { gated, idempotent: gate.idempotent, permission, ..Call::default() });
-                }
-            }
+            Record::ModelResponded(answer) => self.responded(answer),
+            Record::CallsGated(gates) => self.gated(gates),
             Record::Interrupted(asked) => {
                 self.findings.counts.in_doubt += u64::from(asked.kind == Kind::InDoubt);
                 if self.questions.insert(asked.n, Question { asked: asked.clone(), resolved: 0 }).is_some() {
                     self.wrong("R2", &format!("interruption {} was asked twice", asked.n));
                 }
             }
-            Record::Decided(decided) if decided.last => {
-                self.findings.counts.resolved[0] += 1;
-                let asked = self.resolve(decided.n);
-                if let Some(asked) = &asked
-                    && asked.actions.len() != decided.decisions.len()
-                {
-                    self.wrong("R1", &format!("interruption {} has not one decision for each action", decided.n));
-                }
-                let question = asked.as_ref().is_some_and(|asked| asked.kind == Kind::Question);
-                if question && decided.decisions.iter().any(|decision| decision.kind() != DecisionType::Reject) {
-                    self.wrong("Q3", &format!("question {} was decided otherwise than declined", decided.n));
-                }
-                self.findings.counts.declined += u64::from(question);
-                for (action, decision) in asked.iter().flat_map(|asked| &asked.actions).zip(&decided.decisions) {
-                    self.decided(asked.as_ref().is_some_and(|asked| asked.kind == Kind::InDoubt), action, decision);
-                }
-            }
+            Record::Decided(decided) if decided.last => self.all_decided(decided),
             Record::Answered(answered) => {
                 self.findings.counts.resolved[0] += 1;
                 self.answered(answered);
@@ -161,6 +125,51 @@ impl<'a, 'f> Calls<'a, 'f> {
                 }
             }
             _ => {}
+        }
+    }
+
+    fn responded(&mut self, answer: &ModelResponded) {
+        let kept = self.shown.len().saturating_sub(answer.shown as usize);
+        self.answer.clear();
+        let blocks = self.shown.drain(..).skip(kept).chain(answer.blocks.iter().cloned());
+        self.answer.extend((self.count + 1..).zip(blocks.filter_map(|block| block.tool_use().cloned())));
+        if let Some((first, _)) = self.answer.first()
+            && *first != answer.first_call
+        {
+            let (first, said) = (*first, answer.first_call);
+            self.wrong("R3", &format!("an answer's first call is {first}, and its record says {said}"));
+        }
+        self.count = self.answer.last().map_or(self.count, |(call, _)| *call);
+    }
+
+    fn gated(&mut self, gates: &[Gate]) {
+        if gates.len() != self.answer.len() {
+            self.wrong("R1", "not every call has a verdict");
+        }
+        for ((n, call), gate) in std::mem::take(&mut self.answer).into_iter().zip(gates) {
+            let permission =
+                || Args::parse(&call.input).ok().map(|args| (call.name.clone(), args.digest().to_string()));
+            let permission = if gate.verdict == Verdict::Allow { permission() } else { None };
+            let gated = permission.is_none();
+            self.calls.insert(n, Call { gated, idempotent: gate.idempotent, permission, ..Call::default() });
+        }
+    }
+
+    fn all_decided(&mut self, decided: &Decided) {
+        self.findings.counts.resolved[0] += 1;
+        let asked = self.resolve(decided.n);
+        if let Some(asked) = &asked
+            && asked.actions.len() != decided.decisions.len()
+        {
+            self.wrong("R1", &format!("interruption {} has not one decision for each action", decided.n));
+        }
+        let question = asked.as_ref().is_some_and(|asked| asked.kind == Kind::Question);
+        if question && decided.decisions.iter().any(|decision| decision.kind() != DecisionType::Reject) {
+            self.wrong("Q3", &format!("question {} was decided otherwise than declined", decided.n));
+        }
+        self.findings.counts.declined += u64::from(question);
+        for (action, decision) in asked.iter().flat_map(|asked| &asked.actions).zip(&decided.decisions) {
+            self.decided(asked.as_ref().is_some_and(|asked| asked.kind == Kind::InDoubt), action, decision);
         }
     }
 

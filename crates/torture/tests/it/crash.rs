@@ -3,11 +3,11 @@
 use countersign_runtime::run::failpoint::POINTS;
 use countersign_torture::{
     report::{OUTSIDE, Report},
-    torture,
+    torture::{self, FULL},
 };
 use tokio::task::JoinSet;
 
-use crate::{seed, tool};
+use crate::{base, seed};
 
 /// Worlds that are played at the same time.
 const LANES: u64 = 2;
@@ -18,7 +18,7 @@ async fn r1_r2_r3_r4_r7_a_kill_at_every_hit_of_every_failpoint_breaks_nothing() 
     for point in POINTS {
         let mut lanes = JoinSet::new();
         for lane in 1..=LANES {
-            lanes.spawn(torture::enumerate(tool(), point, lane, LANES, seed()));
+            lanes.spawn(torture::enumerate(base(), point, lane, LANES, seed()));
         }
         while let Some(ended) = lanes.join_next().await {
             report.add(&ended.expect("a lane that ends").unwrap_or_else(|what| panic!("{what}")));
@@ -31,16 +31,16 @@ async fn r1_r2_r3_r4_r7_a_kill_at_every_hit_of_every_failpoint_breaks_nothing() 
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn r1_r2_r3_r4_r7_kills_at_any_moment_under_load_break_nothing() {
-    let report = torture::random(&tool(), seed(), 16, 150, false).await.unwrap_or_else(|what| panic!("{what}"));
+    let report = torture::random(&base(), seed(), 16, 150, false).await.unwrap_or_else(|what| panic!("{what}"));
     println!("{report}");
-    assert_eq!(report.untried(&[OUTSIDE]), Vec::<String>::new(), "{report}");
+    assert_eq!(report.untried(&[OUTSIDE, FULL]), Vec::<String>::new(), "{report}");
     assert_eq!(report.faults[OUTSIDE], 150, "{report}");
     assert!(report.counts.cancels_acked > 0 && report.hung_up > 0, "{report}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn r3_acknowledged_requests_survive_a_kill_at_that_very_moment() {
-    let report = torture::random(&tool(), seed() + 1, 4, 100, true).await.unwrap_or_else(|what| panic!("{what}"));
+    let report = torture::random(&base(), seed() + 1, 4, 100, true).await.unwrap_or_else(|what| panic!("{what}"));
     println!("{report}");
     assert_eq!(report.faults[OUTSIDE], 100, "{report}");
     // Each server died right after it had acknowledged a request, whatever kind it was.

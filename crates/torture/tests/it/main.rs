@@ -6,13 +6,21 @@ mod crash;
 mod nodes;
 mod questions;
 mod races;
+mod switches;
 mod wire;
 
 use std::path::PathBuf;
 
-/// The program whose subcommand is every tool.
-fn tool() -> PathBuf {
-    PathBuf::from(env!("CARGO_BIN_EXE_countersign-torture"))
+use countersign_torture::world::{Base, Switch};
+
+/// What the worlds have in common: nothing is different.
+fn base() -> Base {
+    different(&[])
+}
+
+/// The same where this is.
+fn different(switches: &[Switch]) -> Base {
+    Base { tool: PathBuf::from(env!("CARGO_BIN_EXE_countersign-torture")), switches: switches.to_vec() }
 }
 
 /// The seed of this run: always the same, unless `TORTURE_SEED` overrides it.

@@ -9,7 +9,7 @@ use countersign_torture::{
 use serde_json::{Value, json};
 use tokio::{sync::Barrier, task::JoinSet};
 
-use crate::{seed, tool};
+use crate::{base, seed};
 
 /// Clients that answer the same question.
 const CLIENTS: usize = 8;
@@ -42,7 +42,7 @@ fn reply(session: &str, key: &str, i: usize) -> (Value, Option<Value>) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn r2_q3_of_eight_clients_one_answers_and_all_others_are_told_what() {
     const RACES: usize = 60;
-    let arena = Arena::open(&tool(), Ground::One, None).await.expect("a server");
+    let arena = Arena::open(&base(), Ground::One, None).await.expect("a server");
     let session = "asked".to_owned();
     let mut owner = arena.person("owner", 0).await.expect("the owner");
     let mut clients = Vec::new();
@@ -99,7 +99,7 @@ async fn r2_q3_of_eight_clients_one_answers_and_all_others_are_told_what() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn r2_q4_answers_and_the_deadline_have_one_winner() {
     const SESSIONS: usize = 32;
-    let arena = Arena::open(&tool(), Ground::One, Some(1)).await.expect("a server");
+    let arena = Arena::open(&base(), Ground::One, Some(1)).await.expect("a server");
     let sessions: Vec<String> = (0..SESSIONS).map(|i| format!("late{i}")).collect();
     let mut lanes = JoinSet::new();
     for (i, session) in sessions.clone().into_iter().enumerate() {

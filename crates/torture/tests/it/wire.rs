@@ -8,7 +8,7 @@ use countersign_torture::{
 };
 use serde_json::{Value, json};
 
-use crate::tool;
+use crate::base;
 
 async fn serve(world: &World, failpoint: Option<&str>) -> Box<Server> {
     match Server::start(world, failpoint).await {
@@ -35,7 +35,7 @@ async fn read(conn: &mut Conn, follow: &mut Follow, last: impl Fn(&Value) -> boo
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn r7_a_block_lost_in_a_crash_can_be_followed_by_a_cancel() {
     for subscribed_first in [true, false] {
-        let world = World::new(&tool(), false).expect("a world");
+        let world = World::new(&base(), false).expect("a world");
         let mut server = serve(&world, Some("model.mid_stream:4")).await;
         let mut conn = Conn::open(server.address, None).await.expect("a connection");
         let mut follow = Follow::new("s");
@@ -55,7 +55,6 @@ async fn r7_a_block_lost_in_a_crash_can_be_followed_by_a_cancel() {
             conn.send(&frame).await.expect("sent");
         }
         conn.send(&json!({ "type": "ping" })).await.expect("sent");
-        follow.reconnect();
         read(&mut conn, &mut follow, |frame| frame["status"] == "cancelled")
             .await
             .unwrap_or_else(|what| panic!("subscribed first: {subscribed_first}: {what}"));
