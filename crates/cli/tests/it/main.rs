@@ -68,6 +68,7 @@ mod support;
 mod team;
 mod third_party;
 mod timeouts;
+mod titles;
 #[cfg(feature = "otlp")]
 mod traces;
 mod webhooks;

@@ -58,9 +58,12 @@ pub struct State {
     /// The owner's tenant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tenant: Option<Arc<str>>,
-    /// The beginning of the first user message, for lists.
+    /// The beginning of the first user message, or the graph that runs: the automatic title.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub title: Option<Arc<str>>,
+    pub first_words: Option<Arc<str>>,
+    /// The title that a person gave it ([`Record::Renamed`]).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub given_title: Option<Arc<str>>,
     /// The status.
     pub status: Status,
     /// Why it has failed, if it has.
@@ -176,7 +179,8 @@ impl State {
             locale: Locale::default(),
             subject: None,
             tenant: None,
-            title: None,
+            first_words: None,
+            given_title: None,
             status: Status::Idle,
             failure: None,
             turns: 0,
@@ -289,6 +293,7 @@ impl State {
             Record::TimedOut { n, .. } => self.timed_out(*n),
             Record::Noted(noted) => self.noted(noted),
             Record::RuleRevoked(revoked) => self.sticky.retain(|rule| rule.id != revoked.rule),
+            Record::Renamed(renamed) => self.given_title.clone_from(&renamed.title),
             Record::Withdrawn { n, .. } => self.withdrawn(*n),
             Record::CallStarted { call, attempt } => self.set_phase(*call, |call| {
                 call.attempts = *attempt;
@@ -388,10 +393,10 @@ impl State {
         if let Some(agent) = &message.agent {
             self.agent = agent.clone();
         }
-        if self.title.is_none()
+        if self.first_words.is_none()
             && let Some(text) = message.content.texts().next()
         {
-            self.title = Some(text.chars().take(80).collect::<String>().into());
+            self.first_words = Some(text.chars().take(80).collect::<String>().into());
         }
     }
 

@@ -36,6 +36,7 @@ mod outcomes;
 mod past;
 mod patience;
 mod recover;
+mod rename;
 mod retention;
 mod retry;
 mod rules;

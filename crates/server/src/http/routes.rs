@@ -1,7 +1,7 @@
 //! The table of routes: what is served, and how `/openapi.json` documents it. There is no other way to register a
 //! route, so none is undocumented.
 
-use axum::routing::{delete, get, post};
+use axum::routing::{delete, get, patch, post};
 use countersign_core::{refusal::Code, wire::schema::AnyObject};
 use countersign_runtime::run::{ApprovalView, GraphView, Outcome, RuleView, SessionView, StateView};
 
@@ -125,6 +125,28 @@ pub(super) const ROUTES: &[Route] = &[
         refusals: SESSION,
         open: false,
         handler: || get(sessions::get),
+    },
+    Route {
+        method: "patch",
+        path: "/v1/sessions/{session_id}",
+        id: "changeSession",
+        summary: "Gives a session a title, or its automatic one back. Of two titles the later one stays.",
+        parameters: &[],
+        body: Some(body::<sessions::ChangeSession>),
+        answers: &[json(200, "The session as it is now.", of::<SessionView>)],
+        refusals: &[
+            Code::BadJson,
+            Code::InvalidMessage,
+            Code::InvalidSessionId,
+            Code::Forbidden,
+            Code::SessionNotFound,
+            Code::SessionDeleted,
+            Code::SessionFull,
+            Code::TooLarge,
+            Code::StoreUnavailable,
+        ],
+        open: false,
+        handler: || patch(sessions::change),
     },
     Route {
         method: "delete",
@@ -745,7 +767,7 @@ mod tests {
                 route.method,
                 route.path
             );
-            assert_eq!(route.body.is_some(), route.method == "post", "{}", route.path);
+            assert_eq!(route.body.is_some(), matches!(route.method, "post" | "patch"), "{}", route.path);
             assert!(!route.answers.is_empty(), "{}", route.path);
         }
     }

@@ -17,6 +17,7 @@ import { useStore } from "../state/store.js";
 import { Icon } from "./Icon.js";
 import { Preferences } from "./Preferences.js";
 
+const RenameSession = lazy(late(async () => ({ default: (await import("./RenameSession.js")).RenameSession })));
 const DeleteSession = lazy(late(async () => ({ default: (await import("./DeleteSession.js")).DeleteSession })));
 
 interface Props {
@@ -33,6 +34,7 @@ export function Sidebar({ open, onClose }: Props) {
   const mayAudit = useMayAudit();
   const signedIn = useStore(hasToken);
   const [search, setSearch] = useState("");
+  const [renaming, setRenaming] = useState<SessionSummary>();
   const [deleting, setDeleting] = useState<SessionSummary>();
   const found = searchSessions(list.rows, search);
   const searching = search.trim() !== "";
@@ -112,6 +114,7 @@ export function Sidebar({ open, onClose }: Props) {
                 row={row}
                 current={row.session_id === sessionId}
                 onOpen={onClose}
+                onRename={() => setRenaming(row)}
                 onDelete={() => setDeleting(row)}
               />
             ))}
@@ -132,11 +135,10 @@ export function Sidebar({ open, onClose }: Props) {
           )}
         </div>
       </aside>
-      {deleting && (
-        <Suspense>
-          <DeleteSession session={deleting} onClose={() => setDeleting(undefined)} />
-        </Suspense>
-      )}
+      <Suspense>
+        {renaming && <RenameSession session={renaming} onClose={() => setRenaming(undefined)} />}
+        {deleting && <DeleteSession session={deleting} onClose={() => setDeleting(undefined)} />}
+      </Suspense>
     </>
   );
 }
@@ -193,10 +195,11 @@ interface RowProps {
   row: SessionSummary;
   current: boolean;
   onOpen: () => void;
+  onRename: () => void;
   onDelete: () => void;
 }
 
-function SessionRow({ row, current, onOpen, onDelete }: RowProps) {
+function SessionRow({ row, current, onOpen, onRename, onDelete }: RowProps) {
   const { t, language } = useI18n();
   const now = useNow(30_000);
   const { mine, others } = useInbox();
@@ -232,9 +235,14 @@ function SessionRow({ row, current, onOpen, onDelete }: RowProps) {
         </span>
       </a>
       {owns && (
-        <button type="button" className="icon-button session-delete" aria-label={t("sessions.delete", { title })} onClick={onDelete}>
-          <Icon name="bin" />
-        </button>
+        <span className="session-tools">
+          <button type="button" className="icon-button session-rename" aria-label={t("sessions.rename", { title })} onClick={onRename}>
+            <Icon name="pencil" />
+          </button>
+          <button type="button" className="icon-button session-delete" aria-label={t("sessions.delete", { title })} onClick={onDelete}>
+            <Icon name="bin" />
+          </button>
+        </span>
       )}
     </li>
   );

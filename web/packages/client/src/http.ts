@@ -122,6 +122,11 @@ export class CountersignHttp {
     return this.#json("getSession", of(sessionId));
   }
 
+  /** Give it a title; an empty one gives the automatic one back. Of two titles the later one stays. */
+  renameSession(sessionId: string, title: string): Promise<Http.SessionView> {
+    return this.#json("changeSession", { ...of(sessionId), body: { title } });
+  }
+
   /** Delete it with everything in it. Its id is never used again. */
   deleteSession(sessionId: string): Promise<void> {
     return this.#json("deleteSession", of(sessionId));

@@ -36,6 +36,7 @@ const CALLS: { [K in keyof Operations]: (http: CountersignHttp) => Promise<unkno
   revokeRule: (http) => http.revokeRule("r/1"),
   listSessions: (http) => http.sessions(),
   createSession: (http) => http.createSession({ agent: "trader" }),
+  changeSession: (http) => http.renameSession("s/1", "Trades"),
   deleteSession: (http) => http.deleteSession("s/1"),
   getSession: (http) => http.session("s/1"),
   cancelTurn: (http) => http.cancel("s/1"),

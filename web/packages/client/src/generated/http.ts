@@ -429,6 +429,16 @@ export interface Operations {
     answer: SessionView;
   };
   /**
+   * Gives a session a title, or its automatic one back. Of two titles the later one stays.
+   */
+  changeSession: {
+    path: {
+      session_id: string;
+    };
+    body: ChangeSession;
+    answer: SessionView;
+  };
+  /**
    * Stops the turn; what waits resolves as cancelled.
    */
   cancelTurn: {
@@ -1421,7 +1431,7 @@ export interface SessionView {
    */
   subject?: string;
   /**
-   * The beginning of its first message.
+   * The title that its owner gave it, or the beginning of its first message.
    */
   title?: string;
   /**
@@ -1571,6 +1581,15 @@ export interface CreateSession {
   session_id?: string;
 }
 /**
+ * The body of `PATCH /v1/sessions/{session_id}`.
+ */
+export interface ChangeSession {
+  /**
+   * Its title in lists: one line of at most 200 characters. An empty text gives the automatic one back.
+   */
+  title: string;
+}
+/**
  * The body of `POST /v1/sessions/{session_id}/cancel`; may be absent.
  */
 export interface CancelTurn {
@@ -1598,7 +1617,7 @@ export interface CheckpointList {
 export interface CheckpointView {
   /**
    * What led there: `created`, `message`, `queued`, `answer` (the model's), `asked`, `decision` (a person's, also
-   * answers to questions), `timeout`, `note`, `rule`, `start`, `handoff`, `result`, `input`, `lost` and
+   * answers to questions), `timeout`, `note`, `rule`, `title`, `start`, `handoff`, `result`, `input`, `lost` and
    * `tool_changed` (of calls), `approval_sent`, `end` (of a turn), `restart`, `status`, `fork`, `compression`; of
    * graphs `run`, `graph`, `node`, `pause`, `step`, `resume`, `failure`, `retry`, `edit`.
    */
@@ -2067,7 +2086,7 @@ export interface StateView {
    */
   subject?: string;
   /**
-   * The beginning of its first message.
+   * The title that its owner gave it, or the beginning of its first message.
    */
   title?: string;
   /**
@@ -2326,6 +2345,7 @@ export const OPERATIONS = {
   createSession: { method: "POST", path: "/v1/sessions" },
   deleteSession: { method: "DELETE", path: "/v1/sessions/{session_id}" },
   getSession: { method: "GET", path: "/v1/sessions/{session_id}" },
+  changeSession: { method: "PATCH", path: "/v1/sessions/{session_id}" },
   cancelTurn: { method: "POST", path: "/v1/sessions/{session_id}/cancel" },
   listCheckpoints: { method: "GET", path: "/v1/sessions/{session_id}/checkpoints" },
   followSession: { method: "GET", path: "/v1/sessions/{session_id}/events" },
