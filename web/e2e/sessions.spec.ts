@@ -241,6 +241,7 @@ for (const language of ["en", "vi", "zh"]) {
           await hasNoSidewaysScroll(page);
           if (process.env.SHOTS) await page.screenshot({ path: `${process.env.SHOTS}/sidebar-${language}-${colorScheme}-${width}.png` });
           await page.locator(".session-delete").focus();
+          if (process.env.SHOTS) await page.screenshot({ path: `${process.env.SHOTS}/row-${language}-${colorScheme}-${width}.png` });
           await page.keyboard.press("Enter");
           await expect(page.getByRole("dialog")).toBeVisible();
           await checkAccessible(page, `deleting, ${language}, ${width}`);

@@ -48,6 +48,7 @@ mod operations;
 mod pending;
 mod policy;
 mod policy_always;
+mod policy_shown;
 mod policy_test;
 mod policy_time;
 mod postgres;

@@ -3,10 +3,10 @@
 
 use axum::routing::{delete, get, patch, post};
 use countersign_core::{refusal::Code, wire::schema::AnyObject};
-use countersign_runtime::run::{ApprovalView, GraphView, Outcome, RuleView, SessionView, StateView};
+use countersign_runtime::run::{ApprovalView, GraphView, Outcome, PolicyView, RuleView, SessionView, StateView};
 
 use super::{
-    agents, approvals, audit, documents, events, graphs, health, history, past,
+    agents, approvals, audit, documents, events, graphs, health, history, past, policy,
     route::{Answer, Kind, Parameter, Route, body, header, json, of, other, query},
     rules, runs, sessions, webhooks,
 };
@@ -494,6 +494,18 @@ pub(super) const ROUTES: &[Route] = &[
         refusals: &[Code::Forbidden, Code::RuleNotFound, Code::StoreUnavailable],
         open: false,
         handler: || delete(rules::revoke),
+    },
+    Route {
+        method: "get",
+        path: "/v1/policy",
+        id: "getPolicy",
+        summary: "The policy in force: the operator's rules, and what each tool asks by itself; with tokens for the role auditor.",
+        parameters: &[],
+        body: None,
+        answers: &[json(200, "The policy.", of::<PolicyView>)],
+        refusals: &[Code::Forbidden],
+        open: false,
+        handler: || get(policy::get),
     },
     Route {
         method: "get",

@@ -12,7 +12,7 @@ import { useNow } from "../lib/useNow.js";
 import { hasToken, setToken } from "../state/connection.js";
 import { loadMoreSessions, sessionList } from "../state/lists.js";
 import { useInbox, useMayAudit, useMe, useWaits } from "../state/me.js";
-import { auditHref, newHref, route, rulesHref, sessionHref } from "../state/route.js";
+import { auditHref, newHref, policyHref, route, rulesHref, sessionHref } from "../state/route.js";
 import { useStore } from "../state/store.js";
 import { Icon } from "./Icon.js";
 import { Preferences } from "./Preferences.js";
@@ -30,7 +30,7 @@ export function Sidebar({ open, onClose }: Props) {
   const { t } = useI18n();
   const list = useStore(sessionList);
   const count = useWaits();
-  const { sessionId, rules, audit, inbox } = useStore(route);
+  const { sessionId, rules, audit, policy, inbox } = useStore(route);
   const mayAudit = useMayAudit();
   const signedIn = useStore(hasToken);
   const [search, setSearch] = useState("");
@@ -89,6 +89,12 @@ export function Sidebar({ open, onClose }: Props) {
             <Icon name="repeat" />
             <span className="grow">{t("rules.heading")}</span>
           </a>
+          {mayAudit && (
+            <a className="button wide quiet spread" href={policyHref} aria-current={policy ? "page" : undefined} onClick={onClose}>
+              <Icon name="people" />
+              <span className="grow">{t("policy.heading")}</span>
+            </a>
+          )}
           {mayAudit && (
             <a className="button wide quiet spread" href={auditHref} aria-current={audit ? "page" : undefined} onClick={onClose}>
               <Icon name="shield" />

@@ -32,6 +32,7 @@ const CALLS: { [K in keyof Operations]: (http: CountersignHttp) => Promise<unkno
   listGraphs: (http) => http.graphs(),
   getNamedGraph: (http) => http.graph("g/1"),
   startRun: (http) => http.startRun("g/1", { state: {} }),
+  getPolicy: (http) => http.policy(),
   listRules: (http) => http.rules(),
   revokeRule: (http) => http.revokeRule("r/1"),
   listSessions: (http) => http.sessions(),
