@@ -248,7 +248,7 @@ for (const language of ["en", "vi", "zh"]) {
           if (process.env.SHOTS) await page.screenshot({ path: `${process.env.SHOTS}/delete-${language}-${colorScheme}-${width}.png` });
           await page.keyboard.press("Escape");
           await page.goto(`${url}/#/s/s1`);
-          await page.locator(".topbar .past-open").last().click();
+          await page.locator(".topbar-detail button").last().click();
           await page.getByRole("textbox").last().fill("字".repeat(201));
           await expect(page.getByRole("dialog").getByRole("alert")).toBeVisible();
           await checkAccessible(page, `renaming, ${language}, ${width}`);

@@ -10,7 +10,7 @@ export function RenameButton({ sessionId, title, shown }: { sessionId: string; t
   const [open, setOpen] = useState(false);
   return (
     <>
-      <button type="button" className="link past-open" aria-label={t("sessions.rename", { title: shown })} onClick={() => setOpen(true)}>
+      <button type="button" className="link rename-open" aria-label={t("sessions.rename", { title: shown })} onClick={() => setOpen(true)}>
         <Icon name="pencil" />
         <span>{t("sessions.renameShort")}</span>
       </button>
