@@ -388,6 +388,8 @@ test("what is always approved for its arguments runs unasked, until the rule is 
   await expect(rule.locator(".rule-args")).toContainText('"order_ref": 9007199254740993');
   await expect(rule.locator(".rule-args")).toContainText('"price": 82000.10');
   await expect(rule).toContainText("by alice");
+  // And with which request.
+  await expect(rule.locator("dd code")).toHaveText(/_1$/);
   await rule.getByRole("button", { name: "Revoke" }).click();
   await expect(page.getByText("There are no standing rules.")).toBeVisible();
   await page.getByRole("button", { name: "Revoked", exact: true }).click();

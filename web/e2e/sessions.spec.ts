@@ -1,4 +1,4 @@
-/** The list of sessions: finding one, deleting one; and who is signed in. */
+/** The list of sessions: finding one, renaming one, deleting one; and who is signed in. */
 import type { Page } from "@playwright/test";
 import { begin, beginAll, call, checkAccessible, expect, hasNoSidewaysScroll, order, signIn, tabOf, test } from "./support/console.js";
 
@@ -39,6 +39,92 @@ test("u1: where older sessions are not loaded, a search says so, and finds them 
   await nav(page).getByRole("button", { name: "Show more" }).click();
   await expect(listed(page)).toHaveCount(1);
   await expect(nav(page).getByRole("status")).toHaveText("1 of 51 sessions");
+});
+
+test("u1: a session is renamed by the keyboard, and is called so in every tab at once", async ({ page, context, serve }) => {
+  const { url } = await serve({ turns: [{ text: "Done." }] });
+  await begin(url, "s1", "Mua 100 cổ phiếu FPT");
+  await begin(url, "s2", "Sell VNM");
+  const other = await context.newPage();
+  await other.goto(`${url}/#/s/s1`);
+  await expect(other.getByRole("heading", { level: 1 })).toHaveText("Mua 100 cổ phiếu FPT");
+  await page.goto(url);
+  await expect(listed(page)).toHaveCount(2);
+
+  const rename = nav(page).getByRole("button", { name: "Rename “Mua 100 cổ phiếu FPT”" });
+  await rename.focus();
+  await page.keyboard.press("Enter");
+  const dialog = page.getByRole("dialog", { name: "Rename this session" });
+  const field = dialog.getByRole("textbox", { name: "Title" });
+  await expect(field).toBeFocused();
+  await expect(field).toHaveValue("Mua 100 cổ phiếu FPT");
+  await checkAccessible(page, "renaming");
+  // Typing replaces it, and Escape keeps what was.
+  await page.keyboard.type("Never mind");
+  await page.keyboard.press("Escape");
+  await expect(dialog).toBeHidden();
+  await expect(rename).toBeFocused();
+  await page.keyboard.press("Enter");
+  await expect(field).toHaveValue("Mua 100 cổ phiếu FPT");
+  // More than the server takes is said before it is sent; what counts are characters.
+  await field.fill("字".repeat(201));
+  await expect(dialog.getByRole("alert")).toHaveText("A title has at most 200 characters.");
+  await expect(dialog.getByRole("button", { name: "Save" })).toBeDisabled();
+  await checkAccessible(page, "a title that is too long");
+  await field.fill("  FPT, tháng 11 ");
+  await page.keyboard.press("Enter");
+  await expect(dialog).toBeHidden();
+  await expect(listed(page).first()).toContainText("FPT, tháng 11");
+  await expect(nav(page).getByRole("button", { name: "Rename “FPT, tháng 11”" })).toBeFocused();
+  // In the list and the header of a tab that looks at it, long before it would be read again by itself.
+  await expect(listed(other).filter({ hasText: "FPT, tháng 11" })).toHaveCount(1, { timeout: 900 });
+  await expect(other.getByRole("heading", { level: 1 })).toHaveText("FPT, tháng 11");
+  await search(page).fill("thang 11");
+  await expect(listed(page)).toHaveCount(1);
+
+  // Where it is open; and of two who rename it, the later one stays.
+  await other.locator(".topbar").getByRole("button", { name: "Rename “FPT, tháng 11”" }).click();
+  await other.getByRole("textbox", { name: "Title" }).fill("Later");
+  await other.keyboard.press("Enter");
+  await expect(other.getByRole("heading", { level: 1 })).toHaveText("Later");
+  await search(page).fill("later");
+  await expect(listed(page)).toHaveCount(1);
+  // An empty one gives the automatic title back.
+  await other.locator(".topbar").getByRole("button", { name: "Rename “Later”" }).click();
+  await other.getByRole("textbox", { name: "Title" }).fill(" ");
+  await other.getByRole("button", { name: "Save" }).click();
+  await expect(other.getByRole("heading", { level: 1 })).toHaveText("Mua 100 cổ phiếu FPT");
+  // Saved as it was, it stays automatic: nothing is sent.
+  let sent = 0;
+  other.on("request", (request) => (sent += Number(request.method() === "PATCH")));
+  await other.locator(".topbar").getByRole("button", { name: "Rename “Mua 100 cổ phiếu FPT”" }).click();
+  await other.keyboard.press("Enter");
+  await expect(other.getByRole("dialog")).toBeHidden();
+  expect(sent).toBe(0);
+});
+
+test("u1: only whose session it is can rename it, and what the server refuses is said", async ({ page, context, serve, tolerate }) => {
+  tolerate.push(/Failed to load resource.*503/);
+  const { url } = await serve({ turns: [call(order)], people: { alice: ["user"], bob: ["admin"] }, approval: 'levels = ["admin"]' });
+  await begin(url, "s1", "Buy", "alice");
+  const bob = await tabOf(context, "bob", `${url}/#/s/s1`);
+  await expect(bob.locator(".card")).toBeVisible();
+  await expect(bob.getByRole("button", { name: /^Rename/ })).toHaveCount(0);
+  await signIn(page, "alice");
+  await page.goto(`${url}/#/s/s1`);
+  await page.locator(".topbar").getByRole("button", { name: "Rename “Buy”" }).click();
+  await page.route("**/v1/sessions/s1", (route) =>
+    route.fulfill({ status: 503, contentType: "application/problem+json", body: '{"type":"about:blank","title":"x","status":503,"code":"store_unavailable","detail":"no room"}' }),
+  );
+  const dialog = page.getByRole("dialog", { name: "Rename this session" });
+  await dialog.getByRole("textbox").fill("Trade of VNM");
+  await page.keyboard.press("Enter");
+  await expect(dialog.getByRole("alert")).toContainText("no room");
+  await page.unroute("**/v1/sessions/s1");
+  await page.keyboard.press("Enter");
+  await expect(dialog).toBeHidden();
+  await expect(page.getByRole("heading", { level: 1 })).toHaveText("Trade of VNM");
+  await expect(bob.getByRole("heading", { level: 1 })).toHaveText("Trade of VNM");
 });
 
 test("u1: a session is deleted once somebody has seen what is lost with it, and is gone in every tab", async ({ page, context, serve, tolerate }) => {
@@ -155,11 +241,21 @@ for (const language of ["en", "vi", "zh"]) {
           await hasNoSidewaysScroll(page);
           if (process.env.SHOTS) await page.screenshot({ path: `${process.env.SHOTS}/sidebar-${language}-${colorScheme}-${width}.png` });
           await page.locator(".session-delete").focus();
+          if (process.env.SHOTS) await page.screenshot({ path: `${process.env.SHOTS}/row-${language}-${colorScheme}-${width}.png` });
           await page.keyboard.press("Enter");
           await expect(page.getByRole("dialog")).toBeVisible();
           await checkAccessible(page, `deleting, ${language}, ${width}`);
           if (process.env.SHOTS) await page.screenshot({ path: `${process.env.SHOTS}/delete-${language}-${colorScheme}-${width}.png` });
           await page.keyboard.press("Escape");
+          await page.goto(`${url}/#/s/s1`);
+          await page.locator(".topbar-detail button").last().click();
+          await page.getByRole("textbox").last().fill("字".repeat(201));
+          await expect(page.getByRole("dialog").getByRole("alert")).toBeVisible();
+          await checkAccessible(page, `renaming, ${language}, ${width}`);
+          await hasNoSidewaysScroll(page);
+          if (process.env.SHOTS) await page.screenshot({ path: `${process.env.SHOTS}/rename-${language}-${colorScheme}-${width}.png` });
+          await page.keyboard.press("Escape");
+          if (process.env.SHOTS) await page.screenshot({ path: `${process.env.SHOTS}/renamable-${language}-${colorScheme}-${width}.png` });
         }
       });
     });

@@ -81,6 +81,8 @@ pub const REQUEST_ID_BYTES: usize = 200;
 pub const SUBJECT_BYTES: usize = 128;
 /// Longest name of a tool or an agent.
 pub const NAME_BYTES: usize = 128;
+/// Longest title that a person gives a session, in characters.
+pub const TITLE_CHARS: usize = 200;
 /// Default time to decide an ordinary approval (spec W7).
 pub const APPROVAL_TIMEOUT_SECONDS: u32 = 300;
 /// Longest time to decide that can be configured: 400 days.

@@ -334,7 +334,7 @@ pub struct Summary {
     pub subject: Option<Arc<str>>,
     /// The tenant it belongs to.
     pub tenant: Option<Arc<str>>,
-    /// The beginning of its first message.
+    /// The title that a person gave it, or the beginning of its first message.
     pub title: Option<Arc<str>>,
     /// What it is doing.
     pub status: Status,
@@ -355,7 +355,7 @@ impl Summary {
             agent: state.agent.clone(),
             subject: state.subject.clone(),
             tenant: state.tenant.clone(),
-            title: state.title.clone(),
+            title: state.title().cloned(),
             status: state.status,
             created_at: state.created_at,
             updated_at: state.updated_at,

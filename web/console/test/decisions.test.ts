@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { Action, ReviewConfig } from "@countersign/client";
 import { actionIndexOf, argumentOf, emptyAction, problemsOf, toDecision } from "../src/lib/decisions.js";
-import { clockText } from "../src/lib/time.js";
+import { clockText, secondsText } from "../src/lib/time.js";
 
 const action: Action = { name: "trade", args: { q: 1 }, args_digest: "d1", digest: "r1" };
 const config: ReviewConfig = { allowed_decisions: ["approve", "edit", "reject"] };
@@ -49,6 +49,14 @@ describe("errors of an edit", () => {
   it("takes only what it understands from the details", () => {
     expect(problemsOf({ errors: [{ pointer: "/q", message: "bad" }, "?"] })).toEqual([{ pointer: "/q", message: "bad" }]);
     expect(problemsOf(undefined)).toEqual([]);
+  });
+});
+
+describe("secondsText", () => {
+  it("is a whole number of the largest unit, in the language of the page", () => {
+    expect([90, 300, 7_200, 86_400, 90_000].map((n) => secondsText(n, "en"))).toEqual(["90 seconds", "5 minutes", "2 hours", "1 day", "25 hours"]);
+    expect(secondsText(300, "vi")).toBe("5 phút");
+    expect(secondsText(300, "zh")).toBe("5分钟");
   });
 });
 

@@ -1,4 +1,4 @@
-//! `countersign sessions list`, `show`, `history` and `delete`.
+//! `countersign sessions list`, `show`, `history`, `rename` and `delete`.
 
 use clap::Args;
 use countersign_core::wire::client::check_session_id;
@@ -54,6 +54,17 @@ pub(crate) struct History {
     /// The page of older messages that ends here, as the page after it says
     #[arg(long)]
     cursor: Option<String>,
+    #[command(flatten)]
+    asked: Asked,
+}
+
+/// Arguments of `rename`.
+#[derive(Args)]
+pub(crate) struct Rename {
+    /// The session
+    id: String,
+    /// Its title, one line of at most 200 characters; "" for the automatic one, the beginning of its first message
+    title: String,
     #[command(flatten)]
     asked: Asked,
 }
@@ -134,6 +145,21 @@ impl History {
             tell(&format!("there are older ones: --cursor {}", one(next)));
         }
         list(&page["messages"]).iter().filter_map(conversation::message).try_for_each(|message| say(&message))
+    }
+}
+
+impl Rename {
+    /// Renames it, and says how it is called now.
+    pub(crate) fn run(&self) -> Outcome {
+        check_session_id(&self.id).map_err(|refusal| refusal.message)?;
+        let body = serde_json::json!({ "title": self.title }).to_string();
+        let answer = self.asked.server.ask(Method::PATCH, &["sessions", &self.id], &[], Some(body))?;
+        if self.asked.json {
+            return say(&visible_json(&answer));
+        }
+        let session: Value = self.asked.server.read(&answer)?;
+        let title = session["title"].as_str().map_or_else(|| "no title".to_owned(), one);
+        say(&format!("{}: {title}", name(&session["session_id"])))
     }
 }
 

@@ -22,6 +22,8 @@ enum Command {
     Show(list::Show),
     /// Shows the conversation of a session, up to its newest messages
     History(list::History),
+    /// Gives a session a title
+    Rename(list::Rename),
     /// Deletes a session for good; its records in the audit log stay
     Delete(list::Delete),
     /// Lists the checkpoints of a session, newest first: where it can be inspected, and forked
@@ -42,6 +44,7 @@ pub(crate) fn run(sessions: &Sessions) -> Outcome {
         Command::List(list) => list.run(),
         Command::Show(show) => show.run(),
         Command::History(history) => history.run(),
+        Command::Rename(rename) => rename.run(),
         Command::Delete(delete) => delete.run(),
         Command::Checkpoints(checkpoints) => checkpoints.run(),
         Command::State(state) => state.run(),

@@ -48,6 +48,7 @@ mod operations;
 mod pending;
 mod policy;
 mod policy_always;
+mod policy_shown;
 mod policy_test;
 mod policy_time;
 mod postgres;
@@ -68,6 +69,7 @@ mod support;
 mod team;
 mod third_party;
 mod timeouts;
+mod titles;
 #[cfg(feature = "otlp")]
 mod traces;
 mod webhooks;

@@ -116,7 +116,9 @@ async fn c_a_store_moved_to_postgresql_has_everything_and_is_served_nowhere_else
     assert_eq!(server.ask_as("alice", "POST", "/v1/sessions/s/fork", Some(&fork)).await.status, 201);
     let named = json!({ "content": "go", "request_id": "r-1" });
     server.ask_as("alice", "POST", "/v1/sessions/named/messages", Some(&named)).await.ok();
+    server.ask_as("alice", "PATCH", "/v1/sessions/s", Some(&json!({ "title": "Trades" }))).await.ok();
     let before = seen(&server).await;
+    assert_eq!(before[0]["sessions"][0]["title"], "Trades");
     let (calls, anchor) = (server.calls().len(), command(&server, &["audit", "verify"]).stdout);
 
     let database = Database::new();

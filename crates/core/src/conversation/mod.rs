@@ -408,6 +408,7 @@ impl Conversation {
             | Record::TimedOut { .. }
             | Record::Noted(_)
             | Record::RuleRevoked(_)
+            | Record::Renamed(_)
             | Record::Withdrawn { .. }
             | Record::CallLost { .. }
             | Record::CallOutdated { .. }

@@ -57,6 +57,7 @@ impl State {
             Record::TimedOut { n, .. } => self.timed_out(*n),
             Record::Noted(noted) => self.noted(noted),
             Record::RuleRevoked(revoked) => self.sticky.retain(|rule| rule.id != revoked.rule),
+            Record::Renamed(renamed) => self.given_title.clone_from(&renamed.title),
             Record::Withdrawn { n, .. } => self.withdrawn(*n),
             Record::CallStarted { call, attempt } => self.call_started(*call, *attempt),
             Record::AgentBegan(began) => self.agent_began(began, pos),
@@ -122,10 +123,10 @@ impl State {
         if let Some(agent) = &message.agent {
             self.agent = agent.clone();
         }
-        if self.title.is_none()
+        if self.first_words.is_none()
             && let Some(text) = message.content.texts().next()
         {
-            self.title = Some(text.chars().take(80).collect::<String>().into());
+            self.first_words = Some(text.chars().take(80).collect::<String>().into());
         }
     }
 

@@ -123,6 +123,7 @@ fn name(record: &Record) -> &'static str {
         Record::TimedOut { .. } => "timeout",
         Record::Noted(_) => "note",
         Record::RuleRevoked(_) => "rule",
+        Record::Renamed(_) => "title",
         Record::CallStarted { .. } | Record::AgentBegan(_) => "start",
         Record::HandedOff(_) => "handoff",
         Record::CallFinished(_) => "result",

@@ -122,7 +122,7 @@ fn follows(state: &State, before: u64, record: &Record) -> Result<(), Illegal> {
             *blocks > 0 && *blocks as usize == shown
         }
         Record::ModelResponded(answer) => answers(state, answer)?,
-        Record::RuleRevoked(_) => true,
+        Record::RuleRevoked(_) | Record::Renamed(_) => true,
         Record::Interrupted(_)
         | Record::Decided(_)
         | Record::Answered(_)

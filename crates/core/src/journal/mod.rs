@@ -23,6 +23,7 @@ mod parts;
 pub mod permission;
 pub mod permit;
 pub mod record;
+pub mod rename;
 pub mod restart;
 pub mod run;
 pub mod running;

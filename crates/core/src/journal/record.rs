@@ -19,6 +19,7 @@ pub use super::{
     failure::{Failure, Retried, TurnFailed, Unshown, Why},
     fork::{Forked, Judged},
     input::InputRequired,
+    rename::Renamed,
     restart::Restarted,
     window::{Compressed, MakeRoom},
 };
@@ -136,6 +137,8 @@ pub enum Record {
     Noted(Noted),
     /// A standing rule was revoked.
     RuleRevoked(RuleRevoked),
+    /// A person gave the session a title, or its automatic one back.
+    Renamed(Renamed),
     /// The interruption ended because its turn did.
     Withdrawn {
         /// The interruption's number.

@@ -66,7 +66,8 @@ impl State {
             | Record::StepStarted { .. }
             | Record::ApprovalSent { .. }
             | Record::Noted(_)
-            | Record::RuleRevoked(_) => {}
+            | Record::RuleRevoked(_)
+            | Record::Renamed(_) => {}
             Record::MessageQueued(_) if !self.held => {}
             Record::Restarted(restarted) => {
                 self.restarts = restarted.times;

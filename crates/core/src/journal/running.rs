@@ -78,8 +78,8 @@ impl State {
     pub(super) fn run_started(&mut self, started: &RunStarted, pos: u64) {
         self.turn_begins(&started.roles);
         self.held = false;
-        if self.title.is_none() {
-            self.title = Some(started.graph.clone());
+        if self.first_words.is_none() {
+            self.first_words = Some(started.graph.clone());
         }
         let made = self.run.as_ref().map_or(0, |run| run.made);
         self.run = Some(Arc::new(GraphRun::new(started.graph.clone(), false, pos, made, &started.round)));

@@ -14,6 +14,7 @@ const RECORD: usize = 256;
 /// The approximate size of a record in bytes.
 pub(super) fn of(record: &Record) -> u64 {
     let texts = match record {
+        Record::Renamed(renamed) => renamed.title.as_ref().map_or(0, |title| title.len()),
         Record::SessionCreated(created) => created.context.as_ref().map_or(0, |context| context.get().len()),
         Record::UserMessage(message) | Record::MessageQueued(message) | Record::ReviewerSaid(message) => {
             message.content.stored_bytes()

@@ -52,9 +52,12 @@ pub struct State {
     /// The owner's tenant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tenant: Option<Arc<str>>,
-    /// The beginning of the first user message, for lists.
+    /// The beginning of the first user message, or the graph that runs: the automatic title.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub title: Option<Arc<str>>,
+    pub first_words: Option<Arc<str>>,
+    /// The title that a person gave it ([`Record::Renamed`]).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub given_title: Option<Arc<str>>,
     /// The status.
     pub status: Status,
     /// Why it has failed, if it has.
@@ -170,7 +173,8 @@ impl State {
             locale: Locale::default(),
             subject: None,
             tenant: None,
-            title: None,
+            first_words: None,
+            given_title: None,
             status: Status::Idle,
             failure: None,
             turns: 0,

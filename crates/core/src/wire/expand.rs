@@ -397,6 +397,7 @@ impl Out<'_> {
             | Record::AgentBegan(_)
             | Record::HandedOff(_)
             | Record::RuleRevoked(_)
+            | Record::Renamed(_)
             | Record::FrameBegan(_)
             | Record::TasksDone(_)
             | Record::TaskFailed(_)

@@ -104,8 +104,8 @@ fn x_an_image_is_no_title_and_is_counted_where_sizes_are() {
         let made = Draft::new(&state, 1).message(says(content), &Takes(TakesImages::All)).expect("taken");
         State::clone(made.state())
     };
-    assert_eq!(after(here().into()).title, None);
-    assert_eq!(after(Content::from(here()).with("what is this?")).title.as_deref(), Some("what is this?"));
+    assert_eq!(after(here().into()).title(), None);
+    assert_eq!(after(Content::from(here()).with("what is this?")).title().map(|title| &**title), Some("what is this?"));
     let mut bytes = b"GIF89a\x01\0\x01\0\0\0\0".to_vec();
     bytes.resize(300_000, 7);
     let large = Image::new(&bytes).expect("large");

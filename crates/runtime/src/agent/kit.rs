@@ -102,6 +102,11 @@ impl Kit {
         *self.tokens.get_or_init(|| tokens_of(&self.specs))
     }
 
+    /// All of them.
+    pub(crate) fn entries(&self) -> impl Iterator<Item = &ToolEntry> {
+        self.tools.values().map(|tool| &tool.entry)
+    }
+
     /// The tool with this name or alias.
     pub(crate) fn tool(&self, name: &str) -> Option<&Arc<ReadyTool>> {
         self.tools.get(name).or_else(|| self.tools.values().find(|tool| tool.entry.aliases.contains(&name)))

@@ -34,7 +34,7 @@ pub struct CheckpointView {
     /// When the session reached it (RFC 3339).
     pub at: String,
     /// What led there: `created`, `message`, `queued`, `answer` (the model's), `asked`, `decision` (a person's, also
-    /// answers to questions), `timeout`, `note`, `rule`, `start`, `handoff`, `result`, `input`, `lost` and
+    /// answers to questions), `timeout`, `note`, `rule`, `title`, `start`, `handoff`, `result`, `input`, `lost` and
     /// `tool_changed` (of calls), `approval_sent`, `end` (of a turn), `restart`, `status`, `fork`, `compression`; of
     /// graphs `run`, `graph`, `node`, `pause`, `step`, `resume`, `failure`, `retry`, `edit`.
     pub after: String,

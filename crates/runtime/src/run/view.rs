@@ -61,7 +61,7 @@ pub struct SessionView {
     /// Its owner.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub subject: Option<Arc<str>>,
-    /// The beginning of its first message.
+    /// The title that its owner gave it, or the beginning of its first message.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub title: Option<Arc<str>>,
     /// What it is doing.

@@ -17,6 +17,7 @@ pub(crate) mod openapi;
 #[cfg(test)]
 mod pages;
 mod past;
+mod policy;
 mod route;
 mod routes;
 mod rules;

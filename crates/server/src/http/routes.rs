@@ -1,12 +1,12 @@
 //! The table of routes: what is served, and how `/openapi.json` documents it. There is no other way to register a
 //! route, so none is undocumented.
 
-use axum::routing::{delete, get, post};
+use axum::routing::{delete, get, patch, post};
 use countersign_core::{refusal::Code, wire::schema::AnyObject};
-use countersign_runtime::run::{ApprovalView, GraphView, Outcome, RuleView, SessionView, StateView};
+use countersign_runtime::run::{ApprovalView, GraphView, Outcome, PolicyView, RuleView, SessionView, StateView};
 
 use super::{
-    agents, approvals, audit, documents, events, graphs, health, history, past,
+    agents, approvals, audit, documents, events, graphs, health, history, past, policy,
     route::{Answer, Kind, Parameter, Route, body, header, json, of, other, query},
     rules, runs, sessions, webhooks,
 };
@@ -125,6 +125,28 @@ pub(super) const ROUTES: &[Route] = &[
         refusals: SESSION,
         open: false,
         handler: || get(sessions::get),
+    },
+    Route {
+        method: "patch",
+        path: "/v1/sessions/{session_id}",
+        id: "changeSession",
+        summary: "Gives a session a title, or its automatic one back. Of two titles the later one stays.",
+        parameters: &[],
+        body: Some(body::<sessions::ChangeSession>),
+        answers: &[json(200, "The session as it is now.", of::<SessionView>)],
+        refusals: &[
+            Code::BadJson,
+            Code::InvalidMessage,
+            Code::InvalidSessionId,
+            Code::Forbidden,
+            Code::SessionNotFound,
+            Code::SessionDeleted,
+            Code::SessionFull,
+            Code::TooLarge,
+            Code::StoreUnavailable,
+        ],
+        open: false,
+        handler: || patch(sessions::change),
     },
     Route {
         method: "delete",
@@ -475,6 +497,18 @@ pub(super) const ROUTES: &[Route] = &[
     },
     Route {
         method: "get",
+        path: "/v1/policy",
+        id: "getPolicy",
+        summary: "The policy in force: the operator's rules, and what each tool asks by itself; with tokens for the role auditor.",
+        parameters: &[],
+        body: None,
+        answers: &[json(200, "The policy.", of::<PolicyView>)],
+        refusals: &[Code::Forbidden],
+        open: false,
+        handler: || get(policy::get),
+    },
+    Route {
+        method: "get",
         path: "/v1/audit",
         id: "readAudit",
         summary: "The audit log: without tokens for everybody, with them for the role auditor, of its tenant.",
@@ -745,7 +779,7 @@ mod tests {
                 route.method,
                 route.path
             );
-            assert_eq!(route.body.is_some(), route.method == "post", "{}", route.path);
+            assert_eq!(route.body.is_some(), matches!(route.method, "post" | "patch"), "{}", route.path);
             assert!(!route.answers.is_empty(), "{}", route.path);
         }
     }

@@ -1,4 +1,4 @@
-//! Sessions: creating, listing, sending messages, cancelling, deleting.
+//! Sessions: creating, listing, renaming, sending messages, cancelling, deleting.
 
 use axum::{
     Json,
@@ -152,6 +152,23 @@ pub(super) async fn state(
         Some(checkpoint) => app.runtime.state_at(&by, &session_id, checkpoint).await?,
         None => app.runtime.state(&by, &session_id).await?,
     }))
+}
+
+/// The body of `PATCH /v1/sessions/{session_id}`.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub(super) struct ChangeSession {
+    /// Its title in lists: one line of at most 200 characters. An empty text gives the automatic one back.
+    title: String,
+}
+
+pub(super) async fn change(
+    State(app): State<App>,
+    Caller(by): Caller,
+    Segment(session_id): Segment,
+    Body(body): Body<ChangeSession>,
+) -> Result<Json<SessionView>, Problem> {
+    let runtime = app.runtime.clone();
+    Ok(Json(to_the_end(async move { runtime.rename_session(&by, &session_id, &body.title).await }).await?))
 }
 
 pub(super) async fn delete(

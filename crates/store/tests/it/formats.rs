@@ -1,8 +1,8 @@
 //! Version 1 of what is stored, fixed by the fixtures in `tests/formats`: entries, the SQLite file, the audit log and
 //! sealed values.
 //!
-//! `journals.jsonl` was recorded from sessions of all kinds, one journal a line, and is never rewritten; the other files
-//! follow from it. Before the first release a deliberate change may rewrite those with `UPDATE_GOLDEN=1`; after it,
+//! `journals.jsonl` was recorded from sessions of all kinds, one journal a line. A new kind of record adds a journal; none is
+//! rewritten. The other files follow from it. Before the first release a deliberate change may rewrite those with `UPDATE_GOLDEN=1`; after it,
 //! whatever fails here is a change that existing data would not survive.
 
 use std::{collections::BTreeSet, fmt::Write as _, fs, path::PathBuf, sync::Arc};
@@ -84,6 +84,7 @@ fn name(record: &Record) -> &'static str {
         Record::TimedOut { .. } => "timed_out",
         Record::Noted(_) => "noted",
         Record::RuleRevoked(_) => "rule_revoked",
+        Record::Renamed(_) => "renamed",
         Record::Withdrawn { .. } => "withdrawn",
         Record::CallStarted { .. } => "call_started",
         Record::AgentBegan(_) => "agent_began",
@@ -115,7 +116,7 @@ fn name(record: &Record) -> &'static str {
 }
 
 /// How many kinds of records there are: those of [`name`].
-const KINDS: usize = 42;
+const KINDS: usize = 43;
 
 #[test]
 fn r9_entries_of_version_1_are_read_keep_the_rules_and_are_written_as_they_were() {

@@ -10,7 +10,7 @@ use countersign_core::{
 };
 use countersign_store::{InterruptionFilter, Page, SessionFilter, StoreError, Visible};
 
-use crate::store_support::{Anything, Driven, Tested, asks, begun, conformance, ids, keys, page, waiting};
+use crate::store_support::{Anything, Driven, Tested, asks, begun, conformance, ids, keys, load, page, waiting};
 
 conformance! {
     interruptions_have_their_rows,
@@ -20,6 +20,7 @@ conformance! {
     pages_stay_stable_while_rows_come,
     r9_a_bad_cursor_is_refused,
     sessions_are_listed_by_use,
+    u1_a_title_that_was_given_is_listed_and_a_fork_begins_with_it,
     p1_sessions_are_listed_for_those_who_may_see_them,
     x_nothing_of_another_tenant_is_listed,
     x_the_audit_log_of_a_tenant_is_its_own_and_is_paged,
@@ -215,6 +216,35 @@ async fn sessions_are_listed_by_use(store: Tested) {
         }
     }
     assert_eq!(paged, ["s1", "s3", "s2"]);
+}
+
+/// The list, the snapshot and the journal say the same, and a deleted session takes its title with it.
+async fn u1_a_title_that_was_given_is_listed_and_a_fork_begins_with_it(store: Tested) {
+    let listed = async |id: &str| {
+        let rows = store.sessions(SessionFilter::default(), page(None, 9)).await.expect("list").rows;
+        rows.into_iter().find(|row| &*row.session_id == id).map(|row| row.title.map(|title| title.to_string()))
+    };
+    let titled = |title: &str| Some(Some(title.to_owned()));
+    let mut driven = begun(&*store, "s", 10, Some("ann")).await;
+    begun(&*store, "other", 10, Some("ann")).await;
+    assert_eq!(listed("s").await, titled("hello"));
+    for (snapshot, title) in [(true, "Hoá đơn '\"; DROP"), (false, "发票"), (true, "last")] {
+        driven.snapshot = snapshot;
+        let renamed = driven.draft(20).rename(Some(title.into()), Some("ann".into()));
+        driven.store(&*store, renamed).await.expect("renamed");
+        assert_eq!(listed("s").await, titled(title));
+        assert_eq!(load(&*store, "s").await.as_ref(), Some(&driven.state));
+    }
+    let fork = crate::forks::fork_of(&driven, driven.state.pos, "f", 30);
+    store.fork("s", fork).await.expect("forked");
+    let automatic = driven.draft(40).rename(None, None);
+    driven.store(&*store, automatic).await.expect("renamed");
+    let (s, f, other) = (listed("s").await, listed("f").await, listed("other").await);
+    assert_eq!((s, f, other), (titled("hello"), titled("last"), titled("hello")));
+    assert!(store.delete("s").await.expect("delete"));
+    assert_eq!((listed("s").await, listed("f").await), (None, titled("last")));
+    // It is no decision: the log of those has nothing of it.
+    assert!(store.audit(0, 9).await.expect("audit").iter().all(|record| !record.body.get().contains("last")));
 }
 
 async fn p1_sessions_are_listed_for_those_who_may_see_them(store: Tested) {

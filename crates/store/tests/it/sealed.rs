@@ -83,9 +83,13 @@ async fn x_nothing_that_has_content_is_readable_in_a_sealed_stores_files() {
     let (_dir, path) = place();
     let store = open_sealed(&path).expect("open");
     // The role stays readable, and is planted too, to prove that the search finds things.
-    let driven = planted(&store, "s").await;
+    let mut driven = planted(&store, "s").await;
     let listed = store.sessions(SessionFilter::default(), Page { cursor: None, limit: 9 }).await.expect("list");
     assert!(listed.rows[0].title.as_deref().is_some_and(|title| title.contains(PLANTED)));
+    let renamed = driven.draft(9).rename(Some("xxxxxxxx of ann".into()), Some("ann".into()));
+    driven.store(&store, renamed).await.expect("renamed");
+    let listed = store.sessions(SessionFilter::default(), Page { cursor: None, limit: 9 }).await.expect("list");
+    assert_eq!(listed.rows[0].title.as_deref(), Some("xxxxxxxx of ann"));
     assert_eq!(load(&store, "s").await.as_ref(), Some(&driven.state));
     for text in ["xxxxxxxx", "\"t\":", "requested", "\"i\":0"] {
         assert_eq!(found(&path, text), 0, "{text}");

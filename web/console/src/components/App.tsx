@@ -21,18 +21,19 @@ const page = <P,>(load: () => Promise<ComponentType<P>>) =>
 const ChatPage = page(async () => (await import("./ChatPage.js")).ChatPage);
 const InboxPage = page(async () => (await import("./inbox/InboxPage.js")).InboxPage);
 const RulesPage = page(async () => (await import("./RulesPage.js")).RulesPage);
+const PolicyPage = page(async () => (await import("./PolicyPage.js")).PolicyPage);
 const AuditPage = page(async () => (await import("./audit/AuditPage.js")).AuditPage);
 
 export function App() {
   const { t } = useI18n();
-  const { sessionId, rules, audit, inbox } = useStore(route);
+  const { sessionId, rules, audit, policy, inbox } = useStore(route);
   const connection = useConnection();
   const waits = useWaits();
   const said = useStore(announcement);
   const [menuOpen, setMenuOpen] = useState(false);
 
   // On a phone the menu covers the page, so going somewhere closes it.
-  useEffect(() => setMenuOpen(false), [sessionId, rules, audit, inbox !== undefined]);
+  useEffect(() => setMenuOpen(false), [sessionId, rules, audit, policy, inbox !== undefined]);
   useEffect(() => void (document.title = waits !== undefined ? `(${waits}) Countersign` : "Countersign"), [waits]);
 
   useEffect(() => startNotifying(t), [t]);
@@ -57,12 +58,14 @@ export function App() {
         <Sidebar open={menuOpen} onClose={() => setMenuOpen(false)} />
       </Boundary>
       <main id="main" className="main" tabIndex={-1}>
-        <Boundary key={rules ? "rules" : audit ? "audit" : inbox ? "inbox" : `session ${sessionId ?? ""}`}>
+        <Boundary key={rules ? "rules" : audit ? "audit" : policy ? "policy" : inbox ? "inbox" : `session ${sessionId ?? ""}`}>
           <Suspense fallback={<Loading />}>
             {rules ? (
               <RulesPage onMenu={openMenu} />
             ) : audit ? (
               <AuditPage onMenu={openMenu} />
+            ) : policy ? (
+              <PolicyPage onMenu={openMenu} />
             ) : inbox ? (
               <InboxPage query={inbox} onMenu={openMenu} />
             ) : sessionId === undefined ? (

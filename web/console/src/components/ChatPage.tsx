@@ -24,6 +24,7 @@ import { Icon } from "./Icon.js";
 import { PastButton } from "./PastButton.js";
 import { MessageItem, Said } from "./message/MessageItem.js";
 import { TodoDock } from "./message/TodoDock.js";
+import { RenameButton } from "./RenameButton.js";
 import { shortId } from "./Sidebar.js";
 import { TopBar } from "./TopBar.js";
 import { isHeld, TurnEnd } from "./TurnEnd.js";
@@ -105,6 +106,7 @@ export function ChatPage({ sessionId, onMenu }: Props) {
               </span>
             )}
             {view.lastSeq > 0 && <PastButton sessionId={sessionId} />}
+            {view.lastSeq > 0 && owns && <RenameButton sessionId={sessionId} title={named} shown={title} />}
           </>
         }
         actions={<GraphToggle shown={graphShown} onChange={showGraph} />}

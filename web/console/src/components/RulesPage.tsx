@@ -189,7 +189,7 @@ function Rule({ rule, onRevoked }: { rule: StandingRule; onRevoked: (rule: Stand
         <div>
           <dt className="visually-hidden">{t("rules.session")}</dt>
           <dd>
-            <a href={sessionHref(rule.session_id)}>{t("rules.openSession")}</a>
+            <a href={sessionHref(rule.session_id)}>{t("rules.openSession")}</a> <code>{requestOf(rule)}</code>
           </dd>
         </div>
       </dl>
@@ -200,4 +200,9 @@ function Rule({ rule, onRevoked }: { rule: StandingRule; onRevoked: (rule: Stand
       )}
     </li>
   );
+}
+
+/** The key of the request that it was made with. */
+function requestOf({ id }: StandingRule): string {
+  return id.slice(0, id.lastIndexOf("."));
 }

@@ -12,11 +12,12 @@ import { useNow } from "../lib/useNow.js";
 import { hasToken, setToken } from "../state/connection.js";
 import { loadMoreSessions, sessionList } from "../state/lists.js";
 import { useInbox, useMayAudit, useMe, useWaits } from "../state/me.js";
-import { auditHref, newHref, route, rulesHref, sessionHref } from "../state/route.js";
+import { auditHref, newHref, policyHref, route, rulesHref, sessionHref } from "../state/route.js";
 import { useStore } from "../state/store.js";
 import { Icon } from "./Icon.js";
 import { Preferences } from "./Preferences.js";
 
+const RenameSession = lazy(late(async () => ({ default: (await import("./RenameSession.js")).RenameSession })));
 const DeleteSession = lazy(late(async () => ({ default: (await import("./DeleteSession.js")).DeleteSession })));
 
 interface Props {
@@ -29,10 +30,11 @@ export function Sidebar({ open, onClose }: Props) {
   const { t } = useI18n();
   const list = useStore(sessionList);
   const count = useWaits();
-  const { sessionId, rules, audit, inbox } = useStore(route);
+  const { sessionId, rules, audit, policy, inbox } = useStore(route);
   const mayAudit = useMayAudit();
   const signedIn = useStore(hasToken);
   const [search, setSearch] = useState("");
+  const [renaming, setRenaming] = useState<SessionSummary>();
   const [deleting, setDeleting] = useState<SessionSummary>();
   const found = searchSessions(list.rows, search);
   const searching = search.trim() !== "";
@@ -88,6 +90,12 @@ export function Sidebar({ open, onClose }: Props) {
             <span className="grow">{t("rules.heading")}</span>
           </a>
           {mayAudit && (
+            <a className="button wide quiet spread" href={policyHref} aria-current={policy ? "page" : undefined} onClick={onClose}>
+              <Icon name="people" />
+              <span className="grow">{t("policy.heading")}</span>
+            </a>
+          )}
+          {mayAudit && (
             <a className="button wide quiet spread" href={auditHref} aria-current={audit ? "page" : undefined} onClick={onClose}>
               <Icon name="shield" />
               <span className="grow">{t("audit.heading")}</span>
@@ -112,6 +120,7 @@ export function Sidebar({ open, onClose }: Props) {
                 row={row}
                 current={row.session_id === sessionId}
                 onOpen={onClose}
+                onRename={() => setRenaming(row)}
                 onDelete={() => setDeleting(row)}
               />
             ))}
@@ -132,11 +141,10 @@ export function Sidebar({ open, onClose }: Props) {
           )}
         </div>
       </aside>
-      {deleting && (
-        <Suspense>
-          <DeleteSession session={deleting} onClose={() => setDeleting(undefined)} />
-        </Suspense>
-      )}
+      <Suspense>
+        {renaming && <RenameSession session={renaming} onClose={() => setRenaming(undefined)} />}
+        {deleting && <DeleteSession session={deleting} onClose={() => setDeleting(undefined)} />}
+      </Suspense>
     </>
   );
 }
@@ -193,10 +201,11 @@ interface RowProps {
   row: SessionSummary;
   current: boolean;
   onOpen: () => void;
+  onRename: () => void;
   onDelete: () => void;
 }
 
-function SessionRow({ row, current, onOpen, onDelete }: RowProps) {
+function SessionRow({ row, current, onOpen, onRename, onDelete }: RowProps) {
   const { t, language } = useI18n();
   const now = useNow(30_000);
   const { mine, others } = useInbox();
@@ -232,9 +241,14 @@ function SessionRow({ row, current, onOpen, onDelete }: RowProps) {
         </span>
       </a>
       {owns && (
-        <button type="button" className="icon-button session-delete" aria-label={t("sessions.delete", { title })} onClick={onDelete}>
-          <Icon name="bin" />
-        </button>
+        <span className="session-tools">
+          <button type="button" className="icon-button session-rename" aria-label={t("sessions.rename", { title })} onClick={onRename}>
+            <Icon name="pencil" />
+          </button>
+          <button type="button" className="icon-button session-delete" aria-label={t("sessions.delete", { title })} onClick={onDelete}>
+            <Icon name="bin" />
+          </button>
+        </span>
       )}
     </li>
   );

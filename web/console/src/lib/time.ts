@@ -45,3 +45,9 @@ export function agoText(then: string | undefined, now: number, language: string)
   }
   return format.format(0, "second");
 }
+
+/** "5 minutes", in the largest unit that it is a whole number of. */
+export function secondsText(seconds: number, language: string): string {
+  const [unit, size] = UNITS.find(([, ms]) => seconds > 0 && (seconds * 1000) % ms === 0) ?? (["second", 1000] as const);
+  return new Intl.NumberFormat(language, { style: "unit", unit, unitDisplay: "long" }).format((seconds * 1000) / size);
+}

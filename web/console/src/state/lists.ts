@@ -93,6 +93,13 @@ export function forgetWaiting(approvalKey: string): void {
   refreshSoon();
 }
 
+/** Show the title that a session was given here in the lists of all tabs. */
+export function keepTitle(session: SessionSummary): void {
+  sessionList.set((list) => ({ ...list, rows: list.rows.map((row) => (row.session_id === session.session_id ? session : row)) }));
+  channel?.postMessage("changed");
+  refreshSoon();
+}
+
 /** Take a session that was deleted here from the lists of all tabs, also from pages that are not read again. */
 export function forgetSession(sessionId: string): void {
   dropSession(sessionId);

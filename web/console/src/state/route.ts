@@ -7,18 +7,20 @@ export interface Route {
   /** The list of standing rules. */
   rules: boolean;
   audit: boolean;
+  policy: boolean;
   /** The inbox, and what of it. */
   inbox: InboxQuery | undefined;
 }
 
 export const rulesHref = "#/rules";
 export const auditHref = "#/audit";
+export const policyHref = "#/policy";
 
 function read(): Route {
   const match = /^#\/s\/([A-Za-z0-9._-]{1,128})$/.exec(location.hash);
   const inbox = /^#\/inbox(?:\?(.*))?$/.exec(location.hash);
   const { hash } = location;
-  return { sessionId: match?.[1], rules: hash === rulesHref, audit: hash === auditHref, inbox: inbox ? readQuery(inbox[1] ?? "") : undefined };
+  return { sessionId: match?.[1], rules: hash === rulesHref, audit: hash === auditHref, policy: hash === policyHref, inbox: inbox ? readQuery(inbox[1] ?? "") : undefined };
 }
 
 export const route = new Store<Route>(read());
@@ -41,5 +43,5 @@ export function showInbox(query: InboxQuery, step: boolean): void {
   } catch {
     // Who types fast changes the address more often than some browsers allow; the page follows all the same.
   }
-  route.set({ sessionId: undefined, rules: false, audit: false, inbox: query });
+  route.set({ sessionId: undefined, rules: false, audit: false, policy: false, inbox: query });
 }

@@ -22,11 +22,14 @@ export type {
   Health,
   NamedGraph,
   Outcome,
+  PolicyRuleView as PolicyRule,
+  PolicyView as Policy,
   PostMessage as NewMessage,
   RuleView as StandingRule,
   SessionView as SessionSummary,
   StartRun as RunRequest,
   StateView as SessionState,
+  ToolApprovalView as ToolApproval,
 } from "./generated/http.js";
 
 type Query<K extends keyof Operations> = Operations[K] extends { query?: infer Q } ? NonNullable<Q> : never;
@@ -120,6 +123,11 @@ export class CountersignHttp {
 
   session(sessionId: string): Promise<Http.SessionView> {
     return this.#json("getSession", of(sessionId));
+  }
+
+  /** Give it a title; an empty one gives the automatic one back. Of two titles the later one stays. */
+  renameSession(sessionId: string, title: string): Promise<Http.SessionView> {
+    return this.#json("changeSession", { ...of(sessionId), body: { title } });
   }
 
   /** Delete it with everything in it. Its id is never used again. */
@@ -236,6 +244,11 @@ export class CountersignHttp {
   async rules(query: RuleQuery = {}): Promise<{ rules: Http.RuleView[]; next: string | undefined }> {
     const body = await this.#json("listRules", { query });
     return { rules: body.rules, next: body.next_cursor ?? undefined };
+  }
+
+  /** The policy in force: the operator's rules, and what each tool asks by itself. */
+  policy(): Promise<Http.PolicyView> {
+    return this.#json("getPolicy");
   }
 
   /** From the next call on people are asked again. The rule as it is now. */

@@ -233,6 +233,12 @@ impl World {
                 let transition = self.draft().revoke(rule, Some("ann".into()));
                 self.commit(transition);
             }
+            Op::Rename(title) => {
+                let title = title.map(|n| Arc::from(format!("title {n}")));
+                let transition = self.draft().rename(title.clone(), Some("ann".into()));
+                self.commit(transition);
+                assert_eq!(self.state.given_title, title);
+            }
             Op::Reply(i, answers, comment) if !self.state.open.is_empty() => {
                 let open = &self.state.open[i % self.state.open.len()];
                 let input = DecideInput {

@@ -17,6 +17,8 @@ pub enum Op {
     Reply(usize, u8, bool),
     Note(usize, u8, u8),
     Revoke(usize),
+    /// A person gives it a title, or the automatic one back.
+    Rename(Option<u8>),
     Later(u32),
     /// A running call asks people: which, how many questions, and whether it waits live for the answers.
     Asks(usize, u8, bool),
@@ -44,6 +46,7 @@ pub fn ops() -> impl Strategy<Value = Vec<Op>> {
             .prop_map(|(i, d, c, by, v)| Op::Decide(i, d, c, by, v)),
         2 => (0..3_usize, 0..6_u8, 0..5_u8).prop_map(|(i, what, by)| Op::Note(i, what, by)),
         6 => (0..3_usize).prop_map(Op::Revoke),
+        1 => proptest::option::of(0..3_u8).prop_map(Op::Rename),
         4 => (0..3_usize, 0..6_u8, any::<bool>()).prop_map(|(i, a, c)| Op::Reply(i, a, c)),
         2 => (0..400_u32).prop_map(Op::Later),
         3 => (0..4_usize, 0..6_u8, any::<bool>()).prop_map(|(i, what, live)| Op::Asks(i, what, live)),

@@ -52,6 +52,15 @@ export type StopReason = Wire.StopReason;
  * - `crashes`: The server ended in the middle of it, several times in a row.
  */
 export type Held = "fork" | "crashes";
+export type DecisionType = Wire.DecisionType;
+export type Risk = Wire.Risk;
+/**
+ * What a rule leads to.
+ * - `allow`: No approval is needed.
+ * - `ask`: People are asked, always or under a condition.
+ * - `deny`: It does not run.
+ */
+export type Effect = "allow" | "ask" | "deny";
 export type Args = Wire.Args;
 /**
  * The scope of a standing rule.
@@ -117,7 +126,6 @@ export type Always = Wire.Always;
 export type ArgumentsScope = Wire.ArgumentsScope;
 export type Base64Source = Wire.Base64Source;
 export type Code = Wire.Code;
-export type DecisionType = Wire.DecisionType;
 export type EditedAction = Wire.EditedAction;
 export type ImageSourceInput = Wire.ImageSourceInput;
 export type ImageSourceInputBase64Source = Wire.ImageSourceInputBase64Source;
@@ -128,7 +136,6 @@ export type InputText = Wire.InputText;
 export type MediaType = Wire.MediaType;
 export type PathStep = Wire.PathStep;
 export type PreviewKind = Wire.PreviewKind;
-export type Risk = Wire.Risk;
 export type SessionScope = Wire.SessionScope;
 export type Shown = Wire.Shown;
 export type ShownPreview = Wire.ShownPreview;
@@ -347,6 +354,12 @@ export interface Operations {
     answer: SessionView;
   };
   /**
+   * The policy in force: the operator's rules, and what each tool asks by itself; with tokens for the role auditor.
+   */
+  getPolicy: {
+    answer: PolicyView;
+  };
+  /**
    * Standing rules ("always") of one's sessions, of one's making, or in place of one's roles.
    */
   listRules: {
@@ -426,6 +439,16 @@ export interface Operations {
     path: {
       session_id: string;
     };
+    answer: SessionView;
+  };
+  /**
+   * Gives a session a title, or its automatic one back. Of two titles the later one stays.
+   */
+  changeSession: {
+    path: {
+      session_id: string;
+    };
+    body: ChangeSession;
     answer: SessionView;
   };
   /**
@@ -1421,7 +1444,7 @@ export interface SessionView {
    */
   subject?: string;
   /**
-   * The beginning of its first message.
+   * The title that its owner gave it, or the beginning of its first message.
    */
   title?: string;
   /**
@@ -1441,6 +1464,152 @@ export interface ForkedFrom {
    * The session.
    */
   session_id: string;
+}
+/**
+ * The policy that is in force.
+ */
+export interface PolicyView {
+  /**
+   * The operator's rules, in order: the first that matches a call counts, where it is stricter than the tool's own
+   * approval.
+   */
+  rules: PolicyRuleView[];
+  /**
+   * What the agents' tools ask by themselves, as far as they are known now.
+   */
+  tools: ToolApprovalView[];
+  /**
+   * Its version, which requests and the audit log name.
+   */
+  version: string;
+}
+/**
+ * A rule of the policy. A call must fit all of its members.
+ */
+export interface PolicyRuleView {
+  /**
+   * The agents it matches, the same way; empty: all.
+   */
+  agents: string[];
+  /**
+   * How people are asked.
+   */
+  ask?: AskView;
+  /**
+   * People are asked only if this condition holds; text without a form where a program decides it.
+   */
+  condition?: string;
+  /**
+   * Whether it runs without approval, people are asked, or it is denied.
+   */
+  effect: Effect;
+  /**
+   * What must be declared of the tool.
+   */
+  hints?: HintView[];
+  /**
+   * What the model is told, where it is denied with words of the operator's.
+   */
+  message?: string;
+  /**
+   * Its name, which reviewers see as the reason.
+   */
+  name?: string;
+  /**
+   * The requester must hold one of these roles; empty: anybody.
+   */
+  roles: string[];
+  /**
+   * The tools it matches, with `*` for any text; empty: all.
+   */
+  tools: string[];
+  /**
+   * The condition that must hold for it to match.
+   */
+  when?: string;
+}
+/**
+ * How people are asked.
+ */
+export interface AskView {
+  /**
+   * What a reviewer may do.
+   */
+  allowed_decisions: DecisionType[];
+  /**
+   * Who is asked in turn when the deadline expires.
+   */
+  escalate: string[];
+  /**
+   * Who must approve, one after the other; `user` is the session's owner.
+   */
+  levels: string[];
+  /**
+   * Whether those who requested it may not approve it.
+   */
+  not_self: boolean;
+  /**
+   * How many different people at each level.
+   */
+  quorum: number;
+  /**
+   * To whom it may be handed.
+   */
+  reassign: string[];
+  /**
+   * When its reviewers are reminded: seconds after they were asked.
+   */
+  reminders: number[];
+  /**
+   * How much is at stake.
+   */
+  risk?: Risk;
+  /**
+   * Seconds until it is rejected or escalated; 0: it waits for ever.
+   */
+  timeout: number;
+}
+/**
+ * What must be declared of a tool.
+ */
+export interface HintView {
+  /**
+   * `read_only`, `destructive`, `open_world` or `idempotent`.
+   */
+  name: string;
+  /**
+   * Whether it must be so, or must not.
+   */
+  value: boolean;
+}
+/**
+ * What a tool of an agent asks by itself.
+ */
+export interface ToolApprovalView {
+  /**
+   * The agent.
+   */
+  agent: string;
+  /**
+   * How people are asked.
+   */
+  ask?: AskView;
+  /**
+   * People are asked only if this condition holds; text without a form where a program decides it.
+   */
+  condition?: string;
+  /**
+   * Whether it runs without approval, people are asked, or it is denied.
+   */
+  effect: Effect;
+  /**
+   * What the model is told, where it is denied with words of the operator's.
+   */
+  message?: string;
+  /**
+   * Its tool.
+   */
+  tool: string;
 }
 /**
  * A page of standing rules, newest first.
@@ -1571,6 +1740,15 @@ export interface CreateSession {
   session_id?: string;
 }
 /**
+ * The body of `PATCH /v1/sessions/{session_id}`.
+ */
+export interface ChangeSession {
+  /**
+   * Its title in lists: one line of at most 200 characters. An empty text gives the automatic one back.
+   */
+  title: string;
+}
+/**
  * The body of `POST /v1/sessions/{session_id}/cancel`; may be absent.
  */
 export interface CancelTurn {
@@ -1598,7 +1776,7 @@ export interface CheckpointList {
 export interface CheckpointView {
   /**
    * What led there: `created`, `message`, `queued`, `answer` (the model's), `asked`, `decision` (a person's, also
-   * answers to questions), `timeout`, `note`, `rule`, `start`, `handoff`, `result`, `input`, `lost` and
+   * answers to questions), `timeout`, `note`, `rule`, `title`, `start`, `handoff`, `result`, `input`, `lost` and
    * `tool_changed` (of calls), `approval_sent`, `end` (of a turn), `restart`, `status`, `fork`, `compression`; of
    * graphs `run`, `graph`, `node`, `pause`, `step`, `resume`, `failure`, `retry`, `edit`.
    */
@@ -2067,7 +2245,7 @@ export interface StateView {
    */
   subject?: string;
   /**
-   * The beginning of its first message.
+   * The title that its owner gave it, or the beginning of its first message.
    */
   title?: string;
   /**
@@ -2320,12 +2498,14 @@ export const OPERATIONS = {
   listGraphs: { method: "GET", path: "/v1/graphs" },
   getNamedGraph: { method: "GET", path: "/v1/graphs/{name}/graph" },
   startRun: { method: "POST", path: "/v1/graphs/{name}/runs" },
+  getPolicy: { method: "GET", path: "/v1/policy" },
   listRules: { method: "GET", path: "/v1/rules" },
   revokeRule: { method: "DELETE", path: "/v1/rules/{rule_id}" },
   listSessions: { method: "GET", path: "/v1/sessions" },
   createSession: { method: "POST", path: "/v1/sessions" },
   deleteSession: { method: "DELETE", path: "/v1/sessions/{session_id}" },
   getSession: { method: "GET", path: "/v1/sessions/{session_id}" },
+  changeSession: { method: "PATCH", path: "/v1/sessions/{session_id}" },
   cancelTurn: { method: "POST", path: "/v1/sessions/{session_id}/cancel" },
   listCheckpoints: { method: "GET", path: "/v1/sessions/{session_id}/checkpoints" },
   followSession: { method: "GET", path: "/v1/sessions/{session_id}/events" },

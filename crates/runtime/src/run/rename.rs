@@ -1,0 +1,53 @@
+//! Giving a session a title.
+
+use std::sync::Arc;
+
+use countersign_core::{
+    approval::principal::Principal,
+    journal::{
+        draft::Draft,
+        rename::{self, Renamed},
+        state::State,
+    },
+    refusal::{Code, Refusal},
+    wire::client::check_session_id,
+};
+
+use super::{Runtime, SessionView, live::LiveRef, nodes::contested, owned};
+use crate::store::Durability;
+
+impl Runtime {
+    /// Gives a session a title, or with an empty text its automatic one back. Who may send to it may; of two titles the
+    /// later one stays. The title that it has already changes nothing.
+    ///
+    /// # Errors
+    /// `invalid_message` (the title), `session_not_found`, `forbidden`, `session_full`, `store_unavailable`.
+    pub async fn rename_session(&self, by: &Principal, session_id: &str, title: &str) -> Result<SessionView, Refusal> {
+        check_session_id(session_id)?;
+        let renamed = Renamed { title: rename::title(title)?, by: by.subject.clone() };
+        let live = self.inner.live(&Arc::from(session_id));
+        contested!(self.rename_session_in(&live, by, renamed.clone()).await)
+    }
+
+    async fn rename_session_in(
+        &self,
+        live: &LiveRef,
+        by: &Principal,
+        renamed: Renamed,
+    ) -> Result<SessionView, Refusal> {
+        let mut guard = live.lock().await;
+        let state = self.inner.load(live, &mut guard).await?;
+        owned(by, &state)?;
+        if state.given_title == renamed.title {
+            self.inner.released().await?;
+            return Ok(SessionView::of_state(&state));
+        }
+        if let Some(full) = self.inner.full(&state) {
+            return Err(Refusal::new(Code::SessionFull, full));
+        }
+        let at = self.inner.now();
+        let make = |state: &State| Ok(Draft::new(state, at).rename(renamed.title, renamed.by));
+        self.inner.transact(live, &mut guard, Durability::Synced, make).await?;
+        Ok(SessionView::of_state(&*guard.state()?))
+    }
+}

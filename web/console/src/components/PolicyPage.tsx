@@ -1,0 +1,196 @@
+/** The operator's policy, for auditors: which calls need whom, and what each tool asks by itself. Nothing is changed here. */
+import { useCallback, useEffect, useState, type ReactNode } from "react";
+import { CountersignError, type Policy, type PolicyRule, type ToolApproval } from "@countersign/client";
+import { useConnection, visibleText } from "@countersign/react";
+import { useI18n, type Translate } from "../i18n/index.js";
+import { roleName } from "../lib/people.js";
+import { secondsText } from "../lib/time.js";
+import { http } from "../state/connection.js";
+import { rulesHref } from "../state/route.js";
+import { Icon, type IconName } from "./Icon.js";
+import { Refusal } from "./Refusal.js";
+import { TopBar } from "./TopBar.js";
+import { Visible } from "./Visible.js";
+
+type Then = Pick<PolicyRule, "effect" | "condition" | "message" | "ask">;
+type Fact = [name: string, value: ReactNode];
+
+const ICONS: Record<Then["effect"], IconName> = { allow: "check", ask: "people", deny: "cross" };
+
+export function PolicyPage({ onMenu }: { onMenu: () => void }) {
+  const { t } = useI18n();
+  const [policy, setPolicy] = useState<Policy>();
+  const [error, setError] = useState<CountersignError>();
+  const online = useConnection() === "open";
+  const load = useCallback(
+    () =>
+      http.policy().then(
+        (read) => {
+          setPolicy(read);
+          setError(undefined);
+        },
+        (e: unknown) => setError(CountersignError.of(e)),
+      ),
+    [],
+  );
+  useEffect(() => {
+    if (online) void load();
+  }, [online, load]);
+  const agents = Object.entries(Object.groupBy(policy?.tools ?? [], (tool) => tool.agent));
+  return (
+    <>
+      <TopBar title={t("policy.heading")} onMenu={onMenu} />
+      <div className="rules">
+        <div className="rules-inner">
+          <p className="muted">
+            {t("policy.intro")} <a href={rulesHref}>{t("rules.heading")}</a>
+          </p>
+          {error && (
+            <div className="field-error" role="alert">
+              <Refusal error={error} />
+              {error.code !== "forbidden" && (
+                <button type="button" className="link" onClick={() => void load()}>
+                  {t("app.retry")}
+                </button>
+              )}
+            </div>
+          )}
+          {policy && (
+            <>
+              <section className="policy-part" aria-labelledby="policy-rules">
+                <h2 id="policy-rules">{t("policy.rules")}</h2>
+                <p className="muted">{t(policy.rules.length > 0 ? "policy.rulesIntro" : "policy.noRules")}</p>
+                <ol className="policy-list">
+                  {policy.rules.map((rule, i) => (
+                    <Rule key={i} rule={rule} n={i + 1} />
+                  ))}
+                </ol>
+              </section>
+              <section className="policy-part" aria-labelledby="policy-tools">
+                <h2 id="policy-tools">{t("policy.tools")}</h2>
+                <p className="muted">{t("policy.toolsIntro")}</p>
+                {agents.map(([agent, tools = []]) => (
+                  <Tools key={agent} agent={agent} tools={tools} />
+                ))}
+              </section>
+              <p className="hint">
+                {t("policy.version")} <code>{policy.version}</code>
+              </p>
+            </>
+          )}
+        </div>
+      </div>
+    </>
+  );
+}
+
+function Rule({ rule, n }: { rule: PolicyRule; n: number }) {
+  const { t, language } = useI18n();
+  const names = (all: readonly string[], any: string) => (all.length === 0 ? any : <Codes names={all} />);
+  const facts: Fact[] = [
+    [t("policy.calls"), names(rule.tools, t("policy.anyTool"))],
+    ...(rule.agents.length > 0 ? [[t("rules.agent"), <Codes names={rule.agents} />] as Fact] : []),
+    ...(rule.hints ?? []).map(({ name, value }): Fact => [t("policy.declared"), <code>{`${name} = ${String(value)}`}</code>]),
+    ...(rule.roles.length > 0 ? [[t("policy.requestedBy"), visibleText(rule.roles.join(", "))] as Fact] : []),
+    ...(rule.when === undefined ? [] : [[t("policy.when"), <Code text={rule.when} />] as Fact]),
+    ...thenFacts(rule, t, language),
+  ];
+  return (
+    <li className="rule" data-effect={rule.effect}>
+      <h3>
+        <span className="muted">{n}.</span> <Verb effect={rule.effect} />
+        {rule.name !== undefined && (
+          <span className="rule-scope">
+            {" "}
+            <Visible text={rule.name} />
+          </span>
+        )}
+      </h3>
+      <Facts facts={facts} />
+    </li>
+  );
+}
+
+function Tools({ agent, tools }: { agent: string; tools: readonly ToolApproval[] }) {
+  const { t, language } = useI18n();
+  return (
+    <div className="rule">
+      <h3>
+        {t("rules.agent")}{" "}
+        <code>
+          <Visible text={agent} />
+        </code>
+      </h3>
+      <ul className="policy-tools">
+        {tools.map((tool) => (
+          <li key={tool.tool} data-effect={tool.effect}>
+            <p>
+              <code>
+                <Visible text={tool.tool} />
+              </code>{" "}
+              <Verb effect={tool.effect} />
+            </p>
+            {tool.effect !== "allow" && <Facts facts={thenFacts(tool, t, language)} />}
+          </li>
+        ))}
+      </ul>
+    </div>
+  );
+}
+
+function Verb({ effect }: { effect: Then["effect"] }) {
+  const { t } = useI18n();
+  return (
+    <span className="rule-verb">
+      <Icon name={ICONS[effect]} />
+      {t(`policy.effect.${effect}`)}
+    </span>
+  );
+}
+
+function Facts({ facts }: { facts: readonly Fact[] }) {
+  return (
+    <dl>
+      {facts.map(([name, value], i) => (
+        <div key={i}>
+          <dt>{name}</dt>
+          <dd>{value}</dd>
+        </div>
+      ))}
+    </dl>
+  );
+}
+
+/** What happens with a call, and who is asked how. */
+function thenFacts({ condition, message, ask }: Then, t: Translate, language: string): Fact[] {
+  const facts: Fact[] = [];
+  if (condition !== undefined) facts.push([t("policy.onlyIf"), condition === "" ? t("policy.byProgram") : <Code text={condition} />]);
+  if (message !== undefined) facts.push([t("rules.message"), <Visible text={message} />]);
+  if (!ask) return facts;
+  const roles = (names: readonly string[], between: string) => names.map((name) => roleName(name, t)).join(between);
+  facts.push([t("policy.who"), roles(ask.levels, ` ${t("policy.then")} `)]);
+  if (ask.quorum > 1) facts.push([t("policy.quorum"), t("policy.people", { n: ask.quorum })]);
+  if (ask.not_self) facts.push([t("policy.notSelf"), t("policy.notSelfMeans")]);
+  facts.push([t("policy.deadline"), ask.timeout === 0 ? t("policy.noDeadline") : secondsText(ask.timeout, language)]);
+  if (ask.escalate.length > 0) facts.push([t("policy.escalate"), roles(ask.escalate, ` ${t("policy.then")} `)]);
+  if (ask.reassign.length > 0) facts.push([t("policy.reassign"), roles(ask.reassign, ", ")]);
+  if (ask.risk !== undefined) facts.push([t("inbox.filter.risk"), t(`risk.${ask.risk}`)]);
+  return facts;
+}
+
+function Code({ text }: { text: string }) {
+  return (
+    <code dir="ltr">
+      <Visible text={text} />
+    </code>
+  );
+}
+
+function Codes({ names }: { names: readonly string[] }) {
+  return names.map((name, i) => (
+    <span key={name}>
+      {i > 0 && ", "}
+      <Code text={name} />
+    </span>
+  ));
+}

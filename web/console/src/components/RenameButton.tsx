@@ -1,0 +1,20 @@
+/** In the header of a session: giving it a title. */
+import { useState } from "react";
+import { useI18n } from "../i18n/index.js";
+import { Icon } from "./Icon.js";
+import { RenameSession } from "./RenameSession.js";
+
+/** `title`: the one that it has; `shown`: how it is called on this page, also without one. */
+export function RenameButton({ sessionId, title, shown }: { sessionId: string; title: string | undefined; shown: string }) {
+  const { t } = useI18n();
+  const [open, setOpen] = useState(false);
+  return (
+    <>
+      <button type="button" className="link rename-open" aria-label={t("sessions.rename", { title: shown })} onClick={() => setOpen(true)}>
+        <Icon name="pencil" />
+        <span>{t("sessions.renameShort")}</span>
+      </button>
+      {open && <RenameSession session={{ session_id: sessionId, ...(title === undefined ? {} : { title }) }} onClose={() => setOpen(false)} />}
+    </>
+  );
+}
