@@ -200,8 +200,9 @@ on_both_stores! {
 }
 
 #[tokio::test]
-async fn r9_a_connection_follows_a_bounded_number_of_sessions() {
-    let server = Setup::new(Store::Memory, &json!({ "turns": [{ "text": "hi" }] })).start().await;
+async fn r9_a_connection_follows_a_bounded_number_of_sessions_and_decides_in_any_number() {
+    let server = Setup::one_trade(Store::Memory).start().await;
+    server.post("/v1/sessions/asks/messages", &json!({ "content": "go" })).await.ok();
     let mut ws = server.ws().await;
     for i in 0..256 {
         let id = format!("s{i}");
@@ -211,11 +212,16 @@ async fn r9_a_connection_follows_a_bounded_number_of_sessions() {
     ws.nothing_more().await;
     ws.message("one-more", "hi").await;
     ws.error("queue_full").await;
+    let approve = json!([{ "type": "approve" }]);
+    ws.send(&json!({ "type": "approval", "session_id": "asks", "approval_key": "asks_1", "decisions": approve, "request_id": "r" }))
+        .await;
+    ws.until(|frame| frame["type"] == "ack" && frame["request_id"] == "r").await;
+    server.until_status("asks", "completed").await;
     ws.subscribe("s7", 0).await;
     ws.nothing_more().await;
     ws.send(&json!({ "type": "unsubscribe", "session_id": "s0" })).await;
     ws.message("one-more", "hi").await;
-    ws.until_status("completed").await;
+    ws.until_status("awaiting_input").await;
 }
 
 #[tokio::test]

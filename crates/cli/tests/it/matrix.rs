@@ -196,6 +196,7 @@ fn calls(method: &str, path: &str) -> Vec<Call> {
             let path = |id: &str| format!("/v1/webhooks/{}/forget", &id[..3]);
             vec![Call { makes: true, ..with(May::WebhookAuditor, path, |_| json!({})) }]
         }
+        ("get", "/v1/policy") => vec![call(May::Auditor, |_| "/v1/policy".into())],
         ("get", "/v1/audit") => vec![call(May::Auditor, |_| "/v1/audit".into())],
         ("get", "/v1/audit/verify") => vec![call(May::Auditor, |_| "/v1/audit/verify".into())],
         ("get", "/v1/sessions") => vec![call(May::Known, |_| "/v1/sessions?limit=200".into())],
@@ -230,6 +231,9 @@ fn calls(method: &str, path: &str) -> Vec<Call> {
             vec![Call { makes: true, ..with(May::See, |_| "/v1/sessions".into(), |id| json!({ "session_id": id })) }]
         }
         ("get", "/v1/sessions/{session_id}") => vec![call(May::See, |id| format!("/v1/sessions/{id}"))],
+        ("patch", "/v1/sessions/{session_id}") => {
+            vec![with(May::Own, |id| format!("/v1/sessions/{id}"), |_| json!({ "title": "Renamed" }))]
+        }
         ("delete", "/v1/sessions/{session_id}") => vec![call(May::Own, |id| format!("/v1/sessions/{id}"))],
         ("post", "/v1/sessions/{session_id}/cancel") => {
             vec![with(May::Own, |id| format!("/v1/sessions/{id}/cancel"), |_| json!({}))]

@@ -337,14 +337,14 @@ impl Inner {
         };
         let durability = if records(placed.entries()).any(begins) { Durability::Synced } else { durability };
         let lease = guards.lease;
-        let append = Append {
+        let append = || Append {
             session_id: live.session_id.clone(),
             expected: session.pos,
             entries: placed.entries().to_vec(),
             after: placed.after().clone(),
             snapshot,
             durability,
-            guards,
+            guards: guards.clone(),
         };
         guard.session = None;
         let begun = Instant::now();

@@ -15,7 +15,7 @@ use crate::store::{Append, StoreError, nodes::Epoch};
 const PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 /// How long whoever sent an input waits to hear what became of it.
-const INPUT_WAITS: Duration = Duration::from_secs(10);
+const WAITS: Duration = Duration::from_secs(10);
 /// The most bytes of entries that are read at once to be compared.
 const READ_BYTES: usize = 1 << 20;
 
@@ -28,10 +28,13 @@ impl Inner {
     ///
     /// # Errors
     /// As [`crate::store::Store::append`]; [`StoreError::Unknown`] of an input, or if the runtime closes.
-    pub(super) async fn append(&self, append: Append, had: Option<Epoch>) -> Result<Option<Epoch>, StoreError> {
-        let again = append.clone();
-        match self.store.append(append).await {
-            Err(StoreError::Unknown) => self.append_again(again, had).await,
+    pub(super) async fn append(
+        &self,
+        append: impl Fn() -> Append,
+        had: Option<Epoch>,
+    ) -> Result<Option<Epoch>, StoreError> {
+        match self.store.append(append()).await {
+            Err(StoreError::Unknown) => self.append_again(append(), had).await,
             answer => answer,
         }
     }
@@ -58,8 +61,9 @@ impl Inner {
                     Err(_) => {}
                 },
             }
-            let is_input = append.guards.lease.is_none();
-            if *self.closing.borrow() || is_input && begun.elapsed() > INPUT_WAITS {
+            // A store of this process that does not say has failed within; a database is back some time.
+            let is_bounded = append.guards.lease.is_none() || self.store.nodes().is_none();
+            if *self.closing.borrow() || is_bounded && begun.elapsed() > WAITS {
                 return Err(StoreError::Unknown);
             }
         }
