@@ -37,7 +37,7 @@ test("u1 p1: an auditor sees the rules in their order, with conditions, levels a
   await expect(page).toHaveURL(/#\/policy$/);
   const rule = page.locator(".policy-list > li");
   await expect(rule).toHaveCount(3);
-  await expect(rule.getByRole("heading")).toHaveText(["1. People are asked Large orders", "2. Is denied", "3. Runs without approval"]);
+  await expect(rule.getByRole("heading")).toHaveText(["1. People are asked Large orders", "2. Is denied", "3. Asks for no approval"]);
   const facts = (n: number) =>
     rule.nth(n).locator("dl > div").evaluateAll((all) => all.map((one) => [...one.children].map((part) => part.textContent).join(": ")));
   expect(await facts(0)).toEqual([

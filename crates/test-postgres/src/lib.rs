@@ -31,6 +31,9 @@ use tokio_postgres::{Client, Config, NoTls};
 /// How long a server may take to start on a busy machine.
 const START: Duration = Duration::from_secs(60);
 
+/// How much memory is enough for the servers of all tests, in MiB.
+const PLENTY_MIB: u64 = 4096;
+
 /// A database of its own, which is dropped with it.
 #[derive(Debug)]
 pub struct Database {
@@ -197,7 +200,7 @@ impl Server {
 
     fn start() -> Server {
         let programs = programs();
-        let folder = tempfile::Builder::new().prefix("countersign-pg-").tempdir().expect("a folder").keep();
+        let folder = tempfile::Builder::new().prefix("countersign-pg-").tempdir_in(place()).expect("a folder").keep();
         if let Some((uid, gid)) = user() {
             chown(&folder, Some(uid), Some(gid)).expect("a folder of the server's user");
         }
@@ -208,7 +211,7 @@ impl Server {
         assert!(made.status.success(), "initdb: {}", String::from_utf8_lossy(&made.stderr));
         // It outlives neither a test process that ends nor one that is killed: then its input ends.
         let script = r#"start() { "$1" -D data -k "$PWD" -c listen_addresses= -c max_connections=400 -c shared_buffers=64MB \
-            -c fsync=off -c full_page_writes=off -c wal_level=minimal -c max_wal_senders=0 2>> log & server=$!; }
+            -c fsync=off -c full_page_writes=off -c wal_level=minimal -c max_wal_senders=0 -c max_wal_size=256MB 2>> log & server=$!; }
             start "$1"; while read -r signal; do kill -$signal $server; wait $server; start "$1"; done
             kill -INT $server; wait $server; cd /; rm -rf "$2""#;
         let mut supervisor = Command::new("sh");
@@ -224,6 +227,17 @@ impl Server {
         }
         Server { url, supervisor: Some(Mutex::new(supervisor)) }
     }
+}
+
+/// Where servers have their files: in memory if there is plenty. Each database has some 300 of them, and a disk's file system
+/// spends more time on making and removing those than the tests spend on anything else.
+fn place() -> PathBuf {
+    let memory = PathBuf::from("/dev/shm");
+    let free = || {
+        let said = Command::new("df").args(["--output=avail", "-B", "1M"]).arg(&memory).output().ok()?;
+        String::from_utf8(said.stdout).ok()?.lines().nth(1)?.trim().parse::<u64>().ok()
+    };
+    if free().is_some_and(|free| free >= PLENTY_MIB) { memory } else { env::temp_dir() }
 }
 
 /// The folder of `initdb` and `postgres`: that of Debian's newest version, if they are not in `PATH`.

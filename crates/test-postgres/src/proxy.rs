@@ -1,4 +1,4 @@
-//! A proxy between a node and its database: it cuts connections, loses answers and is slow, when it is told to.
+//! A proxy between a node and its database: it cuts connections, loses answers and holds everything back, when it is told to.
 
 use std::{
     sync::{
@@ -45,7 +45,7 @@ struct Shared {
     /// Whether it has happened.
     struck: AtomicBool,
     /// Until then nothing passes.
-    slow: Mutex<Option<Instant>>,
+    held_until: Mutex<Option<Instant>>,
     /// Whether something has waited for that.
     held: AtomicBool,
     notifications: AtomicU64,
@@ -75,8 +75,8 @@ impl Proxy {
         &self.url
     }
 
-    /// Once, the next connection in whose transaction this text is sent from now on suffers this: a store has others, on which it
-    /// looks for what there is to do.
+    /// Arms one fault. It strikes once, on the next connection that sends this text in a transaction; the text selects that
+    /// connection, since a store also polls on others.
     ///
     /// # Panics
     /// A connection's task has panicked.
@@ -107,7 +107,7 @@ impl Proxy {
     /// A connection's task has panicked.
     pub fn hold(&self, time: Duration) {
         self.shared.held.store(false, Ordering::SeqCst);
-        *self.shared.slow.lock().expect("slow") = Some(Instant::now() + time);
+        *self.shared.held_until.lock().expect("held_until") = Some(Instant::now() + time);
     }
 
     /// Whether something has waited since [`Proxy::hold`].
@@ -276,7 +276,7 @@ impl Shared {
 
     /// Waits until something may pass again.
     async fn wait(&self) {
-        let until = *self.slow.lock().expect("slow");
+        let until = *self.held_until.lock().expect("held_until");
         if let Some(until) = until.filter(|until| *until > Instant::now()) {
             self.held.store(true, Ordering::SeqCst);
             sleep_until(until).await;

@@ -58,7 +58,7 @@ pub const FORWARD: &str = "the clock of a node set forward by days";
 /// The same for one that is set back.
 pub const BACK: &str = "the clock of a node set back by days";
 /// What happens from outside.
-pub const FAULTS: [&str; 12] = [
+const FAULTS: [&str; 12] = [
     OUTSIDE,
     STOPPED,
     CUT_OFF,

@@ -22,7 +22,7 @@ use crate::{
     world::{Base, Switch},
 };
 
-/// The current addresses of servers; while there is none, none.
+/// The addresses of the servers that are running; empty while none is.
 pub type Address = watch::Receiver<Vec<SocketAddr>>;
 
 /// After so many events of a connection those who reconnect do so.
@@ -136,7 +136,7 @@ impl Player {
         self
     }
 
-    /// The same, and counts here how often it had to.
+    /// Like [`Player::patient`], and counts there how often a server could not reach its store.
     #[must_use]
     pub fn refused(self, refused: Arc<AtomicU64>) -> Player {
         Player { refused, ..self.patient() }

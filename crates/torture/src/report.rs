@@ -88,14 +88,20 @@ impl Report {
         self.faults.values().sum()
     }
 
+    /// Those of these faults and switches that did not happen.
+    #[must_use]
+    pub fn missing(&self, faults: &[&str]) -> Vec<String> {
+        let happened = |fault: &str| self.faults.contains_key(fault) || self.switched.contains_key(fault);
+        let missing = faults.iter().filter(|fault| !happened(fault));
+        missing.map(|fault| format!("this did not happen: {fault}")).collect()
+    }
+
     /// What this run did not try: a run that did not exercise a promise, or in which one of these faults did not happen, does
     /// not count.
     #[must_use]
     pub fn untried(&self, faults: &[&str]) -> Vec<String> {
         let counts = &self.counts;
-        let missing =
-            faults.iter().filter(|fault| !self.faults.contains_key(**fault) && !self.switched.contains_key(**fault));
-        let mut untried: Vec<String> = missing.map(|fault| format!("this did not happen: {fault}")).collect();
+        let mut untried = self.missing(faults);
         for (count, what) in [
             (counts.messages_acked, "acknowledged message"),
             (counts.decisions_acked, "acknowledged decision"),

@@ -30,7 +30,7 @@ on_both_stores! {
         let mut server = traded(store).await;
         assert_eq!(listed(&server, "alice").await, "go");
         let before = server.ask_as("alice", "GET", "/v1/sessions/s/state", None).await.ok();
-        // While it is pending; without a white space around it, and in one spelling.
+        // While it is pending; without white space around it, and in one spelling.
         for (given, kept) in [("  Trade of VNM\n", "Trade of VNM"), ("Hoa\u{301} \u{111}o\u{31b}n", "Ho\u{e1} \u{111}\u{1a1}n")] {
             let renamed = server.ask_as("alice", "PATCH", "/v1/sessions/s", Some(&named(given))).await.ok();
             assert_eq!((&renamed["title"], &renamed["status"]), (&json!(kept), &json!("awaiting_input")));
@@ -71,8 +71,8 @@ on_both_stores! {
             assert!(problem["detail"].as_str().unwrap().contains(why), "{problem}");
         };
         refused(named(&"字".repeat(201)), "title: has 201 characters; a title has at most 200").await;
-        refused(named("a\nb"), "title: has the control character U+000A").await;
-        refused(named("a\u{202e}b"), "title: has the control character U+202E").await;
+        refused(named("a\nb"), "title: has the character U+000A").await;
+        refused(named("a\u{202e}b"), "title: has the character U+202E").await;
         refused(json!({}), "title").await;
         refused(json!({ "title": null }), "title").await;
         refused(json!({ "titel": "x" }), "titel").await;

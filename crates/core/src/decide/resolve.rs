@@ -481,9 +481,7 @@ fn check(
     }
 }
 
-/// Checks that the pending request is the one that was shown, if the reviewer names it; also for answers (spec W4,
-/// R11).
-/// Whether this person may reply to what was shown to them.
+/// Checks that this person may reply to a pending request, and that it is the one that was shown to them.
 ///
 /// # Errors
 /// `forbidden`, `stale_action`.
@@ -492,6 +490,8 @@ pub fn check_shown(state: &State, open: &Open, by: &Principal, digest: Option<&s
     check_request(&open.asked, digest)
 }
 
+/// Checks that the pending request is the one that was shown, if the reviewer names it; also for answers (spec W4,
+/// R11).
 fn check_request(asked: &Interrupted, digest: Option<&str>) -> Result<(), Refusal> {
     let waits = |digest: &str| asked.actions.iter().any(|action| *action.digest == *digest);
     match digest {

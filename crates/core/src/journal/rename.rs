@@ -39,7 +39,9 @@ pub fn title(text: &str) -> Result<Option<Arc<str>>, Refusal> {
     let wrong = |what: String| Err(Refusal::new(Code::InvalidMessage, format!("title: {what}")));
     if let Some(c) = kept.chars().find(|c| breaks_or_turns(*c)) {
         let code = u32::from(c);
-        return wrong(format!("has the control character U+{code:04X}; a title is one line of plain text"));
+        return wrong(format!(
+            "has the character U+{code:04X}; a title is one line of plain text, without control characters or ones that change its direction"
+        ));
     }
     let chars = kept.chars().count();
     if chars > limits::TITLE_CHARS {
@@ -91,7 +93,9 @@ mod tests {
         for (text, code) in
             [("a\nb", "U+000A"), ("a\u{0}b", "U+0000"), ("a\u{202e}b", "U+202E"), ("a\u{2028}b", "U+2028")]
         {
-            let said = format!("title: has the control character {code}; a title is one line of plain text");
+            let said = format!(
+                "title: has the character {code}; a title is one line of plain text, without control characters or ones that change its direction"
+            );
             assert_eq!(refused(text), said);
         }
     }

@@ -53,7 +53,7 @@ pub struct State {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tenant: Option<Arc<str>>,
     /// The beginning of the first user message, or the graph that runs: the automatic title.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, rename = "title", skip_serializing_if = "Option::is_none")]
     pub first_words: Option<Arc<str>>,
     /// The title that a person gave it ([`Record::Renamed`]).
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -171,10 +171,9 @@ async fn p1_what_the_policy_refuses_does_not_run_and_the_model_is_told() {
     }
 }
 
-/// An edit is judged as a new call: it can bring in more people, and never what the policy refuses.
 /// The application's rule never answers about an edit; everything else goes on.
 #[tokio::test]
-async fn w7_a_rule_that_never_answers_about_an_edit_holds_up_no_deadline_and_no_other_decision() {
+async fn w7_a_rule_that_never_answers_about_an_edit_holds_up_no_deadline() {
     let ledger = Ledger::default();
     let asks = |call: ProposedCall| async move {
         if call.args.text().contains('7') {
@@ -186,7 +185,7 @@ async fn w7_a_rule_that_never_answers_about_an_edit_holds_up_no_deadline_and_no_
         let model = Scripted::from_json(
             r#"{"turns": [{"tool_calls": [{"name": "pay", "args": {"n": 1}}]}], "at_end": "repeat"}"#,
         );
-        let tool = entry("pay", Approval::when_fn(asks).timeout(1), &ledger);
+        let tool = entry("pay", Approval::when_fn(asks).timeout(3), &ledger);
         let agent = Agent::new("a", ("m", Arc::new(model.expect("script")))).tool(tool);
         let runtime = Runtime::builder(store).agent(agent).build().expect("runtime");
         runtime.start().await.expect("started");
@@ -208,13 +207,14 @@ async fn w7_a_rule_that_never_answers_about_an_edit_holds_up_no_deadline_and_no_
                 }
             }
         };
-        tokio::time::timeout(Duration::from_secs(10), over).await.expect("both time out");
+        tokio::time::timeout(Duration::from_secs(30), over).await.expect("both time out");
         assert!(!edit.is_finished(), "{name}: it is still judged");
         edit.abort();
         runtime.shutdown(Duration::ZERO).await;
     }
 }
 
+/// An edit is judged as a new call: it can bring in more people, and never what the policy refuses.
 #[tokio::test]
 async fn p1_an_edit_is_judged_by_the_policy_as_a_new_call() {
     let policy = || Policy {

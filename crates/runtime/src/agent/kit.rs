@@ -102,7 +102,7 @@ impl Kit {
         *self.tokens.get_or_init(|| tokens_of(&self.specs))
     }
 
-    /// All of them.
+    /// The entries of all its tools.
     pub(crate) fn entries(&self) -> impl Iterator<Item = &ToolEntry> {
         self.tools.values().map(|tool| &tool.entry)
     }

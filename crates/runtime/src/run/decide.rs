@@ -124,8 +124,13 @@ impl Runtime {
         let at = self.inner.now();
         let guards = self.inner.in_time(live, &mut guard, &[n]).await?;
         let judged = match ahead {
-            Some((was, judged)) if was.waiting(n) == Some(open) && was.speakers == state.speakers => judged,
+            Some((was, judged))
+                if was.waiting(n).map(|open| &open.asked) == Some(&open.asked) && was.speakers == state.speakers =>
+            {
+                judged
+            }
             None if !has_edits => self.inner.judged(by, &state, open, decision, false).await,
+            // The request or its requesters changed while the edit was judged: the reply is taken, and judged, again.
             _ => return Err(store_refusal(StoreError::Conflict)),
         };
         let make = |state: &State| judged.decide(&self.inner, state, at);

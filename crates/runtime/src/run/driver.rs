@@ -147,7 +147,7 @@ impl Inner {
         let mut guard = live.lock().await;
         let left = match self.load(live, &mut guard).await {
             Ok(state) => state.status == Status::Running && !state.held,
-            // Not known for the moment.
+            // The store cannot say for the moment: ask again.
             Err(error) => !error.is_gone() && !error.is_unreadable(),
         };
         drop(guard);

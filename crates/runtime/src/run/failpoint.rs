@@ -49,7 +49,7 @@ pub fn evicts() -> bool {
     cfg!(feature = "failpoints") && std::env::var_os("COUNTERSIGN_EVICTS").is_some()
 }
 
-/// What the log then says of each.
+/// The log line of a session that [`evicts`] has removed from memory; crash tests count them.
 pub const EVICTED: &str = "the session left memory";
 
 /// The points, in the order a cycle passes them.

@@ -152,6 +152,9 @@ impl Inner {
             if answer.run != 0 && state.nested(answer.run).is_none() {
                 return Ok(()); // The call that it works for was stopped.
             }
+            if answers(&state, answer.run) != answers(&first, answer.run) {
+                return Ok(()); // It is stored, though the store did not say so.
+            }
             let weighed = tokio::select! { biased;
                 weighed = self.gates(&state, state.agent_of(answer.run), &calls, answer.cut, &before) => weighed,
                 () = self.turn_is_over(live, turn) => return Ok(()), // A rule may never answer.
@@ -233,4 +236,9 @@ impl Inner {
         }
         Ok(true)
     }
+}
+
+/// How far the answers of a run have come: another number for each.
+fn answers(state: &State, run: u32) -> u64 {
+    if run == 0 { state.answer_pos } else { state.nested(run).map_or(0, |nested| nested.turn_calls.into()) }
 }

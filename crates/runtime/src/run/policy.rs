@@ -26,8 +26,8 @@ use crate::{
 pub struct PolicyView {
     /// Its version, which requests and the audit log name.
     pub version: Arc<str>,
-    /// The operator's rules, in order: the first that matches a call counts, where it is stricter than the tool's own
-    /// approval.
+    /// The operator's rules, in order: the first that matches a call counts beside the tool's own approval, and the
+    /// stricter of both holds.
     pub rules: Vec<PolicyRuleView>,
     /// What the agents' tools ask by themselves, as far as they are known now.
     pub tools: Vec<ToolApprovalView>,
@@ -82,7 +82,7 @@ pub struct ToolApprovalView {
 pub struct ThenView {
     /// Whether it runs without approval, people are asked, or it is denied.
     pub effect: Effect,
-    /// People are asked only if this condition holds; text without a form where a program decides it.
+    /// People are asked only if this condition holds. Where a program decides it: its description, or an empty text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub condition: Option<String>,
     /// What the model is told, where it is denied with words of the operator's.
@@ -97,7 +97,7 @@ pub struct ThenView {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Effect {
-    /// No approval is needed.
+    /// It asks for no approval; of a rule, the tool's own approval still counts.
     Allow,
     /// People are asked, always or under a condition.
     Ask,
@@ -105,7 +105,7 @@ pub enum Effect {
     Deny,
 }
 
-/// How people are asked.
+/// How people are asked. What is not set is shown as its default, which gives way to what the rule or the tool beside it sets.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct AskView {
     /// Who must approve, one after the other; `user` is the session's owner.
@@ -196,7 +196,7 @@ impl PolicyRuleView {
 
 impl Runtime {
     /// The policy that is in force, for a trusted principal or one with the role `auditor`. It is the operator's and the
-    /// same for all tenants. It has no secrets, but it says what would run without anybody.
+    /// same for all tenants. It has no secrets, but it tells which calls run without approval.
     ///
     /// # Errors
     /// `forbidden`.
@@ -206,7 +206,7 @@ impl Runtime {
         let mut tools = Vec::new();
         for ready in agents.names.iter().filter_map(|name| agents.get(name)) {
             let (agent, kit) = (&ready.agent, ready.kits.now());
-            // What only says something has nothing to approve.
+            // Questions, to-do lists and thoughts have no effect, so there is nothing to approve.
             let own = kit.entries().filter(|tool| tool.kind == ToolKind::Ordinary);
             tools.extend(own.chain(agent.hosted.iter().map(HostedMcp::entry)).map(|tool| ToolApprovalView {
                 agent: agent.name.clone(),

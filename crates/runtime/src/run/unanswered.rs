@@ -8,26 +8,23 @@ use std::{
 use countersign_core::journal::record::Entry;
 use tokio::time::sleep;
 
-use super::Inner;
+use super::{Inner, READ_BYTES};
 use crate::store::{Append, StoreError, nodes::Epoch};
 
 /// The first time between two tries, and the longest.
 const PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
-/// How long whoever sent an input waits to hear what became of it.
-const WAITS: Duration = Duration::from_secs(10);
-/// The most bytes of entries that are read at once to be compared.
-const READ_BYTES: usize = 1 << 20;
+/// How long it is tried to find out: the session is locked meanwhile, so that nobody else builds on what is not known.
+const LONGEST: Duration = Duration::from_secs(10);
 
 impl Inner {
     /// Stores an append, by a node that has the lease `had`.
     ///
     /// If the store cannot say whether it has, the same append is sent again: it finds its place free, or taken by its own
-    /// entries or by another's. So nobody has to recognise later what came of an attempt, nor carries out an outcome twice.
-    /// What came of an effect is sent until that is known; of an input it is for its sender to look.
+    /// entries or by another's. So whoever tries again after a short outage need not recognise what came of an attempt.
     ///
     /// # Errors
-    /// As [`crate::store::Store::append`]; [`StoreError::Unknown`] of an input, or if the runtime closes.
+    /// As [`crate::store::Store::append`]; [`StoreError::Unknown`] if the store still cannot say after a while.
     pub(super) async fn append(
         &self,
         append: impl Fn() -> Append,
@@ -53,17 +50,15 @@ impl Inner {
                 StoreError::Closed(_) => return Err(StoreError::Unknown),
                 // It says nothing about the first.
                 StoreError::Failed(_) | StoreError::Unknown => {}
-                // Whoever has the lease now accounts for it.
-                StoreError::Fenced | StoreError::Deleted(_) => return Err(error),
+                StoreError::Deleted(_) => return Err(error),
+                // Fenced too: what is stored may have given the lease back itself.
                 _ => match self.has(&append).await {
                     Ok(true) => return Ok(lease_after(&append, had)),
                     Ok(false) => return Err(error),
                     Err(_) => {}
                 },
             }
-            // A store of this process that does not say has failed within; a database is back some time.
-            let is_bounded = append.guards.lease.is_none() || self.store.nodes().is_none();
-            if *self.closing.borrow() || is_bounded && begun.elapsed() > WAITS {
+            if *self.closing.borrow() || begun.elapsed() > LONGEST {
                 return Err(StoreError::Unknown);
             }
         }
@@ -86,10 +81,7 @@ impl Inner {
 
 /// The lease after an append that was stored: as the store has it, if that is known.
 fn lease_after(append: &Append, had: Option<Epoch>) -> Option<Epoch> {
-    match append.guards.lease {
-        Some(lease) => Some(lease).filter(|_| append.after.is_at_work()),
-        None => had,
-    }
+    append.guards.lease.map_or(had, |lease| append.after.is_at_work().then_some(lease))
 }
 
 fn is_same(stored: &Arc<Entry>, own: &Arc<Entry>) -> bool {

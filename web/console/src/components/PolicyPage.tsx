@@ -98,7 +98,7 @@ function Rule({ rule, n }: { rule: PolicyRule; n: number }) {
   return (
     <li className="rule" data-effect={rule.effect}>
       <h3>
-        <span className="muted">{n}.</span> <Verb effect={rule.effect} />
+        <span className="muted">{n}.</span> <Verb effect={rule.effect} isRule />
         {rule.name !== undefined && (
           <span className="rule-scope">
             {" "}
@@ -138,12 +138,13 @@ function Tools({ agent, tools }: { agent: string; tools: readonly ToolApproval[]
   );
 }
 
-function Verb({ effect }: { effect: Then["effect"] }) {
+/** A rule that asks for nothing leaves it to the tool. */
+function Verb({ effect, isRule = false }: { effect: Then["effect"]; isRule?: boolean }) {
   const { t } = useI18n();
   return (
     <span className="rule-verb">
       <Icon name={ICONS[effect]} />
-      {t(`policy.effect.${effect}`)}
+      {t(isRule && effect === "allow" ? "policy.ruleAllows" : `policy.effect.${effect}`)}
     </span>
   );
 }

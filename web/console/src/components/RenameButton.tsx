@@ -14,7 +14,7 @@ export function RenameButton({ sessionId, title, shown }: { sessionId: string; t
         <Icon name="pencil" />
         <span>{t("sessions.renameShort")}</span>
       </button>
-      {open && <RenameSession session={{ session_id: sessionId, ...(title === undefined ? {} : { title }) }} onClose={() => setOpen(false)} />}
+      {open && <RenameSession sessionId={sessionId} title={title} onClose={() => setOpen(false)} />}
     </>
   );
 }

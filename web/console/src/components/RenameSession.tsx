@@ -1,6 +1,5 @@
 /** Gives a session a title. Enter saves it, Escape leaves it as it was. */
 import { useEffect, useId, useRef, useState } from "react";
-import type { SessionSummary } from "@countersign/client";
 import { useI18n } from "../i18n/index.js";
 import { announce } from "../lib/announce.js";
 import { useRequest } from "../lib/useRequest.js";
@@ -13,17 +12,19 @@ import { Refusal } from "./Refusal.js";
 const MOST = 200;
 
 interface Props {
-  session: Pick<SessionSummary, "session_id" | "title">;
+  sessionId: string;
+  /** The one that it has. */
+  title: string | undefined;
   onClose: () => void;
 }
 
-export function RenameSession({ session, onClose }: Props) {
+export function RenameSession({ sessionId, title = "", onClose }: Props) {
   const { t } = useI18n();
   const { busy, error, run } = useRequest();
-  const [title, setTitle] = useState(session.title ?? "");
+  const [text, setText] = useState(title);
   const field = useRef<HTMLInputElement>(null);
   const id = useId();
-  const long = [...title.trim()].length > MOST;
+  const long = [...text.trim()].length > MOST;
 
   useEffect(() => {
     field.current?.focus();
@@ -33,8 +34,8 @@ export function RenameSession({ session, onClose }: Props) {
   const save = async () => {
     if (long || busy) return;
     // The automatic title, left as it is, stays automatic.
-    const changed = title !== (session.title ?? "");
-    if (changed && !(await run(async () => keepTitle(await http.renameSession(session.session_id, title))))) return;
+    const changed = text !== title;
+    if (changed && !(await run(async () => keepTitle(await http.renameSession(sessionId, text))))) return;
     if (changed) announce(t("sessions.renamed"));
     onClose();
   };
@@ -56,11 +57,11 @@ export function RenameSession({ session, onClose }: Props) {
             ref={field}
             id={id}
             className="input"
-            value={title}
+            value={text}
             autoComplete="off"
             aria-invalid={long}
             aria-describedby={`${id}-hint`}
-            onChange={(e) => setTitle(e.target.value)}
+            onChange={(e) => setText(e.target.value)}
           />
           <p id={`${id}-hint`} className={long ? "field-error" : "hint"} role={long ? "alert" : undefined}>
             {t(long ? "sessions.titleLong" : "sessions.titleHint", { n: MOST })}

@@ -142,7 +142,7 @@ export function Sidebar({ open, onClose }: Props) {
         </div>
       </aside>
       <Suspense>
-        {renaming && <RenameSession session={renaming} onClose={() => setRenaming(undefined)} />}
+        {renaming && <RenameSession sessionId={renaming.session_id} title={renaming.title} onClose={() => setRenaming(undefined)} />}
         {deleting && <DeleteSession session={deleting} onClose={() => setDeleting(undefined)} />}
       </Suspense>
     </>

@@ -66,7 +66,10 @@ export interface AnyWebSocket {
 export type ClientEvents = {
   state: ConnectionState;
   hello: HelloEvent;
+  /** An event of a session that is followed: in order, and without gaps. */
   event: SessionEvent;
+  /** What was told of this session was not its beginning: its events come once more, from an earlier one on. */
+  restarted: string;
   /** An error that answers no request of ours, for example of a subscription. */
   error: ErrorEvent;
   /** The token this connection was opened with is valid no longer; the server's reason. The state is `unauthorized`. */
@@ -110,6 +113,8 @@ interface Followed {
   soon?: boolean;
   /** As long as nothing has come. */
   last?: number;
+  /** The `seq` of the first event, where the server chose it. */
+  first?: number;
   /** The server knows the session, so it may be subscribed to. */
   exists: boolean;
 }
@@ -276,10 +281,11 @@ export class CountersignClient extends Emitter<ClientEvents> {
     this.#failCancels(new CountersignError("offline", "The connection was lost."));
     if (this.#state === "closed") return;
     this.#setState("reconnecting");
-    const refused = !opened && (await this.#options.isUnauthorized?.(this.#token).catch(() => false));
-    // Somebody may have closed it meanwhile, or asked for another attempt.
+    const token = this.#token;
+    const refused = !opened && (await this.#options.isUnauthorized?.(token).catch(() => false));
+    // Somebody may have closed it meanwhile, or asked for another attempt, or there is another token.
     if (this.#state !== "reconnecting" || this.#socket) return;
-    if (refused) return this.#isUnauthorized("The server refuses the token.");
+    if (refused && this.#token === token) return this.#isUnauthorized("The server refuses the token.");
     const pause = backoffMs(this.#attempt++, this.#options.backoff);
     clearTimeout(this.#retryTimer);
     this.#retryTimer = setTimeout(() => this.#open(), pause);
@@ -350,7 +356,7 @@ export class CountersignClient extends Emitter<ClientEvents> {
 
   #receiveSessionEvent(event: SessionEvent): void {
     const followed = this.#followed.get(event.session_id);
-    // The server sends these after a reply. Events from somewhere in the middle are of no use to anybody.
+    // After a reply the server also sends events of sessions that are not followed here: from the middle, so they are left out.
     if (!followed) return;
     followed.exists = true;
     if (event.type === "content_block_delta") {
@@ -362,6 +368,12 @@ export class CountersignClient extends Emitter<ClientEvents> {
       followed.missing = true;
       return;
     }
+    // What was still on its way for a reply is not where the replay begins.
+    if (followed.last !== undefined && followed.first !== undefined && event.seq < followed.first) {
+      followed.first = followed.lastSeq = event.seq;
+      this.emit("restarted", event.session_id);
+    }
+    followed.first ??= event.seq;
     followed.missing = false;
     followed.inOrder = true;
     if (event.seq > followed.lastSeq) followed.lastSeq = event.seq;

@@ -105,6 +105,32 @@ describe("u2: CountersignClient", () => {
     expect(seqs).toEqual([101, 102, 103, 102]);
   });
 
+  it("begins again where the end of a session begins, if events for a reply were still on their way", () => {
+    const client = make();
+    const seqs: (number | string)[] = seen(client);
+    client.on("restarted", (id) => void seqs.push(`restarted ${id}`));
+    client.connect();
+    last().hello();
+    client.subscribe("s", { last: 80 });
+    for (const seq of [151, 152, 90, 91]) last().receive(event(seq));
+    expect(seqs).toEqual([151, 152, "restarted s", 90, 91]);
+    // A block that goes on starts once more after a reconnect.
+    last().receive(event(90));
+    expect(seqs).toHaveLength(6);
+  });
+
+  it("goes on with a token that was renewed while it was looked why the last connection failed", async () => {
+    let answer = (_: boolean): void => undefined;
+    const client = make({ token: "old", isUnauthorized: () => new Promise<boolean>((resolve) => (answer = resolve)) });
+    client.connect();
+    last().die();
+    client.setToken("new");
+    answer(true);
+    await vi.advanceTimersByTimeAsync(1000);
+    expect(client.state).toBe("reconnecting");
+    expect(last().protocols).toEqual(["countersign.v1", "bearer.new"]);
+  });
+
   it("is not told of a session that it replies in and does not follow, and takes no room at the server for it", async () => {
     const client = make();
     const seqs = seen(client);

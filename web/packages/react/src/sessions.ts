@@ -54,6 +54,10 @@ export class Sessions {
   constructor(client: CountersignClient) {
     this.#client = client;
     client.on("event", (event) => this.#queued(event));
+    client.on("restarted", (id) => {
+      this.#queue = this.#queue.filter((event) => event.session_id !== id);
+      this.#set(id, { view: emptySession(id) });
+    });
     client.on("error", ({ code, session_id: id }) => {
       if (id === undefined) return;
       if (code === "session_deleted") return this.deleted(id);

@@ -175,6 +175,22 @@ enum Op {
     States(Vec<FrameState>),
 }
 
+impl Op {
+    /// Whether it is on record: what was tried before may have been stored though the store did not say so.
+    fn is_in(&self, state: &State) -> bool {
+        let Some(run) = &state.run else { return false };
+        let has_ended = |task: u32| {
+            let found = run.tasks.get(&task);
+            found.is_none_or(|found| matches!(found.phase, TaskPhase::Done | TaskPhase::Failed(..)))
+        };
+        match self {
+            Op::Done(done) => done.done.iter().any(|done| has_ended(done.task)),
+            Op::Failed(failed) => has_ended(failed.task),
+            Op::Asks(..) | Op::States(_) => false,
+        }
+    }
+}
+
 impl Inner {
     /// Records the results of tasks, retrying until the store accepts them.
     pub(super) async fn tasks_ended(
@@ -199,6 +215,8 @@ impl Inner {
                 let mut ending = Ending { inner: self, state: &state, run, hot, ops: Vec::new(), spoiled: false };
                 ending.all(ended);
                 (ops, spoiled) = (ending.ops, ending.spoiled);
+            } else if ops.iter().any(|op| op.is_in(&state)) {
+                return Ok(());
             }
             let make = |state: &State| {
                 let mut draft = Draft::new(state, self.now());
