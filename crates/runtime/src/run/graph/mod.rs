@@ -19,7 +19,7 @@ use countersign_core::{
         draft::{Draft, Transition},
         failure::Turn,
         graph as loops,
-        run::{FrameState, GraphRun, NewTask, Raw, Round, Task, TaskFailed, TasksDone, Then},
+        run::{FrameState, GraphRun, NewTask, Raw, Round, Task, TaskFailed, TaskPhase, TasksDone, Then},
         running::NewQuestion,
         state::{Call, Phase, State},
     },

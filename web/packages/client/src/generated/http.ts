@@ -56,7 +56,7 @@ export type DecisionType = Wire.DecisionType;
 export type Risk = Wire.Risk;
 /**
  * What a rule leads to.
- * - `allow`: No approval is needed.
+ * - `allow`: It asks for no approval; of a rule, the tool's own approval still counts.
  * - `ask`: People are asked, always or under a condition.
  * - `deny`: It does not run.
  */
@@ -1470,8 +1470,8 @@ export interface ForkedFrom {
  */
 export interface PolicyView {
   /**
-   * The operator's rules, in order: the first that matches a call counts, where it is stricter than the tool's own
-   * approval.
+   * The operator's rules, in order: the first that matches a call counts beside the tool's own approval, and the
+   * stricter of both holds.
    */
   rules: PolicyRuleView[];
   /**
@@ -1496,7 +1496,7 @@ export interface PolicyRuleView {
    */
   ask?: AskView;
   /**
-   * People are asked only if this condition holds; text without a form where a program decides it.
+   * People are asked only if this condition holds. Where a program decides it: its description, or an empty text.
    */
   condition?: string;
   /**
@@ -1529,7 +1529,7 @@ export interface PolicyRuleView {
   when?: string;
 }
 /**
- * How people are asked.
+ * How people are asked. What is not set is shown as its default, which gives way to what the rule or the tool beside it sets.
  */
 export interface AskView {
   /**
@@ -1595,7 +1595,7 @@ export interface ToolApprovalView {
    */
   ask?: AskView;
   /**
-   * People are asked only if this condition holds; text without a form where a program decides it.
+   * People are asked only if this condition holds. Where a program decides it: its description, or an empty text.
    */
   condition?: string;
   /**
