@@ -48,6 +48,9 @@ pub(crate) struct Failing {
     /// Whether the first answer to each append is lost: every second one is stored all the same. And what was so.
     pub(crate) loses_answers: AtomicBool,
     lost: Mutex<HashSet<(Arc<str>, u64)>>,
+    /// How many appends fail after each answer that is lost; then those to inputs are not lost, for their senders would have to
+    /// look.
+    pub(crate) away: AtomicU32,
     /// What it says of other nodes in place of the store within, and what is told of each append.
     nodes: Option<Arc<dyn Nodes>>,
     stored: Option<Stored>,
@@ -76,7 +79,7 @@ impl Failing {
     pub(crate) fn among(inner: Arc<dyn Store>, nodes: Option<Arc<dyn Nodes>>, stored: Option<Stored>) -> Arc<Failing> {
         let (appends, heads, firsts, failed) = Default::default();
         let (largest, read, forgets, waypoints, hangs, gap) = Default::default();
-        let (written, on_disk, syncs, loses_answers, lost) = Default::default();
+        let (written, on_disk, syncs, loses_answers, lost, away) = Default::default();
         Arc::new(Failing {
             inner,
             appends,
@@ -94,6 +97,7 @@ impl Failing {
             syncs,
             loses_answers,
             lost,
+            away,
             nodes,
             stored,
             meanwhile: Mutex::default(),
@@ -115,8 +119,15 @@ impl Failing {
         if !self.loses_answers.load(Ordering::SeqCst) {
             return None;
         }
+        let away = self.away.load(Ordering::SeqCst);
+        if away > 0 && append.guards.lease.is_none() {
+            return None;
+        }
         let mut lost = self.lost.lock().expect("lost");
         let is_first = lost.insert((append.session_id.clone(), append.expected));
+        if is_first {
+            self.appends.store(away, Ordering::SeqCst);
+        }
         is_first.then_some(if lost.len().is_multiple_of(2) { Lost::Request } else { Lost::Answer })
     }
 
