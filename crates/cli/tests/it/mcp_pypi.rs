@@ -30,7 +30,17 @@ fn agent(calls: &[(&str, Value)], mcp: &str) -> Setup {
         .more(&format!("\n[mcp.bank]\n{mcp}\n"))
 }
 
+/// Once its tools are known: where the processors are busy, Python takes longer to begin than a turn waits for a server.
 async fn say(server: &Server) -> Value {
+    let since = Instant::now();
+    let is_known = |policy: Value| {
+        let own = ["execute_trade", "note"];
+        policy["tools"].as_array().unwrap().iter().any(|tool| !own.contains(&tool["tool"].as_str().unwrap()))
+    };
+    while !is_known(server.get("/v1/policy").await.ok()) {
+        assert!(since.elapsed() < DEADLINE, "the server's tools are not known");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
     server.post("/v1/sessions/s/messages", &json!({ "content": "go" })).await.ok()
 }
 
