@@ -76,7 +76,7 @@ test("x: a large image is made smaller, and what is none is refused in words", a
   expect(src.length).toBeLessThan(720_000);
 
   await input.setInputFiles(file("no-image.png", Buffer.from("<svg xmlns='http://www.w3.org/2000/svg'/>")));
-  await expect(page.getByRole("alert")).toContainText("no image that can be sent");
+  await expect(page.getByRole("alert")).toContainText("not an image that can be sent");
   await expect(attached).toHaveCount(1);
   await send(page, "Look");
   await expect(page.getByText("A dot.")).toBeVisible();
