@@ -5,6 +5,7 @@ const whole = process.env.CHROMIUM ?? "/usr/bin/chromium";
 // The same engine without a browser's own interface, which costs a third of the time. It has no notifications.
 const shell = process.env.CHROMIUM_HEADLESS_SHELL ?? whole;
 const needsWhole = "notify.spec.ts";
+const needsAll = "fifty.spec.ts";
 
 const args = [
   "--no-sandbox",
@@ -31,7 +32,9 @@ export default defineConfig({
     locale: "en-US",
   },
   projects: [
-    { name: "shell", testIgnore: needsWhole, use: browser(shell) },
+    { name: "shell", testIgnore: [needsWhole, needsAll], use: browser(shell) },
     { name: "whole", testMatch: needsWhole, use: browser(whole) },
+    // After the others, if those pass.
+    { name: "alone", testMatch: needsAll, dependencies: ["shell", "whole"], use: browser(shell) },
   ],
 });

@@ -1,33 +1,7 @@
-/** Many tabs, a server that restarts under them, decisions made in a terminal; and all of it by the keyboard alone. */
-import { execFile } from "node:child_process";
-import { promisify } from "node:util";
+/** A server that restarts under open tabs, decisions made in a terminal; and all of it by the keyboard alone. */
 import type { Locator, Page } from "@playwright/test";
 import { begin, call, expect, oneOrder, order, test } from "./support/console.js";
-import { binary, quietPort } from "./support/server.js";
-
-const run = promisify(execFile);
-const TABS = 50;
-
-/** As in a terminal beside the browser. */
-async function terminal(url: string, ...command: string[]): Promise<void> {
-  await run(binary(), [...command, "--yes", "--url", url]);
-}
-
-test("u1 r7: fifty tabs on one session show its request, and its decision, at once", async ({ page, context, serve }) => {
-  test.setTimeout(300_000);
-  const { url } = await serve({ turns: oneOrder, timeout: 3000 });
-  await begin(url, "s1");
-  const tabs = [page];
-  while (tabs.length < TABS) tabs.push(await context.newPage());
-  // Some at a time: the machine has to start a page for each.
-  for (let at = 0; at < TABS; at += 5) {
-    await Promise.all(tabs.slice(at, at + 5).map((tab) => tab.goto(`${url}/#/s/s1`)));
-    for (const tab of tabs.slice(at, at + 5)) await expect(tab.locator(".card")).toBeVisible({ timeout: 60_000 });
-  }
-  await terminal(url, "approvals", "approve", "s1_1");
-  for (const tab of tabs) await expect(tab.locator(".markdown").last()).toContainText("9007199254740993", { timeout: 60_000 });
-  for (const tab of tabs) await expect(tab.locator(".card")).toHaveCount(0);
-});
+import { quietPort, terminal } from "./support/server.js";
 
 test("u1 r5: a server that restarts under open tabs loses nothing in any of them, and a decision made then counts once", async ({ context, serve, tolerate }) => {
   tolerate.push(/WebSocket|Failed to load resource|ERR_CONNECTION/);

@@ -1,10 +1,11 @@
 /** A real Countersign server for one test: its own folder, configuration, script, store and port. */
-import { spawn, type ChildProcess } from "node:child_process";
+import { execFile, spawn, type ChildProcess } from "node:child_process";
 import { createHash } from "node:crypto";
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join, resolve as resolvePath } from "node:path";
+import { promisify } from "node:util";
 
 export interface ToolCall {
   id?: string;
@@ -81,6 +82,13 @@ export function binary(): string {
   if (!process.env.COUNTERSIGN_BIN) throw new Error("Set COUNTERSIGN_BIN to the countersign binary to test.");
   // Relative to where npm was called, which is not where it runs the tests.
   return resolvePath(process.env.INIT_CWD ?? ".", process.env.COUNTERSIGN_BIN);
+}
+
+const run = promisify(execFile);
+
+/** As in a terminal beside the browser. */
+export async function terminal(url: string, ...command: string[]): Promise<void> {
+  await run(binary(), [...command, "--yes", "--url", url]);
 }
 
 export async function startServer(options: ServerOptions): Promise<Server> {

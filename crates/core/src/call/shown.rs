@@ -20,6 +20,7 @@ use std::fmt::Write as _;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+pub(crate) use self::glyphs::is_bidirectional;
 use self::{
     glyphs::{glyph, is_right_to_left},
     place::{Place, Step},

@@ -14,6 +14,7 @@ use super::{
     state::State,
 };
 use crate::{
+    call::shown,
     limits,
     refusal::{Code, Refusal},
 };
@@ -52,7 +53,7 @@ pub fn title(text: &str) -> Result<Option<Arc<str>>, Refusal> {
 
 /// Whether a character ends a line, or changes the direction of what others wrote beside it in a list.
 fn breaks_or_turns(c: char) -> bool {
-    c.is_control() || matches!(c, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    c.is_control() || matches!(c, '\u{2028}' | '\u{2029}') || shown::is_bidirectional(c)
 }
 
 impl Draft {

@@ -1,12 +1,9 @@
 //! What became of an append whose answer was lost: the connection to the database ended around its commit.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::time::Duration;
 
 use countersign_core::journal::record::Entry;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use super::{Inner, READ_BYTES};
 use crate::store::{Append, StoreError, nodes::Epoch};
@@ -84,7 +81,7 @@ fn lease_after(append: &Append, had: Option<Epoch>) -> Option<Epoch> {
     append.guards.lease.map_or(had, |lease| append.after.is_at_work().then_some(lease))
 }
 
-fn is_same(stored: &Arc<Entry>, own: &Arc<Entry>) -> bool {
+fn is_same(stored: &Entry, own: &Entry) -> bool {
     let text = |entry: &Entry| serde_json::to_string(entry).ok();
     text(own).is_some_and(|own| text(stored) == Some(own))
 }

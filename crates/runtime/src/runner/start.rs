@@ -131,19 +131,8 @@ impl Session {
             seen.spent = spent(state.entries());
         }
         let max_turns = config.max_turns.or_else(|| before.as_ref().and_then(|state| state.max_turns));
-        let settings = Settings {
-            context: context.clone(),
-            parallel_calls: config.parallel_calls,
-            formatter: config.formatter.clone(),
-            pre_approval: config.pre_approval.unwrap_or_default(),
-            hooks: config.hooks.clone(),
-            limits: config.limits.clone(),
-            max_turns,
-            watch: Some(watch.clone()),
-            trace_content: config.trace_content.unwrap_or_default(),
-            patient: true,
-            ..Settings::default()
-        };
+        let settings =
+            Settings { context: context.clone(), max_turns, watch: Some(watch.clone()), ..settings(&config) };
         let durable = config.store.is_some();
         let store = config.store.take().unwrap_or_else(|| Arc::new(MemoryStore::new()));
         let runtime = match runtime(agent, store.clone(), &mut config, settings) {
@@ -616,6 +605,20 @@ impl Session {
             (failure::Why::Error(code), _) => Cause::Failed { code: code.clone(), message },
         };
         RunError::new(cause, Some(state))
+    }
+}
+
+/// What the configuration says of how a run is carried out.
+fn settings(config: &RunConfig) -> Settings {
+    Settings {
+        parallel_calls: config.parallel_calls,
+        formatter: config.formatter.clone(),
+        pre_approval: config.pre_approval.unwrap_or_default(),
+        hooks: config.hooks.clone(),
+        limits: config.limits.clone(),
+        trace_content: config.trace_content.unwrap_or_default(),
+        patient: true,
+        ..Settings::default()
     }
 }
 

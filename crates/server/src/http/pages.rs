@@ -1,5 +1,6 @@
 //! `docs/http.md` and `docs/websocket.md`, as they follow from the published documents: for readers, in whose hands a
-//! generator of clients is no help. A test holds the pages; nothing of this is in the program.
+//! generator of clients is no help. A test holds the pages; nothing of this is in the program, and what it
+//! expects fails the test.
 
 use std::fmt::Write as _;
 

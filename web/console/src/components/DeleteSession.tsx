@@ -12,7 +12,7 @@ import { sessions } from "../state/sessions.js";
 import { useStore } from "../state/store.js";
 import { rowTitle } from "./approval/title.js";
 import { Dialog } from "./Dialog.js";
-import { Refusal } from "./Refusal.js";
+import { Refused } from "./Refusal.js";
 import { shortId } from "./Sidebar.js";
 import { Visible } from "./Visible.js";
 
@@ -63,11 +63,7 @@ export function DeleteSession({ session, onClose }: Props) {
             </ul>
           </div>
         )}
-        {error && (
-          <div className="field-error" role="alert">
-            <Refusal error={error} />
-          </div>
-        )}
+        <Refused error={error} />
         <div className="buttons">
           <button ref={back} type="button" className="button quiet" disabled={busy} onClick={onClose}>
             {t("decide.back")}

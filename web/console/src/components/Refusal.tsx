@@ -24,3 +24,14 @@ export function Refusal({ error }: { error: CountersignError }) {
     </>
   );
 }
+
+/** The same below what was tried, told at once to who cannot see it; nothing if it went well. */
+export function Refused({ error }: { error: CountersignError | undefined }) {
+  return (
+    error && (
+      <div className="field-error" role="alert">
+        <Refusal error={error} />
+      </div>
+    )
+  );
+}

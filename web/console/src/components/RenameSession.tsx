@@ -6,7 +6,7 @@ import { useRequest } from "../lib/useRequest.js";
 import { http } from "../state/connection.js";
 import { keepTitle } from "../state/lists.js";
 import { Dialog } from "./Dialog.js";
-import { Refusal } from "./Refusal.js";
+import { Refused } from "./Refusal.js";
 
 /** As many as the server takes, in characters and not in UTF-16. */
 const MOST = 200;
@@ -67,11 +67,7 @@ export function RenameSession({ sessionId, title = "", onClose }: Props) {
             {t(long ? "sessions.titleLong" : "sessions.titleHint", { n: MOST })}
           </p>
         </div>
-        {error && (
-          <div className="field-error" role="alert">
-            <Refusal error={error} />
-          </div>
-        )}
+        <Refused error={error} />
         <div className="buttons">
           <button type="button" className="button quiet" disabled={busy} onClick={onClose}>
             {t("decide.back")}

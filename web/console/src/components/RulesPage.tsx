@@ -11,7 +11,7 @@ import { useRequest } from "../lib/useRequest.js";
 import { http } from "../state/connection.js";
 import { sessionHref } from "../state/route.js";
 import { Icon } from "./Icon.js";
-import { Refusal } from "./Refusal.js";
+import { Refusal, Refused } from "./Refusal.js";
 import { TopBar } from "./TopBar.js";
 import { Visible } from "./Visible.js";
 
@@ -193,11 +193,7 @@ function Rule({ rule, onRevoked }: { rule: StandingRule; onRevoked: (rule: Stand
           </dd>
         </div>
       </dl>
-      {error && (
-        <div className="field-error" role="alert">
-          <Refusal error={error} />
-        </div>
-      )}
+      <Refused error={error} />
     </li>
   );
 }

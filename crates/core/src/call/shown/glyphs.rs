@@ -103,10 +103,15 @@ fn ascii(c: char) -> Glyph {
     Glyph { hidden, script, facts }
 }
 
+/// Whether a character changes the direction of the text around it.
+pub(crate) fn is_bidirectional(c: char) -> bool {
+    matches!(u32::from(c), 0x61C | 0x200E | 0x200F | 0x202A..=0x202E | 0x2066..=0x2069)
+}
+
 /// See [`Glyph::hidden`].
 fn hidden(c: char) -> Option<WarningKind> {
     match u32::from(c) {
-        0x61C | 0x200E | 0x200F | 0x202A..=0x202E | 0x2066..=0x2069 => return Some(WarningKind::Bidirectional),
+        _ if is_bidirectional(c) => return Some(WarningKind::Bidirectional),
         // Default-ignorable characters that are not format characters, and letters that are drawn as nothing.
         0x34F
         | 0x115F

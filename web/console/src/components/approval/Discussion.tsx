@@ -13,7 +13,7 @@ import { client } from "../../state/connection.js";
 import { useDates } from "../../state/dates.js";
 import { useMayHand } from "../../state/me.js";
 import { Icon } from "../Icon.js";
-import { Refusal } from "../Refusal.js";
+import { Refused } from "../Refusal.js";
 import { Visible } from "../Visible.js";
 import { HandOver } from "./HandOver.js";
 import { subjectOf } from "./title.js";
@@ -182,11 +182,7 @@ function CommentForm({ approval, onClose }: { approval: ApprovalView; onClose: (
       <p id={`${id}-hint`} className="hint">
         {t("talk.hint")}
       </p>
-      {error && (
-        <div className="field-error" role="alert">
-          <Refusal error={error} />
-        </div>
-      )}
+      <Refused error={error} />
       <div className="buttons">
         <button type="button" className="button quiet small" disabled={busy} onClick={onClose}>
           {t("decide.back")}

@@ -5,7 +5,7 @@ import { roleName } from "../../lib/people.js";
 import { useIntoView } from "../../lib/useIntoView.js";
 import { useRequest } from "../../lib/useRequest.js";
 import { client } from "../../state/connection.js";
-import { Refusal } from "../Refusal.js";
+import { Refused } from "../Refusal.js";
 
 interface Props {
   approval: ApprovalView;
@@ -104,11 +104,7 @@ export function HandOver({ approval, roles, assigned, onClose }: Props) {
           onChange={(e) => setReason(e.target.value)}
         />
       </div>
-      {error && (
-        <div className="field-error" role="alert">
-          <Refusal error={error} />
-        </div>
-      )}
+      <Refused error={error} />
       <div className="buttons">
         <button type="button" className="button quiet small" disabled={busy} onClick={onClose}>
           {t("decide.back")}

@@ -4,7 +4,7 @@ import { exported } from "../../lib/audit.js";
 import { useRequest } from "../../lib/useRequest.js";
 import { http } from "../../state/connection.js";
 import { Icon } from "../Icon.js";
-import { Refusal } from "../Refusal.js";
+import { Refused } from "../Refusal.js";
 
 /** Save what this person may read as a file. */
 export function Export() {
@@ -57,11 +57,7 @@ export function Export() {
       <p role="status" className="muted">
         {read !== undefined ? t("audit.exporting", { n: read }) : done !== undefined ? t("audit.exported", { n: done }) : ""}
       </p>
-      {error && (
-        <div className="field-error" role="alert">
-          <Refusal error={error} />
-        </div>
-      )}
+      <Refused error={error} />
     </section>
   );
 }

@@ -6,7 +6,7 @@ import { useRequest } from "../../lib/useRequest.js";
 import { timeText } from "../../lib/time.js";
 import { http } from "../../state/connection.js";
 import { Icon } from "../Icon.js";
-import { Refusal } from "../Refusal.js";
+import { Refused } from "../Refusal.js";
 
 interface Found extends AuditVerification {
   /** Our own clock's. */
@@ -55,11 +55,7 @@ export function Verify() {
           {t(busy ? "audit.verifying" : "audit.verify")}
         </button>
       </form>
-      {error && (
-        <div className="field-error" role="alert">
-          <Refusal error={error} />
-        </div>
-      )}
+      <Refused error={error} />
       {found &&
         (found.intact ? (
           <div className="audit-found">
