@@ -48,8 +48,8 @@ pub(crate) struct Failing {
     /// Whether the first answer to each append is lost: every second one is stored all the same. And what was so.
     pub(crate) loses_answers: AtomicBool,
     lost: Mutex<HashSet<(Arc<str>, u64)>>,
-    /// How many appends fail after each answer that is lost; then those to inputs are not lost, for their senders would have to
-    /// look.
+    /// How many appends fail after each answer that is lost. Then only answers to outcomes are lost: of an input its sender would
+    /// have to look, and of an effect that began a person would be asked.
     pub(crate) away: AtomicU32,
     /// What it says of other nodes in place of the store within, and what is told of each append.
     nodes: Option<Arc<dyn Nodes>>,
@@ -120,7 +120,8 @@ impl Failing {
             return None;
         }
         let away = self.away.load(Ordering::SeqCst);
-        if away > 0 && append.guards.lease.is_none() {
+        let begins = |record: &Record| matches!(record, Record::CallStarted { .. } | Record::StepStarted { .. });
+        if away > 0 && (append.guards.lease.is_none() || records(&append.entries).any(begins)) {
             return None;
         }
         let mut lost = self.lost.lock().expect("lost");
