@@ -50,7 +50,7 @@ pub enum Outcome {
 /// Runs `command` with `input` on its standard input.
 ///
 /// Dropping the future kills the whole process group at once. Nothing of the group survives the return either: leftover
-/// processes are killed [`GRACE`] after the leader ended.
+/// processes are killed at most [`GRACE`] after the leader ended.
 ///
 /// # Errors
 /// The process could not be started.

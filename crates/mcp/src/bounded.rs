@@ -1,4 +1,4 @@
-//! A transport that refuses to buffer unlimited answers.
+//! A transport that refuses to buffer unlimited answers, and passes over one that comes too late.
 
 use std::sync::{
     Arc,
@@ -7,7 +7,7 @@ use std::sync::{
 
 use rmcp::{
     RoleClient,
-    model::{ClientJsonRpcMessage, JsonRpcMessage, ServerJsonRpcMessage},
+    model::{ClientJsonRpcMessage, ClientRequest, JsonRpcMessage, RequestId, ServerJsonRpcMessage},
     transport::Transport,
 };
 
@@ -23,6 +23,43 @@ const UNTAKEN_BYTES: usize = MESSAGE_BYTES;
 pub(super) struct Bounded<T> {
     inner: T,
     untaken: Arc<Untaken>,
+    probe: Probe,
+}
+
+/// The `server/discover` with which a connection begins. rmcp waits ten seconds for its answer and then sends `initialize`. A
+/// program that takes longer to begin, as one that is downloaded first, answers both, and rmcp would take the answer to the
+/// first for that to the second.
+#[derive(Default)]
+enum Probe {
+    #[default]
+    None,
+    Sent(RequestId),
+    GivenUp(RequestId),
+}
+
+impl Probe {
+    fn sends(&mut self, message: &ClientJsonRpcMessage) {
+        let JsonRpcMessage::Request(request) = message else { return };
+        match (&request.request, std::mem::take(self)) {
+            (ClientRequest::DiscoverRequest(_), _) => *self = Probe::Sent(request.id.clone()),
+            (ClientRequest::InitializeRequest(_), Probe::Sent(id)) => *self = Probe::GivenUp(id),
+            (_, before) => *self = before,
+        }
+    }
+
+    /// Whether this answers a probe that was given up. There is one answer.
+    fn is_late(&mut self, message: &ServerJsonRpcMessage) -> bool {
+        let answered = match message {
+            JsonRpcMessage::Response(response) => Some(&response.id),
+            JsonRpcMessage::Error(error) => error.id.as_ref(),
+            _ => None,
+        };
+        let is_late = matches!((&*self, answered), (Probe::GivenUp(id), Some(answered)) if id == answered);
+        if is_late {
+            *self = Probe::None;
+        }
+        is_late
+    }
 }
 
 /// The answers that are being sent, or wait to be.
@@ -64,7 +101,7 @@ impl Drop for Sending {
 
 impl<T> Bounded<T> {
     pub(super) fn new(inner: T) -> Bounded<T> {
-        Bounded { inner, untaken: Arc::default() }
+        Bounded { inner, untaken: Arc::default(), probe: Probe::None }
     }
 }
 
@@ -73,6 +110,7 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for Bounded<T> {
 
     fn send(&mut self, message: ClientJsonRpcMessage) -> impl Future<Output = Result<(), T::Error>> + Send + 'static {
         let sending = self.untaken.one_more(&message);
+        self.probe.sends(&message);
         let sent = self.inner.send(message);
         async move {
             let _sending = sending;
@@ -81,7 +119,10 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for Bounded<T> {
     }
 
     async fn receive(&mut self) -> Option<ServerJsonRpcMessage> {
-        let message = self.inner.receive().await?;
+        let mut message = self.inner.receive().await?;
+        if self.probe.is_late(&message) {
+            message = self.inner.receive().await?;
+        }
         if self.untaken.are_too_many() {
             tracing::warn!("an MCP server keeps asking and reads no answers; its connection is closed");
             return None;
@@ -118,6 +159,25 @@ mod tests {
             }
         }
         asked
+    }
+
+    #[tokio::test]
+    async fn s13_a_late_answer_to_a_probe_is_not_taken_for_that_to_initialize() {
+        let refused = json!({ "jsonrpc": "2.0", "id": 0, "error": { "code": -32601, "message": "unknown" } });
+        let greeted = json!({ "jsonrpc": "2.0", "id": 1, "error": { "code": -32600, "message": "initialize" } });
+        let lines = format!("{refused}\n{greeted}\n{refused}\n");
+        let mut pipes = Bounded::new(Pipes::new(lines.as_bytes(), tokio::io::sink()));
+        let probe = json!({ "jsonrpc": "2.0", "id": 0, "method": "server/discover", "params": {} });
+        let info = json!({ "name": "c", "version": "1" });
+        let params = json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": info });
+        let begins = json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params });
+        for request in [probe, begins] {
+            pipes.send(serde_json::from_value(request).expect("a request")).await.expect("written");
+        }
+        for answer in [&greeted, &refused] {
+            let message = serde_json::to_value(pipes.receive().await.expect("an answer")).expect("JSON");
+            assert_eq!(&message, answer);
+        }
     }
 
     #[tokio::test]

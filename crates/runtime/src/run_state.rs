@@ -11,6 +11,7 @@
 //! the text is hardly larger than the conversation.
 //!
 //! - The text contains everything in the session: messages, arguments, results and the application's own
+//!   data: keep it as confidential as the store.
 //! - Damage is detected, forgery is not: the text is not signed. With write access to it one can forge an approval, so
 //!   keep it where only the application can write.
 //! - An approved call runs once in each store it is restored into. Restoring one state twice makes two sessions.
@@ -387,10 +388,10 @@ impl RunState {
             return Err(damaged(entry.pos, "its store must have it: it is not made on a state"));
         }
         if let Some(staged) = body.decisions.iter().find(|staged| !state.waits(staged.call)) {
-            return Err(damaged(0, format!("it decides the call {}, which does not wait", staged.call)));
+            return Err(damaged(0, format!("it decides the call {}, which is not pending", staged.call)));
         }
         if let Some(staged) = body.answers.iter().find(|staged| state.session.waiting(staged.n).is_none()) {
-            return Err(damaged(0, format!("it answers the request {}, which does not wait", staged.n)));
+            return Err(damaged(0, format!("it answers the request {}, which is not pending", staged.n)));
         }
         let inputs: Vec<Content> = body.inputs.into_iter().map(Input::content).collect();
         if let Some(wrong) = inputs.iter().find_map(|content| content.check_images().err()) {

@@ -209,6 +209,7 @@ pub(crate) async fn observe(State(metrics): State<Arc<Metrics>>, request: Reques
     let method = match request.method().as_str() {
         "GET" => "GET",
         "POST" => "POST",
+        "PATCH" => "PATCH",
         "DELETE" => "DELETE",
         "HEAD" => "HEAD",
         "OPTIONS" => "OPTIONS",

@@ -9,7 +9,7 @@ use axum::{
 };
 use countersign_core::refusal::{Code, Refusal};
 
-use crate::{app::App, options::Options, problem::Problem};
+use crate::{app::App, http, options::Options, problem::Problem};
 
 /// Refuses requests from origins and for hosts that are not allowed, whatever the path; allowed origins may read the
 /// answers.
@@ -30,7 +30,9 @@ pub(crate) async fn guard(State(app): State<App>, request: Request, next: Next) 
     headers.append(header::VARY, HeaderValue::from_static("origin"));
     headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static("location"));
     if preflight {
-        headers.insert(header::ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET, POST, DELETE"));
+        if let Ok(methods) = HeaderValue::from_str(&http::methods()) {
+            headers.insert(header::ACCESS_CONTROL_ALLOW_METHODS, methods);
+        }
         let sent = "authorization, content-type, idempotency-key, last-event-id";
         headers.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, HeaderValue::from_static(sent));
         headers.insert(header::ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("600"));

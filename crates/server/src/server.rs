@@ -43,8 +43,8 @@ impl Server {
         Server { webhooks: Some(webhooks), ..self }
     }
 
-    /// The routes, to mount in another application, which then closes connections itself; body and frame limits are
-    /// enforced, `Host` is only checked if the options say so.
+    /// The routes, to mount in another application, which then closes connections itself, and spawns [`Auth::keep_fresh`] if
+    /// users have JWTs; body and frame limits are enforced, `Host` is only checked if the options say so.
     pub fn router(self) -> Router {
         let metrics = Arc::new(Metrics::new(self.runtime.clone()));
         self.app(watch::channel(false).1, metrics)

@@ -146,7 +146,7 @@ fn write<T: Row>(key: &Key) -> String {
     format!("{}.{}.{}.{}", T::LIST, key.at, key.n, key.session_id)
 }
 
-/// How many rows to read: those of the page, and one more to know whether another page follows.
+/// The size of the page, at least one.
 #[must_use]
 pub fn limit(page: &Page) -> usize {
     page.limit.max(1)

@@ -193,7 +193,7 @@ impl Talk {
             };
             match choices.iter().find(|(choice, letter)| typed == *choice || typed == *letter) {
                 Some((choice, _)) => return Ok(Ok(choice)),
-                None => tell("that is none of these"),
+                None => tell("that is not one of these"),
             }
         }
     }

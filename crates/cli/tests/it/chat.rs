@@ -27,7 +27,7 @@ async fn u3_chat_streams_and_asks_in_the_terminal() {
     chat.see("\"quantity\": 100");
     chat.see("approve (a), edit (e), reject (r), defer (d), later (l)> ");
     chat.type_line("x");
-    chat.see("that is none of these");
+    chat.see("that is not one of these");
     chat.type_line("a");
     chat.see("decided");
     chat.see("[execute_trade success: ");

@@ -218,7 +218,7 @@ async fn x_without_keys_every_jwt_is_refused_and_other_tokens_still_work() {
     let log = server.until_logged("the keys of JWTs cannot be fetched").await;
     assert!(log.contains(" WARN ") && !log.contains("s3"), "{log}");
     let token = key.token(&header("EdDSA", "k"), &claims("ann", json!({})));
-    assert!(refused(&server, &token).await.contains("the issuer's keys are not there"));
+    assert!(refused(&server, &token).await.contains("the issuer's keys are not available"));
     server.ask_as("carol", "GET", "/v1/sessions", None).await.ok();
 }
 

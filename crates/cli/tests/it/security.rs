@@ -147,6 +147,8 @@ async fn c_foreign_pages_get_403() {
     let preflight = request(server.address, "OPTIONS", "/v1/sessions", &from, None).await;
     assert_eq!(preflight.status, 204);
     assert_eq!(preflight.header("access-control-allow-origin"), Some("https://app.example.org"));
+    // All that the table of routes has: a session is renamed with PATCH.
+    assert_eq!(preflight.header("access-control-allow-methods"), Some("DELETE, GET, PATCH, POST"));
 }
 
 #[tokio::test]

@@ -208,7 +208,7 @@ comand = ["cat"]
     said(8, "unknown agent \"analist\"");
     said(8, "has \"b\" twice");
     said(9, "\"run_again\", \"stop_on_first_tool\"");
-    said(18, "cannot stand beside \"output_schema\"");
+    said(18, "cannot be combined with \"output_schema\"");
     said(10, "unknown guardrail \"none\"");
     said(11, "is no valid JSON Schema");
     said(14, "unknown tool of this agent \"nothing\"");

@@ -335,9 +335,9 @@ mod tests {
             "decisions[0].edited_action.args",
         );
         for (frame, part) in [
-            (r#"{"type":"ping","x":1}"#, "x: is no key here; it has none"),
-            (r#"{"type":"message","content":"x","agnet":"b"}"#, "agnet: is no key here; known: session_id, agent"),
-            (r#"{"type":"subscribe","session_id":"a","From":1}"#, "From: is no key here; known: session_id, after"),
+            (r#"{"type":"ping","x":1}"#, "x: is not a key here; it has none"),
+            (r#"{"type":"message","content":"x","agnet":"b"}"#, "agnet: is not a key here; known: session_id, agent"),
+            (r#"{"type":"subscribe","session_id":"a","From":1}"#, "From: is not a key here; known: session_id, after"),
             (
                 r#"{"type":"approval","session_id":"a","approval_key":"a_1","decisions":[{"type":"approve","alwyas":true}]}"#,
                 "decisions[0].alwyas: unknown field `alwyas`, expected one of",

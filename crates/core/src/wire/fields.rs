@@ -25,7 +25,7 @@ pub(super) fn check<T: for<'de> Deserialize<'de>>(json: &Json, is_frame: bool) -
     // The name is untrusted input of any length.
     let name: String = name.chars().take(80).collect();
     let known = if known.is_empty() { "it has none".to_owned() } else { format!("known: {}", known.join(", ")) };
-    Err(Refusal::new(Code::InvalidMessage, format!("{name}: is no key here; {known}")))
+    Err(Refusal::new(Code::InvalidMessage, format!("{name}: is not a key here; {known}")))
 }
 
 /// The members that a struct reads; `None` if it reads anything else, or members of any name.

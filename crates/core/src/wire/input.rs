@@ -124,7 +124,7 @@ enum BlockType {
 impl<'de> Deserialize<'de> for InputBlock {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<InputBlock, D::Error> {
         let no_key =
-            |key: &str, kind: &str| D::Error::custom(format!("{key:?} is no key of a block of the type {kind:?}"));
+            |key: &str, kind: &str| D::Error::custom(format!("{key:?} is not a key of a block of the type {kind:?}"));
         let GivenBlock { kind, text, source } = GivenBlock::deserialize(deserializer)?;
         match (kind, text, source) {
             (BlockType::Text, Some(text), None) => Ok(InputBlock::Text { text }),
@@ -162,7 +162,7 @@ struct GivenKeys {
 impl<'de> Deserialize<'de> for GivenSource {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<GivenSource, D::Error> {
         let no_key =
-            |key: &str, kind: &str| D::Error::custom(format!("{key:?} is no key of a source of the type {kind:?}"));
+            |key: &str, kind: &str| D::Error::custom(format!("{key:?} is not a key of a source of the type {kind:?}"));
         let GivenKeys { kind, media_type, data, url } = GivenKeys::deserialize(deserializer)?;
         let source = match (kind, media_type, data, url) {
             (SourceType::Base64, _, _, Some(_)) => return Err(no_key("url", "base64")),
@@ -241,7 +241,7 @@ mod tests {
             ),
             (
                 r#"[{"type":"text","text":"x","source":{"type":"url","url":"https://a"}}]"#.to_owned(),
-                "content[0]: \"source\" is no key of a block of the type \"text\"",
+                "content[0]: \"source\" is not a key of a block of the type \"text\"",
             ),
             (r#"[{"type":"image"}]"#.to_owned(), "content[0]: missing field `source`"),
             (source("{}"), "content[1].source: missing field `type`"),
@@ -249,7 +249,7 @@ mod tests {
             (source(r#"{"type":"url"}"#), "content[1].source: missing field `url`"),
             (
                 source(r#"{"type":"url","url":"https://a","data":"x"}"#),
-                "content[1].source: \"data\" is no key of a source of the type \"url\"",
+                "content[1].source: \"data\" is not a key of a source of the type \"url\"",
             ),
             (source(r#"{"type":"base64","data":"x"}"#), "content[1].source: missing field `media_type`"),
             (

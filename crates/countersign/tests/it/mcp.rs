@@ -318,6 +318,14 @@ async fn s13_an_answer_of_a_program_that_is_too_long_ends_its_call_and_says_why(
     assert!(!results[1].0 && results[1].1.contains("of more than 8 MiB"), "{results:?}");
 }
 
+/// As one that is downloaded first. Its answer to the probe, which is no longer waited for, comes before that to `initialize`.
+#[tokio::test]
+async fn s13_a_program_that_takes_longer_to_begin_than_the_probe_is_waited_for_is_connected_to() {
+    let late = format!("sleep 11\n{SHELL}");
+    let server = McpServer::stdio("sh", ["sh", "-c", &late]).build().unwrap();
+    assert_eq!(server.connect().await.unwrap().len(), 4);
+}
+
 #[tokio::test]
 async fn x_a_servers_program_has_a_clean_environment() {
     let server = shell().env("MINE", ApiKey::new("own-value")).build().unwrap();

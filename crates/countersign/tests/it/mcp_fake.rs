@@ -202,9 +202,11 @@ impl McpFake {
     }
 
     /// Cuts all connections; nobody listens any more.
-    pub fn stop(&mut self) {
+    pub async fn stop(&mut self) {
         if let Some(serving) = self.serving.take() {
             serving.abort();
+            // Until then connections are accepted.
+            let _ = serving.await;
         }
         self.shared.listeners.lock().unwrap().clear();
     }
@@ -240,7 +242,10 @@ impl McpFake {
 
 impl Drop for McpFake {
     fn drop(&mut self) {
-        self.stop();
+        if let Some(serving) = &self.serving {
+            serving.abort();
+        }
+        self.shared.listeners.lock().unwrap().clear();
     }
 }
 

@@ -117,7 +117,7 @@ async fn x_s13_an_address_is_secret_as_a_whole_in_logs_errors_and_history() {
             0 => {}
             1 => fake.forgets_sessions(Gone::Reference),
             2 => fake.cuts_calls(true),
-            _ => fake.stop(),
+            _ => fake.stop().await,
         }
         let outcome = decide(&runtime, &format!("{session}_1"), vec![Decision::approve()]).await;
         told.push(

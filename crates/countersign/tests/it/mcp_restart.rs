@@ -59,7 +59,7 @@ async fn s13_r4_an_approved_call_runs_once_though_the_server_has_forgotten_the_s
 async fn s13_r4_a_call_whose_connection_is_never_made_is_made_once_the_server_is_there() {
     let (mut fake, ran) = counting().await;
     let runtime = asking(McpServer::http("bank", &*fake.url)).await;
-    fake.stop();
+    fake.stop().await;
     let (outcome, ()) = tokio::join!(decide(&runtime, "s_1", vec![Decision::approve()]), async {
         tokio::time::sleep(Duration::from_millis(300)).await;
         fake.begin_again().await;
@@ -67,7 +67,7 @@ async fn s13_r4_a_call_whose_connection_is_never_made_is_made_once_the_server_is
     assert_eq!((outcome.unwrap().text.as_str(), ran.load(Ordering::SeqCst)), ("paid 1", 1));
 
     let runtime = asking(McpServer::http("bank", &*fake.url)).await;
-    fake.stop();
+    fake.stop().await;
     let outcome = decide(&runtime, "s_1", vec![Decision::approve()]).await.unwrap();
     let told = "The MCP server \"bank\" cannot be reached, so the call was not made: the connection was refused";
     assert_eq!((outcome.text.as_str(), ran.load(Ordering::SeqCst)), (told, 1));

@@ -98,7 +98,7 @@ impl HostedMcp {
             && !label.contains(BETWEEN);
         if !right {
             return Err(ModelConfigError(format!(
-                "{label:?} is no label of an MCP server; it must have 1 to {LABEL_BYTES} letters, digits, _ or -, begin \
+                "{label:?} is not a valid label of an MCP server; it must have 1 to {LABEL_BYTES} letters, digits, _ or -, begin \
                  and end with a letter or digit, and have no __ in it"
             )));
         }

@@ -34,7 +34,8 @@ pub struct ToolContext {
     pub agent: String,
     /// The call's id from the model.
     pub tool_use_id: String,
-    /// The attempt, from 1; more than 1 only after a crash (spec R4).
+    /// The attempt, from 1. It grows after a crash, after answers to the tool's questions, and when a reviewer has the call run
+    /// again (spec R4).
     pub attempt: u32,
     /// The same for every attempt of this call, and for no other call (spec M2, R4).
     pub idempotency_key: String,

@@ -79,7 +79,7 @@ pub trait Tool: Send + Sync {
         let _ = (session_id, call, input);
         false
     }
-    /// A session was deleted: what is kept for it is ended. Its id may be another session's from here on.
+    /// A session was deleted: ends what is kept for it. Its id is never used again.
     fn session_ended(&self, session_id: &str) {
         let _ = session_id;
     }

@@ -305,7 +305,8 @@ impl<S: GraphState> StateGraph<S> {
     {
         self.known(each.node);
         let items = Box::new(move |state: &S| {
-            let item = |item: T| Raw::of(&item).map_err(|error| format!("an item is no JSON: {error}"));
+            let item =
+                |item: T| Raw::of(&item).map_err(|error| format!("an item cannot be serialised as JSON: {error}"));
             items(state).into_iter().map(item).collect()
         });
         self.leave(from.into(), Leave::FanOut { each: each.node, items });
@@ -324,7 +325,7 @@ impl<S: GraphState> StateGraph<S> {
         self.migrate = Some(Arc::new(migrate));
     }
 
-    /// Removes the edges from a node, so that others can replace them.
+    /// Removes the edges from a node, so that others can replace them; joins remain.
     pub fn detach(&mut self, from: Node<S>) {
         self.known(from);
         if let Some(node) = from.at().and_then(|at| self.nodes.get_mut(at)) {
@@ -435,7 +436,8 @@ impl<S: GraphState> FanOut<'_, S> {
 
 /// A node's update, together with the JSON to record.
 fn given<S: GraphState>(update: S::Update) -> Result<Given, NodeError> {
-    let json = Raw::of(&update).map_err(|error| NodeError::permanent(format!("its update is no JSON: {error}")))?;
+    let json = Raw::of(&update)
+        .map_err(|error| NodeError::permanent(format!("its update cannot be serialised as JSON: {error}")))?;
     if json.get().len() > limits::UPDATE_BYTES {
         let (bytes, most) = (json.get().len(), limits::UPDATE_BYTES);
         return Err(NodeError::permanent(format!("its update has {bytes} bytes as JSON; at most {most} are allowed")));

@@ -352,7 +352,7 @@ sums!(u8, u16, u32, u64, u128, usize, i8, i16, i32, i64, i128, isize, Duration; 
 pub fn show(name: &str, update: &impl Serialize, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
     match serde_json::to_string(update) {
         Ok(json) => write!(formatter, "{name} {json}"),
-        Err(error) => write!(formatter, "{name} that is no JSON: {error}"),
+        Err(error) => write!(formatter, "{name} that cannot be serialised as JSON: {error}"),
     }
 }
 

@@ -90,7 +90,7 @@ impl<S> Context<S> {
     /// asks another question (`name#2`). A question whose payload differs from the one that was answered is refused
     /// (`question_changed`): a payload that may vary belongs in a step too.
     pub fn interrupt(&self, name: &str, payload: impl Serialize) -> Interrupt<Value> {
-        let payload = Raw::of(&payload).map_err(|error| format!("its payload is no JSON: {error}"));
+        let payload = Raw::of(&payload).map_err(|error| format!("its payload cannot be serialised as JSON: {error}"));
         let ask = Ask { timeout: Timeout::Never, allowed: vec![DecisionType::Respond], ..Ask::default() };
         Interrupt {
             memory: self.memory.clone(),
@@ -166,7 +166,7 @@ impl<T> Interrupt<T> {
         let seconds = u32::try_from(time.as_secs()).unwrap_or(u32::MAX);
         self.ask.timeout = Timeout::of(seconds.clamp(1, limits::APPROVAL_TIMEOUT_SECONDS_MAX));
         self.default =
-            Some(Raw::of(&answer).map_err(|error| format!("its answer for want of one is no JSON: {error}")));
+            Some(Raw::of(&answer).map_err(|error| format!("its default answer cannot be serialised as JSON: {error}")));
         self
     }
 
@@ -180,7 +180,7 @@ impl<T> Interrupt<T> {
             let read = |text: &str| serde_json::from_str::<Value>(text).map_err(|error| error.to_string());
             let errors = ArgsSchema::of_any(&read(schema.0.get())?)?.check_value(&read(default.get())?);
             if let Some(error) = errors.first() {
-                return Err(format!("its answer for want of one does not fit its schema: {}", error.message));
+                return Err(format!("its default answer does not fit its schema: {}", error.message));
             }
         }
         Ok(NewQuestion { name, payload, shown, schema, ask: self.ask.clone(), default })
@@ -396,7 +396,8 @@ async fn run_step<T: Serialize + DeserializeOwned>(
     let result = work.await;
     let value = match &result {
         Ok(value) => {
-            let raw = Raw::of(value).map_err(|error| named(format!("its result is no JSON: {error}")))?;
+            let raw =
+                Raw::of(value).map_err(|error| named(format!("its result cannot be serialised as JSON: {error}")))?;
             if raw.get().len() > limits::UPDATE_BYTES {
                 return Err(named(format!("its result has more than {} bytes", limits::UPDATE_BYTES)));
             }

@@ -17,7 +17,7 @@ use countersign_core::{
     wire::event::Resolution,
 };
 
-/// Upper bounds of how long a request was pending, in seconds: from a minute that nobody wants to wait to weeks.
+/// Upper bounds of how long a request was pending, in seconds: from one second to a week.
 const WAITED: &[f64] = &[1.0, 10.0, 60.0, 300.0, 900.0, 3600.0, 14_400.0, 86_400.0, 604_800.0];
 /// Upper bounds of how late a deadline was, in seconds: it is looked for five times a second.
 const LATE: &[f64] = &[0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 60.0, 600.0, 3600.0];

@@ -146,7 +146,8 @@ impl RuntimeBuilder {
     /// Checks the agents and builds the runtime. Nothing runs yet.
     ///
     /// # Errors
-    /// No agent, duplicate agent names, duplicate tool names, or an invalid schema.
+    /// No agent and no graph; two agents, two graphs, or an agent and a graph of one name; duplicate tool names; an invalid
+    /// schema.
     pub fn build(self) -> Result<Runtime, AgentError> {
         let mut graphs = HashMap::new();
         for graph in self.graphs {

@@ -1,7 +1,7 @@
 //! Named points at which a crash test kills the process for real.
 //!
 //! `COUNTERSIGN_FAILPOINT=NAME` or `NAME:N` sends SIGKILL to this process when the point is reached for
-//! the N-th time. Only with the feature `failpoints`; otherwise nothing of it is compiled in.
+//! the N-th time. Only with the feature `failpoints`; otherwise no point does anything.
 
 /// Dies here if the environment asks for it.
 #[cfg(feature = "failpoints")]

@@ -106,7 +106,8 @@ impl<S: GraphState> Runs<S> {
         state: &S,
         request_id: Option<String>,
     ) -> Result<(LiveRef, bool), Refusal> {
-        let raw = Raw::of(state).map_err(|error| invalid(format!("the state is no JSON: {error}")))?;
+        let raw =
+            Raw::of(state).map_err(|error| invalid(format!("the state cannot be serialised as JSON: {error}")))?;
         self.inner.begin_run(&*self.graph, by, session.as_deref(), raw, request_id).await
     }
 
@@ -145,7 +146,8 @@ impl<S: GraphState> Runs<S> {
             session = Some(id.to_owned());
             all.push((
                 n,
-                Raw::of(&value).map_err(|error| invalid(format!("the answer to {key:?} is no JSON: {error}")))?,
+                Raw::of(&value)
+                    .map_err(|error| invalid(format!("the answer to {key:?} cannot be serialised as JSON: {error}")))?,
             ));
         }
         let Some(session) = session else { return Err(invalid("no keys; name at least one".to_owned())) };
@@ -217,7 +219,8 @@ impl<S: GraphState> Runs<S> {
     /// `session_busy` while nodes run, `invalid_message` (the update does not fit), `store_unavailable`.
     pub async fn edit(&self, by: &Principal, session: &str, update: &S::Update) -> Result<Outcome<S>, Refusal> {
         check_session_id(session)?;
-        let raw = Raw::of(update).map_err(|error| invalid(format!("the update is no JSON: {error}")))?;
+        let raw =
+            Raw::of(update).map_err(|error| invalid(format!("the update cannot be serialised as JSON: {error}")))?;
         let live = self.inner.live(&Arc::from(session));
         self.inner.edit_state(&live, by, raw, None).await?;
         self.drive(live).await

@@ -75,7 +75,8 @@ pub struct SessionView {
     /// The session whose past it has, if it is a fork. Not in lists.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub forked_from: Option<ForkedFrom>,
-    /// Why its turn is on hold, if it is: a message, a decision or a cancel lets it continue. Not in lists.
+    /// Why its turn is on hold, if it is: a message, a decision or a retry continues it; a cancel ends it. Not in
+    /// lists.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub held: Option<Held>,
 }

@@ -59,7 +59,7 @@ fn something_else(text: &str, error: &serde_json::Error) -> RunStateError {
     if text.trim().is_empty() {
         return no_state("empty");
     }
-    no_state(&format!("no JSON ({json})"))
+    no_state(&format!("not JSON ({json})"))
 }
 
 fn no_state(what: &str) -> RunStateError {

@@ -233,7 +233,7 @@ impl Jwt {
         match error {
             ErrorKind::InvalidSignature => "the JWT's signature is not that of its key".to_owned(),
             ErrorKind::ExpiredSignature => "the JWT has expired (exp)".to_owned(),
-            ErrorKind::ImmatureSignature => "the JWT is not good yet (nbf)".to_owned(),
+            ErrorKind::ImmatureSignature => "the JWT is not valid yet (nbf)".to_owned(),
             ErrorKind::InvalidIssuer => format!("the JWT is not of the issuer {:?} (iss)", self.options.issuer),
             ErrorKind::InvalidAudience => format!("the JWT is not for {:?} (aud)", self.options.audience),
             ErrorKind::MissingRequiredClaim(claim) => format!("the JWT has no usable claim {claim:?}"),
@@ -273,7 +273,7 @@ impl Jwt {
 /// The key that signed the token.
 fn key<'k>(keys: &'k [Key], kid: Option<&str>, algorithm: Algorithm) -> Result<&'k Key, BadJwt> {
     if keys.is_empty() {
-        return Err(BadJwt::UnknownKey("JWTs cannot be checked now: the issuer's keys are not there".to_owned()));
+        return Err(BadJwt::UnknownKey("JWTs cannot be checked now: the issuer's keys are not available".to_owned()));
     }
     let Some(kid) = kid else {
         let mut fitting = keys.iter().filter(|key| key.is_for(algorithm));

@@ -196,9 +196,9 @@ pub(super) fn parse(text: &[u8]) -> Result<Vec<Key>, String> {
     if text.len() > BYTES {
         return Err(format!("it has more than {BYTES} bytes"));
     }
-    let set: Value = serde_json::from_slice(text).map_err(|e| format!("it is no JSON: {e}"))?;
+    let set: Value = serde_json::from_slice(text).map_err(|e| format!("it is not JSON: {e}"))?;
     let Some(keys) = set.get("keys").and_then(Value::as_array) else {
-        return Err("it is no JWK Set: there is no list \"keys\"".to_owned());
+        return Err("it is not a JWK Set: there is no list \"keys\"".to_owned());
     };
     Ok(keys.iter().filter_map(key).take(KEYS).collect())
 }

@@ -152,8 +152,9 @@ impl Auth {
         self.current.send_replace(Arc::new(Access { open: false, tokens, jwt }));
     }
 
-    /// Fetches the JWT keys now, and whenever they are old. Never returns.
-    pub(crate) async fn keep_fresh(self) {
+    /// Fetches the JWT keys now, and whenever they are old, so that a key that the issuer withdrew is no longer trusted. Never
+    /// returns. Needed only beside [`Server::router`](crate::Server::router): a server that serves does it itself.
+    pub async fn keep_fresh(self) {
         loop {
             let jwt = self.access().jwt.clone();
             if let Some(jwt) = jwt {

@@ -157,7 +157,7 @@ fn check(section: &Section<'_>, agent: ConfigAgent) -> Option<ConfigAgent> {
         && (agent.output_schema.is_some() || !agent.output_guardrails.is_empty())
     {
         let what =
-            "cannot stand beside \"output_schema\" or \"output_guardrails\", which look at the model's last answer";
+            "cannot be combined with \"output_schema\" or \"output_guardrails\", which look at the model's last answer";
         section.bad("tool_use", what);
     }
     Some(agent)

@@ -72,7 +72,7 @@ impl ConfigToken {
 pub(super) fn read(section: &Section<'_>) -> Option<(Vec<ConfigToken>, Option<JwtOptions>)> {
     if !section.has_items("tokens") && section.has("jwt").is_none() {
         // An empty [auth] would trust everyone, which is not what its author wants.
-        let message = "[auth] needs [[auth.tokens]] or [auth.jwt]: without either, nobody could be told apart";
+        let message = "[auth] needs [[auth.tokens]] or [auth.jwt]: without either, callers cannot be identified";
         section.document.error(section.at, message);
     }
     let known = &RefCell::default();

@@ -141,7 +141,7 @@ pub(super) fn texts<'k>(is_name: fn(&str) -> bool) -> Kind<'k, BTreeMap<String, 
                     variable_value(&member, variable.value.get_ref().as_str()?)?
                 }
                 _ => {
-                    member.bad(format!("has for {name:?} no text; it is a text, or {{ env = \"VARIABLE\" }}"));
+                    member.bad(format!("must have a string for {name:?}, or {{ env = \"VARIABLE\" }}"));
                     return None;
                 }
             };

@@ -83,9 +83,10 @@ fn read_start_page(entry: &Entry<'_>, page: String, hosts: Option<&Hosts>) -> Op
     let url = reqwest::Url::parse(&page).ok();
     let is_right = |url: &reqwest::Url| matches!(url.scheme(), "http" | "https") && url.password().is_none();
     if !url.as_ref().is_some_and(is_right) && page != START_PAGE {
-        entry.bad(format!("is {page:?}; it must begin with http:// or https://, without a password"));
+        // The value may hold the password.
+        entry.bad("must begin with http:// or https://, without a password");
     } else if let Some(Err(host)) = hosts.map(|hosts| hosts.of_page(&page)) {
-        entry.bad(format!("is of {host:?}, which is none of \"hosts\"; add it there"));
+        entry.bad(format!("is on {host:?}, which is not in \"hosts\"; add it there"));
     }
     Some(page)
 }

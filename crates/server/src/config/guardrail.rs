@@ -48,18 +48,18 @@ impl Said {
         }
         let wrong = |what: &str| {
             format!(
-                "it said something that is none of its words: {what}; it says nothing, {{\"trip\": true}} or \
+                "its output is not a verdict: {what}; it says nothing, {{\"trip\": true}} or \
                  {{\"reject\": \"…\"}}, not {:?}",
                 bounded(text.trim())
             )
         };
         let members = match plain::value(text) {
             Ok(Value::Object(members)) => members,
-            Ok(_) => return Err(wrong("that is no object")),
+            Ok(_) => return Err(wrong("that is not an object")),
             Err(error) => return Err(wrong(&format!("that is not JSON: {error}"))),
         };
         if let Some(name) = plain::member_twice(text) {
-            return Err(wrong(&format!("the member {name:?} stands twice")));
+            return Err(wrong(&format!("the member {name:?} appears twice")));
         }
         if !members.contains_key("trip") && !members.contains_key("reject") {
             return Err(wrong("it has neither \"trip\" nor \"reject\""));
@@ -195,10 +195,10 @@ mod tests {
             assert_eq!(Said::read(text), Ok(said), "{text}");
         }
         for (text, why) in [
-            ("[]", "no object"),
-            ("[false]", "no object"),
-            ("null", "no object"),
-            ("false", "no object"),
+            ("[]", "not an object"),
+            ("[false]", "not an object"),
+            ("null", "not an object"),
+            ("false", "not an object"),
             ("ok", "not JSON"),
             (r#"{"trip":true}{"trip":true}"#, "not JSON"),
             ("{}", "neither"),
@@ -209,11 +209,11 @@ mod tests {
             (r#"{"trip":"false"}"#, "\"trip\" is true or false"),
             (r#"{"trip":0}"#, "\"trip\" is true or false"),
             (r#"{"trip":false,"tripped":true}"#, "no member \"tripped\""),
-            (r#"{"trip":true,"trip":false}"#, "\"trip\" stands twice"),
-            (r#"{"trip":false,"info":{"a":1,"a":2}}"#, "\"a\" stands twice"),
+            (r#"{"trip":true,"trip":false}"#, "\"trip\" appears twice"),
+            (r#"{"trip":false,"info":{"a":1,"a":2}}"#, "\"a\" appears twice"),
         ] {
             let error = Said::read(text).expect_err(text);
-            assert!(error.contains(why) && error.contains("none of its words"), "{text}: {error}");
+            assert!(error.contains(why) && error.contains("not a verdict"), "{text}: {error}");
         }
     }
 
@@ -227,10 +227,10 @@ mod tests {
     #[tokio::test]
     async fn s11_a_command_that_says_none_of_its_words_or_fails_stops_the_run() {
         for (program, error) in [
-            ("echo '[]'", "none of its words"),
-            ("echo '[false]'", "none of its words"),
-            (r#"echo '{"reject": null}'"#, "none of its words"),
-            (r#"echo '{"trip": false, "trip": true}'"#, "none of its words"),
+            ("echo '[]'", "not a verdict"),
+            ("echo '[false]'", "not a verdict"),
+            (r#"echo '{"reject": null}'"#, "not a verdict"),
+            (r#"echo '{"trip": false, "trip": true}'"#, "not a verdict"),
             ("echo no such token >&2; exit 9", "the command failed with exit code 9: no such token"),
             ("cat > /dev/null; while :; do :; done", "within 1 seconds"),
         ] {

@@ -61,7 +61,7 @@ fn query(entry: &Entry<'_>) -> Option<Vec<(Member, Value)>> {
             DeValue::Integer(number) if number.radix() == 10 => number.as_str().into(),
             DeValue::Float(number) => number.as_str().into(),
             _ => {
-                member.bad(format!("has for {name:?} no text; it is a text, a number, or true or false"));
+                member.bad(format!("must have a string, a number, true or false for {name:?}"));
                 return None;
             }
         };
@@ -74,7 +74,7 @@ fn query(entry: &Entry<'_>) -> Option<Vec<(Member, Value)>> {
 fn headers(entry: &Entry<'_>) -> Option<Vec<Member>> {
     let one = |(name, member): (&str, Entry<'_>)| {
         let DeValue::String(text) = member.value.get_ref() else {
-            member.bad(format!("has for {name:?} no text"));
+            member.bad(format!("must have a string for {name:?}"));
             return None;
         };
         let places = Template::parse_with_env(text).map(|template| template.places().count());

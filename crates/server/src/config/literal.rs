@@ -21,7 +21,7 @@ pub(super) fn is_secret(name: &str) -> bool {
 /// The value of an environment variable; reported if it is not set.
 pub(super) fn variable_value(entry: &Entry<'_>, name: &str) -> Option<String> {
     if !is_variable(name) {
-        entry.bad(format!("is {name:?}, which is no name of an environment variable"));
+        entry.bad(format!("is {name:?}, which is not a valid environment variable name"));
         return None;
     }
     let value = (entry.section.document.env)(name).filter(|value| !value.trim().is_empty());

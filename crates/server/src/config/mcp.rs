@@ -134,8 +134,8 @@ fn reach(section: &Section<'_>) -> Option<ConfigReach> {
         when: json!({ "not": { "anyOf": keys.iter().map(|key| json!({ "required": [key] })).collect::<Vec<_>>() } }),
         not_meant: other.map(str::to_owned),
     };
-    let beside_command = is_command.then_some("cannot stand beside \"command\": a server is one or the other");
-    let beside_url = is_url.then_some("cannot stand beside \"url\": an address is one or the other");
+    let beside_command = is_command.then_some("cannot be combined with \"command\": a server is one or the other");
+    let beside_url = is_url.then_some("cannot be combined with \"url\": an address is one or the other");
     let command = section.field(
         "command",
         "The program and its arguments, started without a shell and spoken to on its standard input and output.",

@@ -292,7 +292,7 @@ const BASE_URL: &str = "must be a URL with http or https, without a password, qu
 /// An address; a provider known by name has a default.
 fn base_url<'k>(own: Option<&'k str>) -> super::table::Field<'k, String> {
     let kind = text().schema(json!({ "pattern": "^[Hh][Tt][Tt][Pp][Ss]?://[^?#@]+$" }));
-    let kind = kind.try_map(|url| as_base_url(&url).ok_or_else(|| format!("is {url:?}; it {BASE_URL}"))).called("URL");
+    let kind = kind.try_map(|url| as_base_url(&url).ok_or_else(|| BASE_URL.to_owned())).called("URL");
     match own {
         Some(own) => kind.or_as("", move || own.to_owned()),
         None => kind.required().otherwise("that of the [provider](#addresses); required for `openai-chat`"),

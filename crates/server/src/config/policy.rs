@@ -119,7 +119,7 @@ fn then(section: &Section<'_>) -> Option<ConfigThen> {
         return Some(ConfigThen::Require(require.unwrap_or(ConfigRequire::Always), ask));
     }
     if section.has("require").is_some() {
-        section.bad("require", "cannot stand beside \"deny\": what is refused does not run");
+        section.bad("require", "cannot be combined with \"deny\": what is refused does not run");
     }
     nobody_is_asked(section, "\"deny\"");
     Some(ConfigThen::Deny(deny.flatten()))
@@ -140,7 +140,7 @@ fn deny<'k>() -> Kind<'k, Option<String>> {
 /// Reports keys that say how approval is requested where it never is.
 fn nobody_is_asked(section: &Section<'_>, beside: &str) {
     for key in HOW.into_iter().filter(|key| section.has(key).is_some()) {
-        section.bad(key, format!("cannot stand beside {beside}: nobody is asked"));
+        section.bad(key, format!("cannot be combined with {beside}: nobody is asked"));
     }
 }
 

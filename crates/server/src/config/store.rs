@@ -151,7 +151,7 @@ fn through_pooler(
         }
         #[cfg(feature = "postgres")]
         ConfigStore::Postgres { .. } => {
-            section.bad(key, "is the way past a pooler, and without `pooled = true` \"url\" leads to none");
+            section.bad(key, "is the address past a pooler; set `pooled = true` if \"url\" leads to one");
         }
         _ => section.bad(key, "is for a PostgreSQL database, and \"url\" names none"),
     }

@@ -111,7 +111,7 @@ fn c_a_store_may_be_a_postgresql_database_and_its_password_is_never_shown() {
     for (wrong, told) in [
         (
             "url = \"postgres://db/store\"\ndirect_url = \"postgres://ann:hunter2@db/store\"",
-            r#"8: "direct_url" in [store] is the way past a pooler, and without `pooled = true` "url" leads to none"#,
+            r#"8: "direct_url" in [store] is the address past a pooler; set `pooled = true` if "url" leads to one"#,
         ),
         (
             "url = \"postgres://db/store\"\npooled = true\ndirect_url = \"postgres://ann:hunter2@db:port/store\"",

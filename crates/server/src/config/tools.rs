@@ -217,7 +217,7 @@ fn only(section: &Section<'_>, of: &Tools) -> Part {
         Question | BuiltIn if of.made_by => {
             Some(format!("cannot be set: {name} is a built-in tool; give yours another name"))
         }
-        _ if of.made_by => Some(format!("cannot stand beside {:?}: a tool is one or the other", what.key())),
+        _ if of.made_by => Some(format!("cannot be combined with {:?}: a tool is one or the other", what.key())),
         _ if because.is_some() => because,
         _ => {
             let is_own = KINDS.iter().any(|(kind, _)| *kind == what);

@@ -109,7 +109,7 @@ fn url(section: &Section<'_>, format: Format, private: bool) -> Option<ApiKey> {
     if !is_url && !is_env {
         section.missing("\"url\" or \"url_env\"", ": where messages go");
     } else if is_url && is_env {
-        section.bad("url_env", "cannot stand beside \"url\": an address is one or the other");
+        section.bad("url_env", "cannot be combined with \"url\": an address is one or the other");
     }
     let doc = "Where messages are posted to: an `https` address. Redirects are not followed. For `email` the mail server: \
                `smtps://HOST` (TLS from the beginning, port 465) or `smtp://HOST` (STARTTLS, port 587), with `:PORT` for another port.";

@@ -25,6 +25,8 @@ mod runs;
 mod sessions;
 mod webhooks;
 
+use std::collections::BTreeSet;
+
 use axum::{
     Router,
     extract::Request,
@@ -41,6 +43,12 @@ pub(crate) fn routes() -> Router<App> {
     routes::ROUTES.iter().fold(Router::new(), |router, route| router.route(route.path, compressing::handler(route)))
 }
 
+/// The methods of all routes, as `Access-Control-Allow-Methods` lists them.
+pub(crate) fn methods() -> String {
+    let methods: BTreeSet<String> = routes::ROUTES.iter().map(|route| route.method.to_ascii_uppercase()).collect();
+    Vec::from_iter(methods).join(", ")
+}
+
 /// The answer for an unknown path.
 pub(crate) async fn not_found(uri: Uri) -> Problem {
     let path: String = uri.path().chars().take(200).collect();
@@ -53,7 +61,7 @@ pub(crate) async fn not_found(uri: Uri) -> Problem {
 /// The answer for a method that the path does not support.
 pub(crate) async fn method_not_allowed(method: Method, uri: Uri) -> Problem {
     let path: String = uri.path().chars().take(200).collect();
-    Problem::of(Refusal::new(Code::MethodNotAllowed, format!("{path:?} cannot be asked by {method}")))
+    Problem::of(Refusal::new(Code::MethodNotAllowed, format!("{method} is not allowed on {path:?}")))
 }
 
 /// Headers for every response.

@@ -24,7 +24,9 @@ pub(crate) async fn upgrade(
 ) -> Response {
     let mut upgrade = match upgrade {
         Ok(upgrade) => upgrade,
-        Err(rejection) => return Problem::invalid(format!("a WebSocket is wanted here: {rejection}")).into_response(),
+        Err(rejection) => {
+            return Problem::invalid(format!("this endpoint expects a WebSocket upgrade: {rejection}")).into_response();
+        }
     };
     let pass = match app.options.auth.admit(&headers).await {
         Ok(pass) => pass,

@@ -164,7 +164,7 @@ fn by_reason(half: impl Fn() -> Query, role: Option<&str>, visible_to: Option<&V
 
 fn interruption_row(r: &Row) -> Result<InterruptionRow, StoreError> {
     let named: Option<&str> = get(r, 9)?;
-    let unknown = |name: &str| StoreError::Corrupt(format!("resolution {name:?} is none"));
+    let unknown = |name: &str| StoreError::Corrupt(format!("unknown resolution {name:?}"));
     Ok(InterruptionRow {
         session_id: get_text(r, 0)?,
         n: small(get(r, 1)?)?,
@@ -238,7 +238,7 @@ fn used(filter: &SessionFilter, start: Option<&Key>) -> Vec<(Query, &'static str
 
 fn summary(r: &Row) -> Result<Summary, StoreError> {
     let status: &str = get(r, 4)?;
-    let unknown = || StoreError::Corrupt(format!("status {status:?} is none"));
+    let unknown = || StoreError::Corrupt(format!("unknown status {status:?}"));
     Ok(Summary {
         session_id: get_text(r, 0)?,
         agent: get_text(r, 1)?,

@@ -30,13 +30,13 @@ pub(super) fn count(stored: i64) -> Result<u64, StoreError> {
 
 /// A stored number of an interruption, or of an action.
 pub(super) fn small(stored: i64) -> Result<u32, StoreError> {
-    u32::try_from(stored).map_err(|_| StoreError::Corrupt(format!("{stored} is no number of an interruption")))
+    u32::try_from(stored).map_err(|_| StoreError::Corrupt(format!("{stored} is not the number of an interruption")))
 }
 
 /// A stored text.
 pub(super) fn text(stored: &[u8]) -> Result<Arc<str>, StoreError> {
     let text = std::str::from_utf8(stored);
-    text.map(Arc::from).map_err(|e| StoreError::Corrupt(format!("a stored text is none: {e}")))
+    text.map(Arc::from).map_err(|e| StoreError::Corrupt(format!("a stored text is not UTF-8: {e}")))
 }
 
 /// A tenant as it is stored.
@@ -49,7 +49,7 @@ pub(super) fn tenant_of(stored: &[u8]) -> Result<Option<Arc<str>>, StoreError> {
     match stored {
         [] => Ok(None),
         [b'=', name @ ..] => text(name).map(Some),
-        _ => Err(StoreError::Corrupt("a stored tenant is none".to_owned())),
+        _ => Err(StoreError::Corrupt("a stored tenant is invalid".to_owned())),
     }
 }
 

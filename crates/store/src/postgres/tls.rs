@@ -14,7 +14,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_postgres::tls::{ChannelBinding, MakeTlsConnect, TlsConnect, TlsStream};
 use tokio_rustls::{TlsConnector, client};
 
-/// Makes connections secret. A certificate that is not trusted, or is another host's, ends them.
+/// Encrypts connections. A certificate that is not trusted, or is another host's, ends them.
 #[derive(Clone)]
 pub(super) struct Tls(TlsConnector);
 
@@ -30,13 +30,13 @@ impl Tls {
     }
 }
 
-/// A connection to one host that is about to become secret.
+/// A connection to one host that is about to be encrypted.
 pub(super) struct Connect {
     tls: TlsConnector,
     host: ServerName<'static>,
 }
 
-/// A secret connection.
+/// An encrypted connection.
 pub(super) struct Stream<S>(client::TlsStream<S>);
 
 impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> MakeTlsConnect<S> for Tls {

@@ -35,7 +35,7 @@ impl Cipher {
     pub(super) fn parse(text: &str) -> Result<Cipher, &'static str> {
         let mut bytes = Zeroizing::new([0; KEY_BYTES]);
         if !decode(text.trim(), &mut bytes) {
-            return Err("is no key; it must be 32 random bytes as base64, or as 64 hexadecimal digits");
+            return Err("is not a key; it must be 32 random bytes as base64, or as 64 hexadecimal digits");
         }
         Aes256Gcm::new_from_slice(&*bytes).map(Cipher).map_err(|_| "cannot be used")
     }

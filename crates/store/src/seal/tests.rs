@@ -75,7 +75,7 @@ fn x_a_key_is_read_in_both_spellings_and_never_printed() {
         let error = Key::parse("k", wrong).expect_err("no key").to_string();
         assert_eq!(
             error,
-            "the store key \"k\" is no key; it must be 32 random bytes as base64, or as 64 hexadecimal digits"
+            "the store key \"k\" is not a key; it must be 32 random bytes as base64, or as 64 hexadecimal digits"
         );
     }
     for id in ["", "a b", "é", &"x".repeat(65)] {

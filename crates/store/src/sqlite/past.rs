@@ -1,13 +1,16 @@
 //! Reading the sessions of a store that another process may have open.
 
-use std::{path::Path, sync::Arc};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use countersign_core::{approval::rule::RuleId, journal::record::Entry};
 use rusqlite::{Connection, params};
 
 use super::{
     super::{RuleRow, StoreError, seal::Keys},
-    rows, rules, schema,
+    log, rows, rules, schema,
     sealing::{self, Values},
     statement::all,
 };
@@ -15,6 +18,7 @@ use super::{
 /// The journals of a store that another process may be writing.
 #[derive(Debug)]
 pub struct Past {
+    path: PathBuf,
     conn: Connection,
     values: Values,
 }
@@ -27,7 +31,7 @@ impl Past {
     pub fn open(path: &Path, keys: Option<&Keys>) -> Result<Past, StoreError> {
         let conn = schema::only_read(path)?;
         let values = sealing::reading(&conn, path, keys)?;
-        Ok(Past { conn, values })
+        Ok(Past { path: path.to_owned(), conn, values })
     }
 
     /// The ids of at most `limit` sessions after `after`, in the order of ids.
@@ -47,7 +51,10 @@ impl Past {
     /// [`StoreError::Corrupt`], [`StoreError::Failed`], [`StoreError::Sealed`].
     pub fn entries(&mut self, session: &str, after: u64, limit: usize) -> Result<Vec<Arc<Entry>>, StoreError> {
         let bodies = rows::entries(&mut self.conn, session, after, (limit, usize::MAX), &self.values)?;
-        rows::parse(session, bodies, &self.values)
+        let entries = rows::parse(session, bodies, &self.values)?;
+        // As in `read_audit`: what leaves the process is synced.
+        log::sync(&self.path)?;
+        Ok(entries)
     }
 
     /// A standing rule, even if revoked or expired; `None` once its session is deleted.
@@ -55,6 +62,8 @@ impl Past {
     /// # Errors
     /// [`StoreError::Corrupt`], [`StoreError::Failed`], [`StoreError::Sealed`].
     pub fn rule(&self, session: &str, id: RuleId) -> Result<Option<RuleRow>, StoreError> {
-        rules::rule(&self.conn, &self.values, session, id)
+        let rule = rules::rule(&self.conn, &self.values, session, id)?;
+        log::sync(&self.path)?;
+        Ok(rule)
     }
 }

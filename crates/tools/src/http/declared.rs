@@ -242,7 +242,7 @@ impl HttpRequest {
     fn compiled_body(&self, method: &Method, headers: &[(HeaderName, Template)]) -> Result<Body, HttpToolError> {
         let set = match (&self.json, &self.body) {
             (Some(_), Some(_)) => {
-                return Err(HttpToolError::new("body", "cannot stand beside `json`: a body is one or the other"));
+                return Err(HttpToolError::new("body", "cannot be combined with `json`: a body is one or the other"));
             }
             (Some(_), None) => Some("json"),
             (None, Some(_)) => Some("body"),
@@ -382,8 +382,8 @@ fn parameter((name, value): &(String, Value)) -> Result<Parameter, HttpToolError
         Value::String(text) => text.clone(),
         Value::Number(_) | Value::Bool(_) => value.to_string(),
         _ => {
-            let right = "it is a text, a number, or true or false";
-            return Err(HttpToolError::new("query", format!("has for {name:?} no text; {right}")).of(name));
+            let message = format!("must have a string, a number, true or false for {name:?}");
+            return Err(HttpToolError::new("query", message).of(name));
         }
     };
     Ok(Parameter { name: encoded(name), value: parse("query", &text).map_err(|error| error.of(name))? })

@@ -315,7 +315,7 @@ async fn s23_an_answer_is_of_the_output_type_or_the_run_fails() {
     for (wrong, why) in [
         (r#"{\"city\":\"Oakland\",\"degrees\":\"warm\"}"#, "/degrees: "),
         ("it is warm", "it is not JSON: "),
-        (r#"{\"city\":\"Oakland\",\"degrees\":21,\"degrees\":22}"#, "the member \"degrees\" stands twice"),
+        (r#"{\"city\":\"Oakland\",\"degrees\":21,\"degrees\":22}"#, "the member \"degrees\" appears twice"),
     ] {
         let agent = Agent::new("Helper", model(&format!(r#"{{"turns":[{{"text":"{wrong}"}}]}}"#)));
         let error = run(&agent.output_type::<Weather>().expect("a type"), "go").await.expect_err("wrong");

@@ -67,8 +67,8 @@ async fn s21_a_text_that_is_no_state_is_told_from_one_that_was_cut() {
         ("", "it is empty"),
         ("{}", "it is an object without a `schema`"),
         (r#"{"schema":"other"}"#, r#"it is an object whose `schema` is "other""#),
-        ("{\"a\":", "it is no JSON"),
-        ("hello", "it is no JSON"),
+        ("{\"a\":", "it is not JSON"),
+        ("hello", "it is not JSON"),
     ];
     for (text, what) in foreign {
         let error = RunState::from_json(text).expect_err("something else");

@@ -26,7 +26,7 @@ use crate::tool::{CallFacts, Condition};
 pub const EXPRESSION_BYTES: usize = 1024;
 /// Deepest nesting of brackets in an expression, and half of the deepest nesting of its operators.
 pub const EXPRESSION_NESTING: usize = 16;
-/// How long the loops of one evaluation may take in total; more is an error, which asks a person.
+/// How long the loops of all conditions of one call may take together; more is an error, which asks a person.
 pub const EXPRESSION_TIME: Duration = Duration::from_millis(250);
 
 /// Stack of the thread that compiles: the parser recurses deeply, above all in debug builds.

@@ -44,7 +44,8 @@ use crate::graph::{
     task::{AnyState, AnyUpdate, Journal, Make, Memory, Parked, Stretch},
 };
 
-/// States are recorded once the updates since the last time have so many bytes, or as many as the states.
+/// States are recorded once the updates since the last time have so many bytes, and at least as many as the
+/// last recorded states.
 const STATES_BYTES: usize = 64 * 1024;
 
 /// Also once there are so many records since.

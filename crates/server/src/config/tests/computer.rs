@@ -131,7 +131,7 @@ mod with_the_feature {
             ),
             (
                 "[computer]\nprogram = \"sh\"\nstart_page = \"file:///etc/passwd\"",
-                r#"8: "start_page" in [computer] is "file:///etc/passwd"; it must begin with http:// or https://, without a password"#,
+                r#"8: "start_page" in [computer] must begin with http:// or https://, without a password"#,
             ),
             (
                 "[computer]\nprogram = \"sh\"\nhosts = []",
@@ -143,7 +143,7 @@ mod with_the_feature {
             ),
             (
                 "[computer]\nprogram = \"sh\"\nhosts = [\"*.a.example\"]\nstart_page = \"http://a.example/\"",
-                r#"9: "start_page" in [computer] is of "a.example", which is none of "hosts"; add it there"#,
+                r#"9: "start_page" in [computer] is on "a.example", which is not in "hosts"; add it there"#,
             ),
             (
                 "[computer]\nprogram = \"sh\"\nwidth = 5000",

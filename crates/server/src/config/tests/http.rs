@@ -95,16 +95,16 @@ fn m2_what_is_wrong_with_a_request_is_said_with_its_line_and_what_would_be_right
         ),
         (
             "method = \"GET\"\nurl = \"http://h/\"\nheaders = { A = 1 }",
-            r#"9: "headers" in [tools.t.http] has for "A" no text"#,
+            r#"9: "headers" in [tools.t.http] must have a string for "A""#,
         ),
         (
             "method = \"GET\"\nurl = \"http://h/\"\nquery = { a = [] }",
-            r#"9: "query" in [tools.t.http] has for "a" no text; it is a text, a number, or true or false"#,
+            r#"9: "query" in [tools.t.http] must have a string, a number, true or false for "a""#,
         ),
         ("method = \"GET\"\nurl = \"http://h/\"\njson = {}", r#"9: "json" in [tools.t.http] cannot be sent with GET"#),
         (
             "method = \"POST\"\nurl = \"http://h/\"\njson = {}\nbody = \"\"",
-            r#"10: "body" in [tools.t.http] cannot stand beside "json": a body is one or the other"#,
+            r#"10: "body" in [tools.t.http] cannot be combined with "json": a body is one or the other"#,
         ),
         (
             "method = \"POST\"\nurl = \"http://h/\"\nheaders = { content-type = \"application/json\" }\nbody = \"[{{ args.x }}]\"",
@@ -121,7 +121,7 @@ fn m2_what_is_wrong_with_a_request_is_said_with_its_line_and_what_would_be_right
         ("http = 1", r#"7: "http" in [tools.t] must be a table, not a whole number"#),
         (
             "http = { method = \"GET\", url = \"http://h/\" }\ncommand = [\"sh\"]",
-            r#"7: "http" in [tools.t] cannot stand beside "command": a tool is one or the other"#,
+            r#"7: "http" in [tools.t] cannot be combined with "command": a tool is one or the other"#,
         ),
         (
             "http = { method = \"GET\", url = \"http://h/\" }\ncwd = \".\"",

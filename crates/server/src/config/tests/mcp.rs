@@ -34,7 +34,7 @@ fn s13_m148_what_is_wrong_with_a_server_is_said_with_its_line_and_what_would_be_
         ("[mcp.files]\nprefix = \"x\"", r#"6: missing "command" or "url" in [mcp.files]: how the server is reached"#),
         (
             "[mcp.files]\ncommand = [\"sh\"]\nurl = \"http://127.0.0.1:1\"",
-            r#"8: "url" in [mcp.files] cannot stand beside "command": a server is one or the other"#,
+            r#"8: "url" in [mcp.files] cannot be combined with "command": a server is one or the other"#,
         ),
         (
             "[mcp.files]\ncommand = [\"sh\"]\nheaders = {}",

@@ -64,7 +64,7 @@ fn c_each_mistake_is_told_with_its_line() {
         ),
         (
             "[tools.sh]\nbuiltin = \"shell\"\nworkspace = \".\"\ncommand = [\"x\"]",
-            r#"9: "command" in [tools.sh] cannot stand beside "builtin": a tool is one or the other"#,
+            r#"9: "command" in [tools.sh] cannot be combined with "builtin": a tool is one or the other"#,
         ),
         ("[agents.b]\nmodel = 1", r#"7: "model" in [agents.b] must be a string, not a whole number"#),
         ("[agents.b]", r#"6: missing "model" in [agents.b]"#),
@@ -154,7 +154,7 @@ fn c_each_mistake_is_told_with_its_line() {
         ("[models.m]\nprovider = \"openai-chat\"\nbase_url = \"http://x\"", r#"6: missing "model" in [models.m]"#),
         (
             "[models.m]\nprovider = \"openai-chat\"\nmodel = \"x\"\nbase_url = \"example.com/v1\"",
-            r#"9: "base_url" in [models.m] is "example.com/v1"; it must be a URL with http or https, without a password, query or fragment"#,
+            r#"9: "base_url" in [models.m] must be a URL with http or https, without a password, query or fragment"#,
         ),
         (
             "[models.m]\nprovider = \"openai-chat\"\nmodel = \"x\"\nbase_url = \"http://x\"\napi_key_env = \"NONE\"",
@@ -196,7 +196,7 @@ fn c_each_mistake_is_told_with_its_line() {
         ),
         (
             "[auth]\ntokens = []",
-            r"6: [auth] needs [[auth.tokens]] or [auth.jwt]: without either, nobody could be told apart",
+            r"6: [auth] needs [[auth.tokens]] or [auth.jwt]: without either, callers cannot be identified",
         ),
         ("[auth.jwt]\nissuer = \"i\"\naudience = \"a\"", r#"6: missing "jwks_url" or "jwks_file" in [auth.jwt]"#),
         ("[auth.jwt]\nissuer = \"i\"\njwks_url = \"https://i.test/k\"", r#"6: missing "audience" in [auth.jwt]"#),
@@ -261,7 +261,10 @@ fn c_each_mistake_is_told_with_its_line() {
 fn c_each_mistake_in_a_tool_is_told_with_its_line() {
     // Text appended to a tool (so it begins in line 8), and its one error.
     for (added, line) in [
-        ("agent = \"trader\"", r#"8: "agent" in [tools.t] cannot stand beside "command": a tool is one or the other"#),
+        (
+            "agent = \"trader\"",
+            r#"8: "agent" in [tools.t] cannot be combined with "command": a tool is one or the other"#,
+        ),
         ("time_limit = 0", r#"8: "time_limit" in [tools.t] is 0; it must be 1 to 86400 seconds"#),
         (
             "time_limit = 99999999999999999999",

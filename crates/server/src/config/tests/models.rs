@@ -224,7 +224,7 @@ fn m149_each_mistake_is_told_with_its_line() {
             openai("max_tokens = 0\nheaders = { a = 1 }"),
             vec![
                 r#"11: "max_tokens" in [models.m] is 0; it must be 1 to 10000000 tokens"#.to_owned(),
-                r#"12: "headers" in [models.m] has for "a" no text; it is a text, or { env = "VARIABLE" }"#.to_owned(),
+                r#"12: "headers" in [models.m] must have a string for "a", or { env = "VARIABLE" }"#.to_owned(),
             ],
         ),
         (
@@ -280,7 +280,7 @@ fn m149_each_mistake_is_told_with_its_line() {
         (
             openai("[models.m.hosted_mcp.a__b]\nserver_url = \"https://b\""),
             vec![
-                r#"11: "a__b" is no label of an MCP server; it must have 1 to 64 letters, digits, _ or -, begin and end with a letter or digit, and have no __ in it"#.to_owned(),
+                r#"11: "a__b" is not a valid label of an MCP server; it must have 1 to 64 letters, digits, _ or -, begin and end with a letter or digit, and have no __ in it"#.to_owned(),
             ],
         ),
     ] {

@@ -225,11 +225,11 @@ fn p1_each_mistake_in_a_rule_is_told_with_its_line() {
         ),
         (
             "deny = true\nrequire = true",
-            r#"23: "require" in [[policy.rules]] cannot stand beside "deny": what is refused does not run"#,
+            r#"23: "require" in [[policy.rules]] cannot be combined with "deny": what is refused does not run"#,
         ),
         (
             "deny = \"no\"\nallowed_decisions = [\"reject\"]",
-            r#"23: "allowed_decisions" in [[policy.rules]] cannot stand beside "deny": nobody is asked"#,
+            r#"23: "allowed_decisions" in [[policy.rules]] cannot be combined with "deny": nobody is asked"#,
         ),
         (
             "deny = false",
@@ -238,7 +238,7 @@ fn p1_each_mistake_in_a_rule_is_told_with_its_line() {
         ("deny = \" \"", r#"22: "deny" in [[policy.rules]] must have 1 to 1024 bytes, or be true"#),
         (
             "require = false\nlevels = [\"admin\"]",
-            r#"23: "levels" in [[policy.rules]] cannot stand beside "require = false": nobody is asked"#,
+            r#"23: "levels" in [[policy.rules]] cannot be combined with "require = false": nobody is asked"#,
         ),
         (
             "require = true\nlevels = \"admin\"",

@@ -12,7 +12,7 @@ impl Hosts {
     /// whatever it resolves to.
     ///
     /// # Errors
-    /// The first that is none of these, and what is allowed.
+    /// The first that is not one of these, and what is allowed.
     pub fn new<T: AsRef<str>>(hosts: impl IntoIterator<Item = T>) -> Result<Hosts, String> {
         let mut all = Hosts::default();
         for host in hosts {

@@ -191,7 +191,7 @@ export interface Operations {
     };
     query?: {
       /**
-       * Mark where this session stands.
+       * Mark this session's position.
        */
       session_id?: string;
       /**
@@ -202,12 +202,12 @@ export interface Operations {
     answer: Graph;
   };
   /**
-   * The inbox: what waits or waited for a decision, across sessions, the soonest deadline first.
+   * The inbox: pending and resolved requests across sessions, soonest deadline first.
    */
   listApprovals: {
     query?: {
       /**
-       * Only what waits, or what is over.
+       * Only pending requests, or only resolved ones.
        */
       status?: "waiting" | "resolved";
       /**
@@ -247,7 +247,7 @@ export interface Operations {
     answer: ApprovalView;
   };
   /**
-   * Decides what waits. The answer comes when it is stored, or with wait when the turn pauses or ends.
+   * Decides a pending request. The answer comes when it is stored, or with wait when the turn pauses or ends.
    */
   decideApproval: {
     path: {
@@ -263,7 +263,7 @@ export interface Operations {
     answer: ApprovalView | Outcome;
   };
   /**
-   * Says something about what waits, to the other people; the model is not told.
+   * Comments on a pending request, for the other people; the model is not told.
    */
   commentApproval: {
     path: {
@@ -273,7 +273,7 @@ export interface Operations {
     answer: ApprovalView;
   };
   /**
-   * Hands what waits to one person, or to holders of another role that the policy allows.
+   * Hands a pending request to one person, or to holders of another role that the policy allows.
    */
   reassignApproval: {
     path: {
@@ -344,7 +344,7 @@ export interface Operations {
     answer: NamedGraph;
   };
   /**
-   * Begins a run of a graph, as the turn of a session; it goes on by itself.
+   * Starts a graph run in a session; it continues in the background.
    */
   startRun: {
     path: {
@@ -365,7 +365,7 @@ export interface Operations {
   listRules: {
     query?: {
       /**
-       * Only those that stand: neither revoked nor over; or only the others.
+       * Only rules in force, or only revoked and expired ones.
        */
       standing?: boolean;
       /**
@@ -424,7 +424,7 @@ export interface Operations {
     answer: SessionView;
   };
   /**
-   * Stops a session and deletes everything of it.
+   * Stops a session and deletes all its data.
    */
   deleteSession: {
     path: {
@@ -442,7 +442,7 @@ export interface Operations {
     answer: SessionView;
   };
   /**
-   * Gives a session a title, or its automatic one back. Of two titles the later one stays.
+   * Gives a session a title, or restores its automatic one. The last change wins.
    */
   changeSession: {
     path: {
@@ -452,7 +452,7 @@ export interface Operations {
     answer: SessionView;
   };
   /**
-   * Stops the turn; what waits resolves as cancelled.
+   * Cancels the turn; pending requests are resolved as cancelled.
    */
   cancelTurn: {
     path: {
@@ -462,7 +462,7 @@ export interface Operations {
     answer: SessionView;
   };
   /**
-   * The session's checkpoints: the positions at which it stood whole, newest first.
+   * The session's checkpoints, newest first.
    */
   listCheckpoints: {
     path: {
@@ -514,7 +514,7 @@ export interface Operations {
     answer: SessionView;
   };
   /**
-   * The graph the session runs on, with where it stands.
+   * The session's graph, with its current position.
    */
   getSessionGraph: {
     path: {
@@ -562,7 +562,7 @@ export interface Operations {
     answer: Outcome;
   };
   /**
-   * Lets a turn, or a run of a graph, continue that has failed: what failed is tried again, what is done stays done.
+   * Retries a failed turn or graph run: what failed runs again, what is done stays done.
    */
   retry: {
     path: {
@@ -572,7 +572,7 @@ export interface Operations {
     answer: SessionView;
   };
   /**
-   * The session's state: where it stands, what waits, what it used; now, or at a checkpoint.
+   * The session's state: status, pending requests and usage, now or at a checkpoint.
    */
   getState: {
     path: {
@@ -587,7 +587,7 @@ export interface Operations {
     answer: StateView;
   };
   /**
-   * Changes the state of a graph's run that waits, has failed or is over, as a node would have changed it.
+   * Edits the state of a paused, failed or finished graph run, as a node's update would.
    */
   editState: {
     path: {
@@ -633,7 +633,7 @@ export interface Operations {
     answer: Retried;
   };
   /**
-   * Drops what did not arrive at a webhook, which then begins at the end of the audit log; also one that is not configured any more.
+   * Drops a webhook's undelivered messages and restarts it at the end of the audit log; works for removed webhooks too.
    */
   forgetWebhook: {
     path: {
@@ -1424,7 +1424,8 @@ export interface SessionView {
    */
   forked_from?: ForkedFrom;
   /**
-   * Why its turn is on hold, if it is: a message, a decision or a cancel lets it continue. Not in lists.
+   * Why its turn is on hold, if it is: a message, a decision or a retry continues it; a cancel ends it. Not in
+   * lists.
    */
   held?: Held;
   /**
@@ -2209,7 +2210,8 @@ export interface StateView {
    */
   forked_from?: ForkedFrom;
   /**
-   * Why its turn is on hold, if it is: a message, a decision or a cancel lets it continue. Not in lists.
+   * Why its turn is on hold, if it is: a message, a decision or a retry continues it; a cancel ends it. Not in
+   * lists.
    */
   held?: Held;
   /**
