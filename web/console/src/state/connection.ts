@@ -51,7 +51,10 @@ export function setToken(next: string | undefined): void {
   // Who the next token belongs to is not known yet.
   forgetVotes();
   // Whoever comes next finds nothing of the one before in memory.
-  if (wasGreeted) return location.reload();
+  if (wasGreeted) {
+    client.close(); // Nor is anything of theirs still sent, or a reason to stay.
+    return location.reload();
+  }
   hasToken.set(next !== undefined);
   tokenRefused.set(false);
   client.setToken(next);
@@ -61,6 +64,11 @@ export function setToken(next: string | undefined): void {
 export function serverNow(): number {
   return Date.now() + http.clockOffsetMs;
 }
+
+// What is not stored yet is lost with the page: a person is asked before they leave it.
+window.addEventListener("beforeunload", (event) => {
+  if (client.unsent > 0) event.preventDefault();
+});
 
 window.addEventListener("online", () => client.retryNow());
 document.addEventListener("visibilitychange", () => {

@@ -148,6 +148,11 @@ export class CountersignClient extends Emitter<ClientEvents> {
     return this.#state;
   }
 
+  /** How many requests the server has not answered yet. They are lost with the page. */
+  get unsent(): number {
+    return this.#outbox.size;
+  }
+
   /** Connect, and stay connected until `close`. Throws where there is no `WebSocket`, or the address is none. */
   connect(): void {
     if (this.#socket || this.#state === "connecting" || this.#state === "unauthorized") return;

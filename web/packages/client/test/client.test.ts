@@ -264,10 +264,12 @@ describe("u2: CountersignClient", () => {
     const sent = last().sent.at(-1)!;
     last().die();
     await vi.advanceTimersByTimeAsync(100);
+    expect(client.unsent).toBe(1);
     last().hello();
     expect(last().sent.at(-1)).toEqual(sent);
     last().receive({ type: "ack", request_id: sent.request_id, session_id: "s" });
     await first;
+    expect(client.unsent).toBe(0);
     last().die();
     await vi.advanceTimersByTimeAsync(100);
     last().hello();
