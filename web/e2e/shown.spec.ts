@@ -67,8 +67,10 @@ test("the size and the hash are said, the whole hash on demand", async ({ page, 
   // printf '%s' '{"order_ref":9007199254740993,"price":82000.10,"quantity":100,"symbol":"VNM"}' | sha256sum
   const hash = "5fbeb9fd4bd164c7dd7c605ea501d08e72409738db0b247082de7d725246d6c9";
   await expect(size.locator("summary")).toHaveText(`77 bytes · SHA-256 ${hash.slice(0, 12)}…`);
-  await size.locator("summary").click();
-  await expect(size.getByText(hash)).toBeVisible();
+  await expect(async () => {
+    if (!(await size.evaluate((details: HTMLDetailsElement) => details.open))) await size.locator("summary").click();
+    await expect(size.getByText(hash)).toBeVisible({ timeout: 1000 });
+  }).toPass();
 });
 
 const long = (end: string) => {
