@@ -45,6 +45,9 @@ client.on("tokenEnded", (reason) => {
   tokenEnded.set(reason);
 });
 
+/** The page goes, whatever is not stored yet: the next one may be somebody else's. */
+let leaving = false;
+
 export function setToken(next: string | undefined): void {
   token = next;
   writeTab("token", next ?? null);
@@ -52,7 +55,7 @@ export function setToken(next: string | undefined): void {
   forgetVotes();
   // Whoever comes next finds nothing of the one before in memory.
   if (wasGreeted) {
-    client.close(); // Nor is anything of theirs still sent, or a reason to stay.
+    leaving = true;
     return location.reload();
   }
   hasToken.set(next !== undefined);
@@ -67,7 +70,7 @@ export function serverNow(): number {
 
 // What is not stored yet is lost with the page: a person is asked before they leave it.
 window.addEventListener("beforeunload", (event) => {
-  if (client.unsent > 0) event.preventDefault();
+  if (client.unsent > 0 && !leaving) event.preventDefault();
 });
 
 window.addEventListener("online", () => client.retryNow());
