@@ -287,6 +287,8 @@ export const en = {
   "resolved.n.defer": "{n} left for later",
   "resolved.n.reject": "{n} rejected",
   "resolved.comma": ", ",
+  "text.colon": ": ",
+  "text.paren": " ({text})",
   "resolved.by": "by {name}",
   "resolved.you": "you",
   "resolved.doubt.approve": "Run again",

@@ -289,6 +289,8 @@ export const vi: Catalogue = {
   "resolved.n.defer": "{n} để quyết định sau",
   "resolved.n.reject": "{n} bị từ chối",
   "resolved.comma": ", ",
+  "text.colon": ": ",
+  "text.paren": " ({text})",
   "resolved.by": "bởi {name}",
   "resolved.you": "bạn",
   "resolved.doubt.approve": "Chạy lại",

@@ -288,6 +288,8 @@ export const zh: Catalogue = {
   "resolved.n.defer": "{n} 项留待稍后决定",
   "resolved.n.reject": "{n} 项已拒绝",
   "resolved.comma": "，",
+  "text.colon": "：",
+  "text.paren": "（{text}）",
   "resolved.by": "操作人：{name}",
   "resolved.you": "您",
   "resolved.doubt.approve": "已重新执行",
