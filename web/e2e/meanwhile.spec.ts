@@ -19,7 +19,7 @@ test("w9: a message that waits for the decision is read with its results, also o
   await expect(field).toHaveValue("");
   const waiting = page.locator(".message.user.sending");
   await expect(waiting).toContainText("And tell me the price.");
-  await expect(waiting).toContainText("Stored. The agent reads it when it gets there.");
+  await expect(waiting).toContainText("Stored. The agent will read it in its turn.");
   await expect(card).toBeVisible();
   await page.reload();
   await expect(waiting).toContainText("And tell me the price.");

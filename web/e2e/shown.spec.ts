@@ -15,10 +15,10 @@ test("what would deceive the eye is written out, counted and named", async ({ pa
 
   const warning = card.locator(".shown-warning");
   await expect(warning).toContainText(
-    "2 invisible, 1 control characters, 1 that look like others, 2 changing the direction of the text",
+    "invisible: 2, control characters: 1, look-alikes: 1, changing the direction of the text: 2",
   );
   await warning.getByText("Where").click();
-  await expect(warning.locator("li")).toContainText(["/note: 1 invisible", "/note: 1 control characters"]);
+  await expect(warning.locator("li")).toContainText(["/note (invisible: 1)", "/note (control characters: 1)"]);
 });
 
 test("the agent's own words stand apart from the facts, as plain text", async ({ page, serve }) => {
