@@ -25,6 +25,15 @@ const opened = new Map<string, { store: Store<Outgoing>; unwatch: () => void }>(
 /** Of how many sessions it is kept that nothing is on its way to them. */
 const MOST = 500;
 
+function forgetIdle(): void {
+  for (const [id, { store, unwatch }] of opened) {
+    if (opened.size < MOST) return;
+    if (store.get().messages.length > 0) continue;
+    unwatch();
+    opened.delete(id);
+  }
+}
+
 /** What of a session its events do not have, or not yet. */
 export function outgoingOf(id: string): Store<Outgoing> {
   const known = opened.get(id);
@@ -37,15 +46,6 @@ export function outgoingOf(id: string): Store<Outgoing> {
   forgetIdle();
   opened.set(id, { store, unwatch });
   return store;
-}
-
-function forgetIdle(): void {
-  for (const [id, { store, unwatch }] of opened) {
-    if (opened.size < MOST) return;
-    if (store.get().messages.length > 0) continue;
-    unwatch();
-    opened.delete(id);
-  }
 }
 
 /** Start a conversation under an id made here. Whoever sends a message follows the session. */
