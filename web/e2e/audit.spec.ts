@@ -73,7 +73,7 @@ test("u1 r8: the server verifies the chain, against an anchor too, and a fault i
   await page.goto(`${url}/#/audit`);
   const verify = page.getByRole("button", { name: "Verify" });
   await verify.click();
-  await expect(page.locator(".audit-good")).toHaveText("Intact: each of the 3 records is the one that was written.");
+  await expect(page.locator(".audit-good")).toHaveText("Intact: every record is the one that was written. Records: 3.");
   const anchor = await page.locator(".audit-found pre").textContent();
   expect(anchor).toMatch(/^3:[0-9a-f]{64}$/);
   const field = page.getByLabel("Earlier anchor (optional)");
@@ -104,7 +104,7 @@ test("u1 r8: a tenant's auditor learns that the whole chain was verified and how
   await page.goto(`${url}/#/audit`);
   await expect(rows(page)).toHaveCount(1);
   await page.getByRole("button", { name: "Verify" }).click();
-  await expect(page.locator(".audit-good")).toContainText("Intact: each of the 3 records");
+  await expect(page.locator(".audit-good")).toContainText("Intact: every record is the one that was written. Records: 3.");
   await expect(page.getByText("You may read 1 of the 3 records; the others belong to other tenants and were verified too.")).toBeVisible();
 });
 
@@ -121,7 +121,7 @@ test("u1 r8: what is exported is the log, digit for digit, and verifies without 
   await page.getByRole("link", { name: "Audit log" }).click();
   const [download] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name: "Export" }).click()]);
   expect(download.suggestedFilename()).toBe("countersign-audit.jsonl");
-  await expect(page.getByText("3 records saved.")).toBeVisible();
+  await expect(page.getByText("Records saved: 3.")).toBeVisible();
   const file = (await download.path())!;
   const text = await readFile(file, "utf8");
   expect(text.split("\n")).toHaveLength(4);

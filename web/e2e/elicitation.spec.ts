@@ -46,7 +46,7 @@ test("s13: the form of an MCP server is filled in, checked before it is sent, an
   const field = (text: string) => card.locator(".field", { hasText: text }).locator(".field-error");
   await expect(field("How many")).toHaveText("At most 10.");
   await expect(field("Email")).toHaveText("This is not an email address.");
-  await expect(field("Extras")).toHaveText("At most 2 entries.");
+  await expect(field("Extras")).toHaveText("Maximum number of entries: 2.");
   await checkAccessible(page, "a form with mistakes");
 
   await page.reload();

@@ -54,7 +54,7 @@ test("w2 s22: a request of a failed turn is approved, and runs once when the tur
     await expect(end(tab)).toContainText("takes effect when it is tried again");
   }
   // The focus stays where the card was, and does not fall out of the page.
-  expect(await page.evaluate(() => document.activeElement !== document.body)).toBe(true);
+  await expect.poll(() => page.evaluate(() => document.activeElement !== document.body)).toBe(true);
   await expect(page.locator(".topbar")).toContainText("Failed");
 
   await end(page).getByRole("button", { name: "Try again" }).click();

@@ -55,6 +55,7 @@ test("several that wait are counted, and at rest nothing is asked for", async ({
   await page.goto(url);
   await send(page);
   await expect(page.locator(".card")).toBeVisible();
+  await expect(page.locator(".topbar")).toContainText("Waiting for you");
   expect(asked).toEqual([]);
   await show(page);
   await expect(node(page, "approval").locator(".graph-count")).toHaveText("3");

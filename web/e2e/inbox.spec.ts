@@ -30,6 +30,28 @@ const said = (page: Page) => page.locator("[role=status].visually-hidden");
 /** What opens by itself takes a moment before it listens to keys that may have been meant for the one before. */
 const settled = (page: Page) => expect(page.locator(".inbox-pane[data-settling]")).toHaveCount(0);
 
+/** Press a key, and once more in the same moment in which the card with this title has opened by itself. */
+async function pressOnNext(page: Page, key: string, title: string): Promise<void> {
+  type Pressing = Window & { pressed?: Promise<void> };
+  await page.evaluate(
+    ([key, title]) => {
+      (window as Pressing).pressed = new Promise((resolve) => {
+        const observer = new MutationObserver(() => {
+          const card = document.querySelector(".inbox-pane[data-settling] .card");
+          if (card?.querySelector(".card-head h2")?.textContent !== title) return;
+          observer.disconnect();
+          card.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true }));
+          resolve();
+        });
+        observer.observe(document.body, { subtree: true, childList: true, characterData: true, attributes: true });
+      });
+    },
+    [key, title] as const,
+  );
+  await page.keyboard.press(key);
+  await page.evaluate(() => (window as Pressing).pressed);
+}
+
 /** A server with orders that wait, the first with the soonest deadline. */
 async function waiting(serve: (options: ServerOptions) => Promise<{ url: string }>, symbols: string[], more: Partial<ServerOptions> = {}) {
   const { url } = await serve({ ...orders, ...more });
@@ -201,10 +223,8 @@ for (const [width, height] of [
     await checkAccessible(page, `an open request, ${width} wide`);
     await hasNoSidewaysScroll(page);
 
-    // Pressed twice, it is for one request only.
-    await page.keyboard.press("a");
-    await expect(heading(page)).toHaveText("Order CCC");
-    await page.keyboard.press("a");
+    // Pressed twice, it is for one request only. The second press comes as soon as the next request is there.
+    await pressOnNext(page, "a", "Order CCC");
     await expect(pane(page).locator(".inbox-stored")).toContainText("Decision stored: Order BBB");
     await expect(said(page)).toHaveText("Decision stored: Order BBB Next: Order CCC");
     await settled(page);
@@ -374,8 +394,8 @@ test("u1: what is put off is back in time", async ({ page, serve }) => {
   await expect(pane(page).getByRole("button", { name: "Later" })).toBeVisible();
   await page.keyboard.press("l");
   await expect(page.getByText("Nothing is waiting for you.")).toBeVisible();
-  // Half of the time that was left.
-  await expect(titles(page)).toHaveText(["Order AAA"], { timeout: 12_500 });
+  // After half of the time that was left: at its end it would be over, and not in the list.
+  await expect(titles(page)).toHaveText(["Order AAA"]);
 });
 
 test("p1: rows say who has approved, and for whom they wait", async ({ page, context, serve }) => {
@@ -424,7 +444,7 @@ test("who was first is said where the request was open, and nothing that was typ
 
 for (const [language, name, tabs, choose, approve, keys] of [
   ["en", "Waiting for a decision", ["For you 3", "For others 0", "Later 0"], "Choose all 3 shown", "Approve…", "Keys in the inbox"],
-  ["vi", "Đang chờ quyết định", ["Chờ bạn 3", "Chờ người khác 0", "Để sau 0"], "Chọn cả 3 yêu cầu đang hiện", "Phê duyệt…", "Phím tắt trong hộp chờ"],
+  ["vi", "Đang chờ quyết định", ["Chờ bạn 3", "Chờ người khác 0", "Để sau 0"], "Chọn cả 3 yêu cầu đang hiện", "Phê duyệt…", "Phím tắt trong mục Chờ xử lý"],
   ["zh", "等待决定", ["待您处理 3", "待他人处理 0", "稍后 0"], "选择显示的全部 3 个", "批准…", "待办中的快捷键"],
 ] as const) {
   for (const [width, height] of [

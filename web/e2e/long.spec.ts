@@ -120,8 +120,9 @@ for (const height of [800, 9000]) {
     const earlier = page.locator("button.chat-earlier");
     while (await earlier.isVisible()) {
       const before = await questions.count();
-      await earlier.press("Enter");
-      await expect.poll(() => questions.count()).toBeGreaterThan(before);
+      // What is near the edge is read by itself, which may take the button away meanwhile.
+      await earlier.press("Enter", { timeout: 1000 }).catch(() => {});
+      await expect.poll(async () => (await questions.count()) > before || !(await earlier.isVisible())).toBe(true);
     }
     expect(await questions.allTextContents()).toEqual(Array.from({ length: 60 }, (_, i) => `Question ${i + 1}`));
   });

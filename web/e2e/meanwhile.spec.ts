@@ -19,7 +19,7 @@ test("w9: a message that waits for the decision is read with its results, also o
   await expect(field).toHaveValue("");
   const waiting = page.locator(".message.user.sending");
   await expect(waiting).toContainText("And tell me the price.");
-  await expect(waiting).toContainText("Stored. The agent reads it when it gets there.");
+  await expect(waiting).toContainText("Stored. The agent will read it in its turn.");
   await expect(card).toBeVisible();
   await page.reload();
   await expect(waiting).toContainText("And tell me the price.");
@@ -57,7 +57,7 @@ test("w9: Enter takes the harmless way, and questions are answered or declined",
 });
 
 test("w9: while the agent works, a message waits for its step", async ({ page, serve }) => {
-  const { url } = await serve({ turns: [{ text: "Slow.", delay_ms: 3000 }, { text: "Second." }] });
+  const { url } = await serve({ turns: [{ text: "Slow.", delay_ms: 12_000 }, { text: "Second." }] });
   await page.goto(url);
   await send(page, "Go");
   const field = page.getByLabel("Message to the agent");
@@ -87,6 +87,8 @@ test("w9: who does not own the session writes no message for it", async ({ page,
   await expect(page.locator(".card-asked time")).toHaveAttribute("datetime", /^\d{4}-\d\d-\d\dT/);
   await bob.locator(".card").getByRole("button", { name: "Approve", exact: true }).click();
   for (const tab of [page, bob]) {
+    // Until then the line is open, and pressing it would close it.
+    await expect(tab.locator(".topbar")).toContainText("Finished");
     await tab.locator(".group-row").last().click();
     await expect(resolved(tab)).toContainText("Approved");
     await expect(resolved(tab)).toContainText(tab === bob ? "by" : "by bob");

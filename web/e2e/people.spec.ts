@@ -92,17 +92,17 @@ test("a comment appears in the other tab, says when, and survives a reload", asy
   const { url } = await serve({ turns: oneOrder, people, approval: 'levels = ["admin"]' });
   const session = await aliceAsks(page, url);
   const bob = await tabOf(context, "bob", session);
-  await page.getByRole("button", { name: "Comment to the other people" }).click();
+  await page.getByRole("button", { name: "Comment for the other people" }).click();
   const field = page.getByLabel("Comment for the other people");
   await expect(field).toBeFocused();
   // Letters are text here, not decisions; and half a comment is kept.
   await field.pressSequentially("ar half");
   await page.reload();
-  await page.getByRole("button", { name: "Comment to the other people" }).click();
+  await page.getByRole("button", { name: "Comment for the other people" }).click();
   await expect(field).toHaveValue("ar half");
   await field.fill("The fund is ours. Is <b>82,000.10</b> right?\u202e");
   await page.getByRole("button", { name: "Post comment" }).click();
-  await expect(page.getByRole("button", { name: "Comment to the other people" })).toBeFocused();
+  await expect(page.getByRole("button", { name: "Comment for the other people" })).toBeFocused();
 
   for (const tab of [page, bob]) {
     const said = tab.locator(".talk-list li");
@@ -112,11 +112,11 @@ test("a comment appears in the other tab, says when, and survives a reload", asy
   }
   await bob.reload();
   await expect(bob.locator(".talk-list li")).toHaveCount(1);
-  await bob.getByRole("button", { name: "Comment to the other people" }).click();
+  await bob.getByRole("button", { name: "Comment for the other people" }).click();
   const reply = bob.getByLabel("Comment for the other people");
   await expect(reply).toBeInViewport({ ratio: 1 });
   // What others say meanwhile does not take the page away from who writes.
-  await page.getByRole("button", { name: "Comment to the other people" }).click();
+  await page.getByRole("button", { name: "Comment for the other people" }).click();
   await field.fill("Anybody?");
   await page.getByRole("button", { name: "Post comment" }).click();
   await expect(bob.locator(".talk-list li")).toHaveCount(2);
@@ -215,7 +215,7 @@ test("only who can decide is asked to, and everybody else is told who can", asyn
   await checkAccessible(page, "an inbox of others");
   await page.goto(session);
   // Talking about it is for everybody who sees it.
-  await expect(page.getByRole("button", { name: "Comment to the other people" })).toBeVisible();
+  await expect(page.getByRole("button", { name: "Comment for the other people" })).toBeVisible();
 
   await expect(bob.locator(".topbar-detail")).toContainText("Waiting for you");
   await expect(bob.locator(".composer-waits")).toHaveText("Decide the request above to go on.");
@@ -284,7 +284,7 @@ test("who loses a race is told, and keeps what they had typed", async ({ page, c
   await eve.getByLabel("Reason").fill("Above the limit of the fund");
   await eve.getByRole("button", { name: "Add a comment" }).click();
   await eve.getByLabel("Comment for the agent").fill("Ask again tomorrow");
-  await eve.getByRole("button", { name: "Comment to the other people" }).click();
+  await eve.getByRole("button", { name: "Comment for the other people" }).click();
   await eve.getByLabel("Comment for the other people").fill("Is this one ours?");
   await approve(bob).click();
   const late = eve.locator(".notice.late");
@@ -473,7 +473,7 @@ async function atSecondStep(page: Page, url: string): Promise<string> {
   const session = await aliceAsks(page, url);
   await approve(page).click();
   await expect(page.locator(".people")).toContainText("Step 2 of 2: admin");
-  await page.getByRole("button", { name: "Comment to the other people" }).click();
+  await page.getByRole("button", { name: "Comment for the other people" }).click();
   await page.getByLabel("Comment for the other people").fill("Please look at the price before you approve it.");
   await page.getByRole("button", { name: "Post comment" }).click();
   return session;
@@ -495,7 +495,7 @@ for (const colorScheme of ["light", "dark"] as const) {
       await bob.getByLabel("Only this person").fill("carol");
       await bob.getByRole("button", { name: "Hand over" }).click();
       await expect(bob.locator(".people")).toContainText("Handed to carol");
-      await bob.getByRole("button", { name: "Comment to the other people" }).click();
+      await bob.getByRole("button", { name: "Comment for the other people" }).click();
       await checkAccessible(bob, "handed over, commenting");
     });
 

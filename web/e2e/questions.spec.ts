@@ -130,10 +130,10 @@ test("declining, with a word to the agent", async ({ page, serve }) => {
 });
 
 test("nobody answers", async ({ page, serve }) => {
-  const { url } = await serve({ turns: asking(goal), questionTimeout: 9 });
+  const { url } = await serve({ turns: asking(goal), questionTimeout: 20 });
   const card = await openQuestion(page, url);
   await expect(card.getByText("If nobody answers in time")).toBeVisible();
-  await expect(resolved(page)).toContainText("Nobody answered in time", { timeout: 20_000 });
+  await expect(resolved(page)).toContainText("Nobody answered in time", { timeout: 40_000 });
   await expect(page.locator(".topbar")).toContainText("Finished");
 });
 

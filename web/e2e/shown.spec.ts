@@ -15,10 +15,10 @@ test("what would deceive the eye is written out, counted and named", async ({ pa
 
   const warning = card.locator(".shown-warning");
   await expect(warning).toContainText(
-    "2 invisible, 1 control characters, 1 that look like others, 2 changing the direction of the text",
+    "invisible: 2, control characters: 1, look-alikes: 1, changing the direction of the text: 2",
   );
   await warning.getByText("Where").click();
-  await expect(warning.locator("li")).toContainText(["/note: 1 invisible", "/note: 1 control characters"]);
+  await expect(warning.locator("li")).toContainText(["/note (invisible: 1)", "/note (control characters: 1)"]);
 });
 
 test("the agent's own words stand apart from the facts, as plain text", async ({ page, serve }) => {
@@ -67,8 +67,10 @@ test("the size and the hash are said, the whole hash on demand", async ({ page, 
   // printf '%s' '{"order_ref":9007199254740993,"price":82000.10,"quantity":100,"symbol":"VNM"}' | sha256sum
   const hash = "5fbeb9fd4bd164c7dd7c605ea501d08e72409738db0b247082de7d725246d6c9";
   await expect(size.locator("summary")).toHaveText(`77 bytes · SHA-256 ${hash.slice(0, 12)}…`);
-  await size.locator("summary").click();
-  await expect(size.getByText(hash)).toBeVisible();
+  await expect(async () => {
+    if (!(await size.evaluate((details: HTMLDetailsElement) => details.open))) await size.locator("summary").click();
+    await expect(size.getByText(hash)).toBeVisible({ timeout: 1000 });
+  }).toPass();
 });
 
 const long = (end: string) => {

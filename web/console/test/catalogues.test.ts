@@ -22,6 +22,11 @@ describe.each([
   });
 });
 
+it("Chinese has its own punctuation", () => {
+  const wrong = Object.values(zh).filter((text) => /\p{Script=Han}[,.:;!?()]|[,:;!?()]\p{Script=Han}/u.test(text));
+  expect(wrong).toEqual([]);
+});
+
 describe("language", () => {
   it("is the chosen one, else the browser's first that we have, else English", () => {
     expect(pickLanguage("vi", ["zh-CN"])).toBe("vi");

@@ -39,6 +39,16 @@ test("an edit that is asked about again is not called an approval, each action f
   expect(said(second)).toBe("1 approved with changes, 1 changed and sent for approval again");
 });
 
+test("what is put together from parts has the punctuation of its language", () => {
+  const chinese: Translate = (key, params) => translate(catalogues.zh, key, params);
+  const reject = (message?: string): Decision => ({ type: "reject", ...(message ? { message } : {}) });
+  const rejected = request(1, ["a"], { resolution: "decided", decisions: [reject("太贵")] });
+  expect([summarize(rejected, chinese).text, summarize(rejected, t).text]).toEqual(["已拒绝：太贵", "Rejected: 太贵"]);
+  const twice = request(1, ["a", "b"], { kind: "in_doubt", resolution: "decided", decisions: [{ type: "approve" }, reject()] });
+  expect(summarize(twice, chinese).text).toBe("已重新执行（1），已放弃（1）");
+  expect(summarize(twice, t).text).toBe("Run again (1), Given up (1)");
+});
+
 test("an edit to another tool is a change, whatever its arguments", async () => {
   const shown = async (names: [string, string], after: { n: number }) => {
     const box = document.createElement("div");

@@ -80,6 +80,8 @@ export async function openCard(page: Page, url: string): Promise<Locator> {
   await send(page);
   const card = page.locator(".card");
   await expect(card.getByRole("button", { name: "Approve" }).first()).toBeEnabled();
+  // Its times come a moment later, and move what is below them.
+  await expect(card.locator(".card-asked time").first()).toBeVisible();
   return card;
 }
 

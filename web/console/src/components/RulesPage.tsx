@@ -124,7 +124,7 @@ function Rule({ rule, onRevoked }: { rule: StandingRule; onRevoked: (rule: Stand
     ...(rule.role === undefined ? [] : [[t("rules.inPlaceOf"), roleName(rule.role, t)] as [string, string]]),
     [
       t("rules.made"),
-      [rule.by && t("resolved.by", { name: visibleText(rule.by) }), agoText(rule.made_at, now, language)].filter(Boolean).join(", "),
+      [rule.by && t("resolved.by", { name: visibleText(rule.by) }), agoText(rule.made_at, now, language)].filter(Boolean).join(t("resolved.comma")),
     ],
     [
       t("rules.until"),
@@ -137,7 +137,7 @@ function Rule({ rule, onRevoked }: { rule: StandingRule; onRevoked: (rule: Stand
             t("rules.revokedAt"),
             [rule.revoked_by && t("resolved.by", { name: visibleText(rule.revoked_by) }), agoText(rule.revoked_at, now, language)]
               .filter(Boolean)
-              .join(", "),
+              .join(t("resolved.comma")),
           ] as [string, string],
         ]
       : []),
@@ -176,7 +176,11 @@ function Rule({ rule, onRevoked }: { rule: StandingRule; onRevoked: (rule: Stand
       )}
       {rule.message && (
         <p className="rule-message">
-          <span className="muted">{t("rules.message")}:</span> <Visible text={rule.message} />
+          <span className="muted">
+            {t("rules.message")}
+            {t("text.colon")}
+          </span>
+          <Visible text={rule.message} />
         </p>
       )}
       <dl>

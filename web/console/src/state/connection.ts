@@ -45,13 +45,19 @@ client.on("tokenEnded", (reason) => {
   tokenEnded.set(reason);
 });
 
+/** The page goes, whatever is not stored yet: the next one may be somebody else's. */
+let leaving = false;
+
 export function setToken(next: string | undefined): void {
   token = next;
   writeTab("token", next ?? null);
   // Who the next token belongs to is not known yet.
   forgetVotes();
   // Whoever comes next finds nothing of the one before in memory.
-  if (wasGreeted) return location.reload();
+  if (wasGreeted) {
+    leaving = true;
+    return location.reload();
+  }
   hasToken.set(next !== undefined);
   tokenRefused.set(false);
   client.setToken(next);
@@ -61,6 +67,11 @@ export function setToken(next: string | undefined): void {
 export function serverNow(): number {
   return Date.now() + http.clockOffsetMs;
 }
+
+// What is not stored yet is lost with the page: a person is asked before they leave it.
+window.addEventListener("beforeunload", (event) => {
+  if (client.unsent > 0 && !leaving) event.preventDefault();
+});
 
 window.addEventListener("online", () => client.retryNow());
 document.addEventListener("visibilitychange", () => {

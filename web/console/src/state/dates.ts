@@ -4,6 +4,8 @@
  */
 import { useEffect, useState, type RefObject } from "react";
 import type { ListedApproval, UpdateView } from "@countersign/client";
+import { useConnection } from "@countersign/react";
+import { forgetOldest } from "../lib/bounded.js";
 import { http } from "./connection.js";
 import { Store, useStore } from "./store.js";
 
@@ -14,9 +16,11 @@ export interface Dates {
   updates: UpdateView[];
 }
 
+/** Of how many requests, and sessions, that is kept: more than one look reads. */
+const MOST = 1000;
 const known = new Store<ReadonlyMap<string, Dates>>(new Map());
-/** How far each request was when it was asked for last. */
-const asked = new Map<string, string>();
+/** How far each request was when it was asked for last, and in which session it is. */
+const asked = new Map<string, { state: string; sessionId: string }>();
 
 /** How far the list of a session's resolved requests is read, which has the newest first. */
 interface Reading {
@@ -34,6 +38,7 @@ const PAGES = 10;
 function want({ sessionId, approvalKey, resolution }: ListedApproval): void {
   const reading = sessions.get(sessionId) ?? { waiting: false, resolved: new Set(), next: undefined, busy: false };
   sessions.set(sessionId, reading);
+  forgetOldest(sessions, MOST);
   if (resolution === undefined) reading.waiting = true;
   else reading.resolved.add(approvalKey);
   if (reading.busy) return;
@@ -54,7 +59,10 @@ async function read(session_id: string, reading: Reading): Promise<void> {
       if (keys.size > 0) await readResolved(session_id, reading, keys);
     }
   } catch {
-    // What happened is here; only its times are missing.
+    // What happened is here; only its times are missing, until they are asked for anew.
+    reading.waiting = false;
+    reading.resolved.clear();
+    for (const [key, { sessionId }] of asked) if (sessionId === session_id) asked.delete(key);
   }
 }
 
@@ -73,6 +81,7 @@ async function readResolved(session_id: string, reading: Reading, keys: Set<stri
 function keep(rows: readonly ListedApproval[]): void {
   known.set((all) => {
     const next = new Map(all);
+    for (const { approvalKey } of rows) next.delete(approvalKey); // It is among the newest then.
     for (const { approvalKey, subject, createdAt, resolvedAt, updates } of rows) {
       next.set(approvalKey, {
         ...(subject === undefined ? {} : { subject }),
@@ -81,6 +90,7 @@ function keep(rows: readonly ListedApproval[]): void {
         updates,
       });
     }
+    for (const key of forgetOldest(next, MOST)) asked.delete(key);
     return next;
   });
 }
@@ -91,12 +101,14 @@ export function useDates(approval: ListedApproval, wanted: boolean): Dates {
   const found = useStore(known).get(approvalKey);
   const whole = createdAt !== undefined && (resolution === undefined || resolvedAt !== undefined) && updates.every((u) => u.at);
   const state = `${resolution ?? ""} ${updates.length}`;
+  const online = useConnection() === "open";
   useEffect(() => {
-    if (!wanted || whole || asked.get(approvalKey) === state) return;
-    asked.set(approvalKey, state);
+    if (!wanted || whole || !online || asked.get(approvalKey)?.state === state) return;
+    asked.set(approvalKey, { state, sessionId: approval.sessionId });
+    forgetOldest(asked, MOST);
     want(approval);
     // The request as it is when its state changes is the one to ask about.
-  }, [approvalKey, state, wanted, whole]);
+  }, [approvalKey, state, wanted, whole, online]);
   const own = {
     ...(subject === undefined ? {} : { subject }),
     ...(createdAt === undefined ? {} : { createdAt }),

@@ -59,6 +59,7 @@ export function usePutOff(): ReadonlyMap<string, number> {
     if (!Number.isFinite(soonest)) return;
     const timer = setTimeout(() => setNow(serverNow()), Math.max(0, soonest - serverNow()) + 50);
     return () => clearTimeout(timer);
-  }, [soonest]);
+    // By a clock that was corrected meanwhile it may still be too early: then `now` alone has changed.
+  }, [soonest, now]);
   return current;
 }

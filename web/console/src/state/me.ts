@@ -4,7 +4,8 @@
  */
 import { useEffect, useMemo } from "react";
 import type { ApprovalView, ListedApproval, SessionSummary, SessionView } from "@countersign/client";
-import { useSessionState } from "@countersign/react";
+import { useConnection, useSessionState } from "@countersign/react";
+import { forgetOldest } from "../lib/bounded.js";
 import { barOf, mayHand, type Bar, type Me } from "../lib/people.js";
 import { client, http } from "./connection.js";
 import { sessionList, waiting } from "./lists.js";
@@ -31,7 +32,8 @@ export function useMayAudit(): boolean {
   return known && (name === undefined || roles.includes("auditor"));
 }
 
-/** Sessions that the list does not have, or not yet. */
+/** Sessions that the list does not have, or not yet; so many of them at most. */
+const MOST = 500;
 const others = new Store<ReadonlyMap<string, SessionSummary>>(new Map());
 
 /** Whose session it is. */
@@ -50,14 +52,21 @@ function useSummary(sessionId: string): SessionSummary | undefined {
   // One whose first message is on its way, or was refused, is not there.
   const begun = useSessionState(sessionId).view.lastSeq > 0;
   const unknown = begun && list.loaded && row === undefined && !known.has(sessionId);
+  // What the server could not be asked is asked again once it is back.
+  const online = useConnection() === "open";
   useEffect(() => {
-    if (!unknown || asking.has(sessionId)) return;
+    if (!unknown || !online || asking.has(sessionId)) return;
     asking.add(sessionId);
     http.session(sessionId).then(
-      (session) => others.set((all) => new Map(all).set(sessionId, session)),
+      (session) =>
+        others.set((all) => {
+          const next = new Map(all).set(sessionId, session);
+          forgetOldest(next, MOST);
+          return next;
+        }),
       () => {}, // It is not there, or not ours to see, which the page says already.
     ).finally(() => asking.delete(sessionId));
-  }, [sessionId, unknown]);
+  }, [sessionId, unknown, online]);
   return row ?? known.get(sessionId);
 }
 

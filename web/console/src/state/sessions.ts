@@ -21,18 +21,30 @@ interface Outgoing {
 }
 
 export const sessions = sessionsOf(client);
-const opened = new Map<string, Store<Outgoing>>();
+const opened = new Map<string, { store: Store<Outgoing>; unwatch: () => void }>();
+/** Of how many sessions it is kept that nothing is on its way to them. */
+const MOST = 500;
+
+function forgetIdle(): void {
+  for (const [id, { store, unwatch }] of opened) {
+    if (opened.size < MOST) return;
+    if (store.get().messages.length > 0) continue;
+    unwatch();
+    opened.delete(id);
+  }
+}
 
 /** What of a session its events do not have, or not yet. */
 export function outgoingOf(id: string): Store<Outgoing> {
   const known = opened.get(id);
-  if (known) return known;
+  if (known) return known.store;
   const store = new Store<Outgoing>({ messages: readDraft<OutgoingMessage[]>(queueKey(id)) ?? [], fresh: false });
-  opened.set(id, store);
-  sessions.watch(id, () => {
+  const unwatch = sessions.watch(id, () => {
     if (sessions.get(id).deleted) store.set({ messages: [], fresh: false });
     else store.set((s) => ({ ...s, messages: waiting(id, s.messages) }));
   });
+  forgetIdle();
+  opened.set(id, { store, unwatch });
   return store;
 }
 

@@ -4,8 +4,8 @@
  * - It reconnects for ever, with growing pauses, and follows its sessions again from the last `seq` it saw.
  * - Every request carries a `request_id` and stays in an outbox until the server answers it. After a
  *   reconnect it is sent again under the same id, so the server does it once however often it arrives.
- * - A connection that does not answer a ping within a heartbeat is given up: a half-open socket would
- *   otherwise look alive for minutes.
+ * - A connection that the server does not greet in time, or that does not answer a ping within a heartbeat, is
+ *   given up: a half-open socket would otherwise look alive for minutes.
  */
 import { backoffMs, type BackoffOptions } from "./backoff.js";
 import { Emitter } from "./emitter.js";
@@ -103,6 +103,10 @@ export type FollowFrom =
 const FOR_NOW: readonly string[] = ["store_unavailable", "too_busy"] satisfies ErrorEvent["code"][];
 const FOLLOW_AGAIN_MS = 1000;
 
+/** How long the server may take to greet a new connection, and to say whether it refuses the token. */
+const HELLO_MS = 20_000;
+const PROBE_MS = 10_000;
+
 interface Followed {
   lastSeq: number;
   /** Whether the next event is the one after `lastSeq`, and not any. */
@@ -127,6 +131,7 @@ export class CountersignClient extends Emitter<ClientEvents> {
   #ready = false;
   #attempt = 0;
   #retryTimer: ReturnType<typeof setTimeout> | undefined;
+  #helloTimer: ReturnType<typeof setTimeout> | undefined;
   #beatTimer: ReturnType<typeof setInterval> | undefined;
   #heardSincePing = true;
   readonly #followed = new Map<string, Followed>();
@@ -141,6 +146,11 @@ export class CountersignClient extends Emitter<ClientEvents> {
 
   get state(): ConnectionState {
     return this.#state;
+  }
+
+  /** How many requests the server has not answered yet. They are lost with the page. */
+  get unsent(): number {
+    return this.#outbox.size;
   }
 
   /** Connect, and stay connected until `close`. Throws where there is no `WebSocket`, or the address is none. */
@@ -236,6 +246,7 @@ export class CountersignClient extends Emitter<ClientEvents> {
     if (!socket) return this.#isUnauthorized("The token has characters that a token cannot have.");
     this.#socket = socket;
     let opened = false;
+    this.#helloTimer = setTimeout(() => void this.#lost(opened), HELLO_MS);
     socket.onopen = () => {
       opened = true;
     };
@@ -282,7 +293,7 @@ export class CountersignClient extends Emitter<ClientEvents> {
     if (this.#state === "closed") return;
     this.#setState("reconnecting");
     const token = this.#token;
-    const refused = !opened && (await this.#options.isUnauthorized?.(token).catch(() => false));
+    const refused = !opened && (await this.#refuses(token));
     // Somebody may have closed it meanwhile, or asked for another attempt, or there is another token.
     if (this.#state !== "reconnecting" || this.#socket) return;
     if (refused && this.#token === token) return this.#isUnauthorized("The server refuses the token.");
@@ -291,7 +302,16 @@ export class CountersignClient extends Emitter<ClientEvents> {
     this.#retryTimer = setTimeout(() => this.#open(), pause);
   }
 
+  /** Whether the server refuses the token; not, as long as it does not say so. */
+  async #refuses(token: string | undefined): Promise<boolean> {
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const silence = new Promise<boolean>((resolve) => (timer = setTimeout(() => resolve(false), PROBE_MS)));
+    const answer = this.#options.isUnauthorized?.(token).catch(() => false) ?? false;
+    return Promise.race([answer, silence]).finally(() => clearTimeout(timer));
+  }
+
   #drop(): void {
+    clearTimeout(this.#helloTimer);
     clearInterval(this.#beatTimer);
     const socket = this.#socket;
     this.#socket = undefined;
@@ -340,6 +360,7 @@ export class CountersignClient extends Emitter<ClientEvents> {
   }
 
   #welcome(hello: HelloEvent): void {
+    clearTimeout(this.#helloTimer);
     this.#ready = true;
     this.#attempt = 0;
     this.#beat(hello.heartbeat_seconds);

@@ -77,8 +77,10 @@ interface Ask {
 
 export class CountersignHttp {
   readonly #options: HttpOptions;
-  /** Server clock minus ours, in ms, from the `Date` header; good to about a second. */
+  /** Server clock minus ours, in ms, from the `Date` headers: good to about a second at first, and better with more answers. */
   clockOffsetMs = 0;
+  /** Between what it is, by all answers. */
+  #clockOffset: readonly [number, number] = [-Infinity, Infinity];
 
   constructor(options: HttpOptions = {}) {
     this.#options = options;
@@ -393,8 +395,13 @@ export class CountersignHttp {
   #readClock(date: string | null, before: number): void {
     const server = date ? Date.parse(date) : Number.NaN;
     if (Number.isNaN(server)) return;
-    // The header has whole seconds; a difference below two is no difference.
-    const offset = server + 500 - (before + Date.now()) / 2;
+    // The header has whole seconds, and was written at some time since we asked.
+    const [least, most] = [server - Date.now(), server + 999 - before];
+    const both = [Math.max(least, this.#clockOffset[0]), Math.min(most, this.#clockOffset[1])] as const;
+    // If they contradict each other, one of the clocks was set, or has drifted.
+    this.#clockOffset = both[0] <= both[1] ? both : [least, most];
+    const offset = (this.#clockOffset[0] + this.#clockOffset[1]) / 2;
+    // A difference below two seconds is no difference.
     this.clockOffsetMs = Math.abs(offset) < 2000 ? 0 : offset;
   }
 }

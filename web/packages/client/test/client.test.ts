@@ -264,10 +264,12 @@ describe("u2: CountersignClient", () => {
     const sent = last().sent.at(-1)!;
     last().die();
     await vi.advanceTimersByTimeAsync(100);
+    expect(client.unsent).toBe(1);
     last().hello();
     expect(last().sent.at(-1)).toEqual(sent);
     last().receive({ type: "ack", request_id: sent.request_id, session_id: "s" });
     await first;
+    expect(client.unsent).toBe(0);
     last().die();
     await vi.advanceTimersByTimeAsync(100);
     last().hello();
@@ -321,6 +323,30 @@ describe("u2: CountersignClient", () => {
     await vi.advanceTimersByTimeAsync(10_000);
     expect(first.closed).toBe(true);
     expect(states).toContain("reconnecting");
+  });
+
+  it("gives up a connection that opens and is not greeted, and tries again", async () => {
+    const client = make();
+    client.connect();
+    const silent = last();
+    silent.onopen?.();
+    await vi.advanceTimersByTimeAsync(19_999);
+    expect([silent.closed, client.state]).toEqual([false, "connecting"]);
+    await vi.advanceTimersByTimeAsync(101);
+    expect([silent.closed, client.state, FakeSocket.all.length]).toEqual([true, "reconnecting", 2]);
+    last().hello();
+    await vi.advanceTimersByTimeAsync(15_000);
+    last().receive({ type: "pong" });
+    await vi.advanceTimersByTimeAsync(9_000);
+    expect([last().closed, client.state]).toEqual([false, "open"]);
+  });
+
+  it("tries again when it is not told whether the server refuses the token", async () => {
+    const client = make({ isUnauthorized: () => new Promise<boolean>(() => {}) });
+    client.connect();
+    last().die();
+    await vi.advanceTimersByTimeAsync(10_100);
+    expect([FakeSocket.all.length, client.state]).toEqual([2, "reconnecting"]);
   });
 
   it("asks for a token when the server refuses, and goes on with the new one", async () => {

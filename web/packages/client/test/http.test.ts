@@ -1,4 +1,4 @@
-import { describe, expect, it } from "vitest";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { CountersignHttp, stringifyJson } from "../src/index.js";
 
 describe("CountersignHttp", () => {
@@ -12,6 +12,53 @@ describe("CountersignHttp", () => {
     }) as typeof globalThis.fetch;
     return { asked, sent, http: new CountersignHttp({ fetch }) };
   };
+
+  describe("the server's clock", () => {
+    const start = Date.UTC(2027, 0, 1);
+    let http: CountersignHttp;
+    /** By how much it is ahead of ours, and how long its answer takes once it is written. */
+    let [ahead, takes] = [0, 0];
+    const fetch = (async () => {
+      const date = new Date(Date.now() + ahead).toUTCString();
+      vi.setSystemTime(Date.now() + takes);
+      return new Response("{}", { headers: { date } });
+    }) as typeof globalThis.fetch;
+    /** What is known after an answer at this time since the start. */
+    const offsetAt = async (ms: number) => {
+      vi.setSystemTime(start + ms);
+      await http.health();
+      return http.clockOffsetMs;
+    };
+    beforeEach(() => {
+      vi.useFakeTimers();
+      http = new CountersignHttp({ fetch });
+      [ahead, takes] = [60_300, 0];
+    });
+    afterEach(() => void vi.useRealTimers());
+
+    it("is known better with each answer, and does not jump between them", async () => {
+      const offsets: number[] = [];
+      for (const ms of [0, 400, 1_650, 3_900, 5_100, 6_700, 8_690]) offsets.push(await offsetAt(ms));
+      const errors = offsets.map((offset) => Math.abs(offset - ahead));
+      expect(errors[0]).toBeLessThan(500);
+      expect(errors.at(-1)).toBeLessThan(10);
+      expect(await offsetAt(9_000)).toBe(offsets.at(-1));
+    });
+
+    it("is not moved by an answer that takes a minute", async () => {
+      const before = await offsetAt(0);
+      takes = 60_000;
+      expect(await offsetAt(5_000)).toBe(before);
+    });
+
+    it("is read anew once a clock was set, and is ours where they hardly differ", async () => {
+      await offsetAt(0);
+      ahead = -3_600_000;
+      expect(Math.abs((await offsetAt(5_000)) - ahead)).toBeLessThan(1000);
+      ahead = 700;
+      expect(await offsetAt(10_000)).toBe(0);
+    });
+  });
 
   it("reads a history in pages, both ways", async () => {
     const page = { messages: [], has_more: true, next_cursor: "m7" };

@@ -74,7 +74,10 @@ export class Sessions {
   watch(id: string, listener: () => void): () => void {
     const { listeners } = this.#open(id);
     listeners.add(listener);
-    return () => void listeners.delete(listener);
+    return () => {
+      listeners.delete(listener);
+      this.#forgetUnknown(id);
+    };
   }
 
   /** Follow it from where it is known, at first from near its end, until nobody does any more; returns how to stop. */
@@ -95,8 +98,19 @@ export class Sessions {
   }
 
   #forgetOldest(): void {
-    const left = [...this.#opened].filter(([, { followed, now }]) => !followed && now.view.lastSeq > 0);
-    for (const [id] of left.slice(0, Math.max(0, left.length - KEPT))) this.#set(id, { view: emptySession(id) });
+    const left = [...this.#opened].filter(([, { followed, reading, now }]) => !followed && !reading && now.view.lastSeq > 0);
+    for (const [id, { listeners }] of left.slice(0, Math.max(0, left.length - KEPT))) {
+      if (listeners.size > 0) this.#set(id, { view: emptySession(id) });
+      else this.#opened.delete(id);
+    }
+  }
+
+  /** A page may look at many sessions of which nothing comes to be known. */
+  #forgetUnknown(id: string): void {
+    const session = this.#opened.get(id);
+    if (!session || session.listeners.size > 0 || session.followed || session.reading) return;
+    const { view, missing, deleted } = session.now;
+    if (view.lastSeq === 0 && !missing && !deleted) this.#opened.delete(id);
   }
 
   /** Read more of what came before what is here, if anything did; once, however often it is asked for meanwhile. */

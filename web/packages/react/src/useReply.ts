@@ -1,4 +1,4 @@
-import { useRef, useState } from "react";
+import { useEffect, useState } from "react";
 import { CountersignError, progress, type ApprovalView, type CountersignClient } from "@countersign/client";
 import { useCountersign } from "./context.js";
 import { forgetDrafts, useDraft } from "./useDraft.js";
@@ -33,32 +33,67 @@ export interface Replying {
   send: (reply: CardReply) => Promise<boolean>;
 }
 
+/** What came of a reply. */
+interface Outcome {
+  error?: CountersignError;
+  /** It is stored, and is one approval of several. */
+  vote: boolean;
+}
+
+/**
+ * The replies that are on their way, by request: while the connection is lost that takes long, and a card that is drawn
+ * again meanwhile must not offer the choice anew.
+ */
+const onTheirWay = new WeakMap<CountersignClient, Map<string, Promise<Outcome>>>();
+
+function repliesOf(client: CountersignClient): Map<string, Promise<Outcome>> {
+  let replies = onTheirWay.get(client);
+  if (!replies) onTheirWay.set(client, (replies = new Map()));
+  return replies;
+}
+
 /** Sends a person's reply to a request, one at a time, and says what came of it. */
 export function useReply(approval: ApprovalView, onReply?: OnReply): Replying {
   const { client } = useCountersign();
-  const [voted, setVoted] = useDraft(`${VOTED}${approval.approvalKey}`, () => false);
-  const [state, setState] = useState<Replying["state"]>("no");
+  const { approvalKey } = approval;
+  const replies = repliesOf(client);
+  const [voted, setVoted] = useDraft(`${VOTED}${approvalKey}`, () => false);
+  const [earlier] = useState(() => replies.get(approvalKey));
+  const [state, setState] = useState<Replying["state"]>(earlier ? "sending" : "no");
   const [error, setError] = useState<CountersignError>();
-  const busy = useRef(false);
-  const send = async (reply: CardReply) => {
-    if (busy.current) return false;
-    busy.current = true;
+  const follow = async (outcome: Promise<Outcome>) => {
     setState("sending");
     setError(undefined);
+    const { error, vote } = await outcome;
+    // After one of several it goes on waiting, and there is still something to do with it.
+    setState(error || vote ? "no" : "sent");
+    setError(error);
+    if (vote) setVoted(true);
+    return !error;
+  };
+  useEffect(() => {
+    if (earlier) void follow(earlier);
+    // Only a card that has just been drawn finds one.
+  }, [earlier]);
+  const attempt = async (reply: CardReply): Promise<Outcome> => {
     try {
       await (onReply ? onReply(approval, reply) : client.reply(approval, reply));
-      // One of several: it goes on waiting, and there is still something to do with it.
-      const vote = progress(approval) !== undefined && (reply.decisions?.every((d) => d.type === "approve") ?? false);
-      setState(vote ? "no" : "sent");
-      if (vote) setVoted(true);
-      return true;
+      return { vote: progress(approval) !== undefined && (reply.decisions?.every((d) => d.type === "approve") ?? false) };
     } catch (reason) {
-      setError(CountersignError.of(reason));
-      setState("no");
-      return false;
+      return { error: CountersignError.of(reason), vote: false };
     } finally {
-      busy.current = false;
+      replies.delete(approvalKey);
     }
+  };
+  const send = async (reply: CardReply) => {
+    const before = replies.get(approvalKey);
+    if (before) {
+      void follow(before);
+      return false;
+    }
+    const outcome = attempt(reply);
+    replies.set(approvalKey, outcome);
+    return follow(outcome);
   };
   return { state, error, voted, clearError: () => setError(undefined), send };
 }

@@ -1,4 +1,5 @@
 // @vitest-environment jsdom
+import { act } from "react";
 import { describe, expect, it, vi } from "vitest";
 import { CountersignError, LosslessNumber, NO_PREFERENCE, stringifyJson, type ApprovalView, type HistoryStep, type JsonValue } from "@countersign/client";
 import { ApprovalCard, english, ResolvedQuestionBlock, type CardReply } from "../src/index.js";
@@ -94,6 +95,26 @@ describe("ApprovalCard", () => {
     await click(button(page, "Send"));
     expect(Socket.last.sent).toMatchObject([{ type: "approval", approval_key: "s_1", digest: "d1", decisions: [{ type: "approve" }] }]);
     expect(page.querySelector('[role="status"]')?.textContent).toBe("Sending…");
+  });
+
+  it("knows after it was away that its reply is on its way, and what came of it", async () => {
+    const { page, draw } = await show(<ApprovalCard approval={request()} />);
+    const status = () => page.querySelector('[role="status"]')?.textContent;
+    const answer = (frame: object) => act(async () => Socket.last.receive({ ...frame, request_id: Socket.last.sent.at(-1)?.request_id, session_id: "s" }));
+    const away = async () => {
+      await draw(<p />);
+      await draw(<ApprovalCard approval={request()} />);
+    };
+    await click(labelled(page, "Approve"));
+    await click(button(page, "Send"));
+    await away();
+    expect([status(), page.querySelector("fieldset")?.disabled]).toEqual(["Sending…", true]);
+    await answer({ type: "error", code: "store_unavailable", message: "away" });
+    expect([alert(page), page.querySelector("fieldset")?.disabled]).toEqual(["away", false]);
+    await click(button(page, "Send"));
+    await away();
+    await answer({ type: "ack" });
+    expect(status()).toBe("Sent.");
   });
 
   it("goes on after one approval of several", async () => {

@@ -3,7 +3,7 @@ import { act, StrictMode } from "react";
 import { createRoot } from "react-dom/client";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { CountersignHttp, type SessionEvent } from "@countersign/client";
-import { useConnection, useInbox, useSession, type Inbox, type Session } from "../src/index.js";
+import { sessionsOf, useConnection, useInbox, useSession, type Inbox, type Session } from "../src/index.js";
 import { connected, show, Socket } from "./page.js";
 
 beforeEach(() => void vi.useFakeTimers());
@@ -104,6 +104,16 @@ describe("useSession", () => {
     await draw(<Chat id="s0" />);
     expect(Socket.last.sent.at(-1)).toMatchObject({ type: "subscribe", session_id: "s0", last: 80 });
     expect(session.view.lastSeq).toBe(0);
+  });
+
+  it("keeps nothing of one that nobody looks at and of which nothing is known", async () => {
+    const sessions = sessionsOf(connected());
+    const [stop, other] = [sessions.watch("s", () => {}), sessions.watch("s", () => {})];
+    const seen = sessions.get("s");
+    stop();
+    expect(sessions.get("s")).toBe(seen);
+    other();
+    expect(sessions.get("s")).not.toBe(seen);
   });
 
   it("draws a past that pours in once it has come", async () => {

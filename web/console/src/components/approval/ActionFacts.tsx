@@ -30,39 +30,49 @@ export function ActionFacts({ action, config, showTitle, showRole }: Props) {
       <div className="facts-line">
         <span className="tool-chip">
           <Icon name="tool" />
-          <span className="visually-hidden">{t("card.tool")}: </span>
+          <span className="visually-hidden">{t("card.tool")}{t("text.colon")}</span>
           <code>
             <Visible text={action.name} />
           </code>
         </span>
         {action.agent && (
           <span className="fact">
-            {t("card.agent")}: <strong>{visibleText(action.agent)}</strong>
+            {t("card.agent")}
+            {t("text.colon")}
+            <strong>{visibleText(action.agent)}</strong>
           </span>
         )}
         {action.server !== undefined && (
           <span className="fact" data-server>
-            {t("elicit.server")}: <strong>{visibleText(action.server)}</strong>
+            {t("elicit.server")}
+            {t("text.colon")}
+            <strong>{visibleText(action.server)}</strong>
           </span>
         )}
         <AgentPath action={action} />
         {showRole && (
           <span className="fact">
-            {t("card.role")}: <strong>{roleName(config.role, t)}</strong>
-            {level !== undefined && levels && <> ({t("card.level", { n: level, of: levels.length })})</>}
+            {t("card.role")}
+            {t("text.colon")}
+            <strong>{roleName(config.role, t)}</strong>
+            {level !== undefined && levels && t("text.paren", { text: t("card.level", { n: level, of: levels.length }) })}
           </span>
         )}
         {config.risk && <RiskMark risk={config.risk} />}
       </div>
       {action.description && (
         <p className="card-text">
-          {action.server !== undefined && <span className="muted">{t("elicit.says")}: </span>}
+          {action.server !== undefined && <span className="muted">{t("elicit.says")}{t("text.colon")}</span>}
           <Visible text={action.description} />
         </p>
       )}
       {config.reason && (
         <p className="reason">
-          <span className="muted">{t("card.reason")}:</span> <Visible text={config.reason} />
+          <span className="muted">
+            {t("card.reason")}
+            {t("text.colon")}
+          </span>
+          <Visible text={config.reason} />
         </p>
       )}
     </div>

@@ -8,7 +8,8 @@ export function AgentPath({ action }: { action: Action }) {
   if (!action.path || action.path.length === 0) return null;
   return (
     <span className="fact" data-path>
-      {t("card.path")}:{" "}
+      {t("card.path")}
+      {t("text.colon")}
       {action.path.map((step) => (
         <span key={step.tool_use_id}>
           <strong>{visibleText(step.agent)}</strong> → <code>{visibleText(step.tool)}</code> →{" "}

@@ -49,7 +49,7 @@ function UnsetList({ unset }: { unset: Unset[] }) {
     <span key={name}>
       {i > 0 && t("resolved.comma")}
       {title === undefined ? <code>{visibleText(name)}</code> : visibleText(title)}
-      {fallback !== undefined && ` (${t("args.default", { value: visibleText(valueText(fallback)) })})`}
+      {fallback !== undefined && t("text.paren", { text: t("args.default", { value: visibleText(valueText(fallback)) }) })}
     </span>
   ));
 }

@@ -112,8 +112,8 @@ function eventText(update: UpdateView, t: Translate): string {
       return t("talk.approved", { name: by, n: update.approved, of: update.quorum });
     case "reassigned": {
       const to = [update.subject && visibleText(update.subject), update.role && roleName(update.role, t)].filter(Boolean);
-      const said = update.text ? `: “${visibleText(update.text)}”` : "";
-      return (to.length > 0 ? t("talk.reassigned", { by, to: to.join(", ") }) : t("talk.given", { by })) + said;
+      const said = update.text ? `${t("text.colon")}“${visibleText(update.text)}”` : "";
+      return (to.length > 0 ? t("talk.reassigned", { by, to: to.join(t("resolved.comma")) }) : t("talk.given", { by })) + said;
     }
     default:
       return "";

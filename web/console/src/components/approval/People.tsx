@@ -35,7 +35,7 @@ export function People({ approval, bar }: { approval: ApprovalView; bar: Bar | u
           <span className="people-votes">
             <Dots approved={votes.approved} quorum={votes.quorum} />
             {votes.by.length > 0
-              ? t("people.progressBy", { n: votes.approved, of: votes.quorum, names: votes.by.map((n) => visibleText(n)).join(", ") })
+              ? t("people.progressBy", { n: votes.approved, of: votes.quorum, names: votes.by.map((n) => visibleText(n)).join(t("resolved.comma")) })
               : t("people.progress", { n: votes.approved, of: votes.quorum })}
           </span>
         )}
@@ -48,7 +48,10 @@ export function People({ approval, bar }: { approval: ApprovalView; bar: Bar | u
               <li key={name} data-state={state} aria-current={state === "now" ? "step" : undefined}>
                 {state === "done" && <Icon name="check" />}
                 <span>{roleName(state === "now" ? role : name, t)}</span>
-                <span className="visually-hidden">: {t(`people.${state}`)}</span>
+                <span className="visually-hidden">
+                  {t("text.colon")}
+                  {t(`people.${state}`)}
+                </span>
               </li>
             );
           })}

@@ -96,7 +96,7 @@ export function summarize(approval: ApprovalView, t: Translate, approvals: Sessi
   if (approval.kind === "question") return summarizeQuestion(approval, t);
   if (asksForValue(approval) && !approval.escalatedTo) return summarizeInterrupt(approval, t);
   if (approval.escalatedTo) {
-    const role = approval.escalatedTo.map((name) => roleName(name, t)).join(", ");
+    const role = approval.escalatedTo.map((name) => roleName(name, t)).join(t("resolved.comma"));
     return { text: t("people.escalated", { role }), tone: "neutral", icon: "clock" };
   }
   if (approval.resolution === "timeout") return { text: t("resolved.timeout"), tone: "bad", icon: "clock" };
@@ -111,7 +111,7 @@ export function summarize(approval: ApprovalView, t: Translate, approvals: Sessi
   const rejected = decisions.some((d) => d.type === "reject");
   const alike = outcomes.every((one) => kindOf(one) === kindOf(outcomes[0]!));
   if (!alike) return { text: mixedText(outcomes, approval, t), tone: "neutral", icon: "check" };
-  const said = first.type === "reject" && decisions.length === 1 && first.message ? `: ${visibleText(first.message)}` : "";
+  const said = first.type === "reject" && decisions.length === 1 && first.message ? t("text.colon") + visibleText(first.message) : "";
   return {
     text: decisionText(first, approval, t, outcomes[0]!.again) + said,
     tone: rejected ? "bad" : "good",
@@ -135,7 +135,8 @@ function mixedText(outcomes: Outcome[], approval: ApprovalView, t: Translate): s
     const alike = outcomes.filter((one) => kindOf(one) === type);
     const n = alike.length;
     if (n === 0) return [];
-    return approval.kind === "in_doubt" ? `${decisionText(alike[0]!.decision, approval, t, alike[0]!.again)} (${n})` : t(`resolved.n.${type}`, { n });
+    if (approval.kind !== "in_doubt") return t(`resolved.n.${type}`, { n });
+    return decisionText(alike[0]!.decision, approval, t, alike[0]!.again) + t("text.paren", { text: n });
   });
   return said.join(t("resolved.comma"));
 }
@@ -153,7 +154,7 @@ function summarizeInterrupt(approval: ApprovalView, t: Translate): Summary {
   }
   const short = shortAnswer(resume, t);
   return {
-    text: t("resolved.answered") + (short === undefined ? "" : `: ${short}`),
+    text: t("resolved.answered") + (short === undefined ? "" : t("text.colon") + short),
     tone: resume === false ? "neutral" : "good",
     icon: resume === false ? "cross" : "check",
   };
@@ -172,7 +173,7 @@ function summarizeQuestion({ resolution, answers, decisions }: ApprovalView, t: 
   if (resolution === "cancelled") return { text: t("resolved.cancelled"), tone: "neutral", icon: "cross" };
   if (answers) return { text: t("resolved.answered"), tone: "good", icon: "check" };
   const reject = decisions?.[0];
-  const said = reject?.type === "reject" && reject.message ? `: ${visibleText(reject.message)}` : "";
+  const said = reject?.type === "reject" && reject.message ? t("text.colon") + visibleText(reject.message) : "";
   return { text: t("question.declined") + said, tone: "neutral", icon: "cross" };
 }
 

@@ -153,14 +153,15 @@ function Warnings({ display }: { display: Display }) {
       <Icon name="warning" />
       <div>
         <p>
-          {t("shown.warning")} {totals(warnings).map(([kind, n]) => kindText(kind, n, t)).join(", ")}
+          {t("shown.warning")} {totals(warnings).map(([kind, n]) => kindText(kind, n, t)).join(t("resolved.comma"))}
         </p>
         <details>
           <summary>{t("shown.places")}</summary>
           <ul>
             {warnings.map(({ kind, pointer, count }) => (
               <li key={`${kind} ${pointer}`}>
-                {pointer === "" ? t("shown.elsewhere") : <code>{pointer}</code>}: {kindText(kind, count, t)}
+                {pointer === "" ? t("shown.elsewhere") : <code>{pointer}</code>}
+                {t("text.paren", { text: kindText(kind, count, t) })}
               </li>
             ))}
           </ul>
@@ -172,5 +173,5 @@ function Warnings({ display }: { display: Display }) {
 
 function kindText(kind: string, n: number, t: Translate): string {
   const key = `shown.${kind}`;
-  return isMessageKey(key) ? t(key, { n }) : `${kind}: ${n}`;
+  return isMessageKey(key) ? t(key, { n }) : kind + t("text.colon") + n;
 }

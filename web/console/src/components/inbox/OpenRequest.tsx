@@ -1,7 +1,7 @@
 /** The request that is open beside the list: who asks, and the card to decide it on. */
 import { useEffect, useMemo, useState } from "react";
 import type { ListedApproval } from "@countersign/client";
-import { useSessionState, visibleText } from "@countersign/react";
+import { useConnection, useSessionState, visibleText } from "@countersign/react";
 import { useI18n } from "../../i18n/index.js";
 import { agoText, momentText } from "../../lib/time.js";
 import { TurnFailed } from "../../lib/turnFailed.js";
@@ -88,15 +88,17 @@ interface Known {
 function useKnown(approvalKey: string, row: ListedApproval | undefined): Known {
   const [read, setRead] = useState<Known>({ request: row, missing: false });
   const waits = row !== undefined;
+  // What the server could not be asked is asked again once it is back.
+  const online = useConnection() === "open";
   useEffect(() => {
-    if (waits) return;
+    if (waits || !online) return;
     let gone = false;
     http.approval(approvalKey).then(
       (request) => !gone && setRead({ request, missing: false }),
       () => !gone && setRead(({ request }) => ({ request, missing: request === undefined })),
     );
     return () => void (gone = true);
-  }, [approvalKey, waits]);
+  }, [approvalKey, waits, online]);
   useEffect(() => {
     if (row) setRead({ request: row, missing: false });
   }, [row]);

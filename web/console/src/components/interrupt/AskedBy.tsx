@@ -21,19 +21,23 @@ export function AskedBy({ approval, server }: Props) {
     <div className="facts-line">
       <span className="tool-chip">
         <Icon name={input ? "tool" : "graph"} />
-        <span className="visually-hidden">{t(label)}: </span>
+        <span className="visually-hidden">{t(label)}{t("text.colon")}</span>
         <code>
           <Visible text={server ?? approval.interrupt?.node ?? ""} />
         </code>
       </span>
       {input && action?.name && (
         <span className="fact">
-          {t("card.tool")}: <code>{visibleText(action.name)}</code>
+          {t("card.tool")}
+          {t("text.colon")}
+          <code>{visibleText(action.name)}</code>
         </span>
       )}
       {action?.agent && (
         <span className="fact">
-          {t(input ? "card.agent" : "interrupt.graph")}: <strong>{visibleText(action.agent)}</strong>
+          {t(input ? "card.agent" : "interrupt.graph")}
+          {t("text.colon")}
+          <strong>{visibleText(action.agent)}</strong>
         </span>
       )}
       {action && <AgentPath action={action} />}

@@ -125,7 +125,8 @@ function AddressBox({ address: { url, host, href } }: { address: Address }) {
       <p className="address-foot">
         {host !== "" && (
           <span className="fact">
-            {t("elicit.host")}:{" "}
+            {t("elicit.host")}
+            {t("text.colon")}
             <strong>
               <Visible text={host} />
             </strong>
@@ -137,7 +138,7 @@ function AddressBox({ address: { url, host, href } }: { address: Address }) {
           <a className="button small" href={href} target="_blank" rel="noopener noreferrer">
             {t("elicit.open")}
             <Icon name="outside" />
-            <span className="visually-hidden"> ({t("elicit.newTab")})</span>
+            <span className="visually-hidden">{t("text.paren", { text: t("elicit.newTab") })}</span>
           </a>
         )}
       </p>

@@ -16,7 +16,7 @@ export function TodoList({ todos }: { todos: Todo[] }) {
           </span>
           <span className="todo-text">
             <Visible text={todo.content} />
-            <span className="visually-hidden"> ({t(`todo.${todo.status}`)})</span>
+            <span className="visually-hidden">{t("text.paren", { text: t(`todo.${todo.status}`) })}</span>
           </span>
         </li>
       ))}

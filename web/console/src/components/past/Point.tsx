@@ -108,7 +108,7 @@ function excerpt(item: PastItem, view: SessionView, t: Translate): string {
     case "called":
       return item.text === "" ? item.name : item.text;
     case "asked":
-      return item.waits ? rowTitle(item.approval, t) : `${rowTitle(item.approval, t)}: ${summarize(item.approval, t, view.approvals).text}`;
+      return item.waits ? rowTitle(item.approval, t) : rowTitle(item.approval, t) + t("text.colon") + summarize(item.approval, t, view.approvals).text;
     default:
       return item.text;
   }

@@ -30,7 +30,9 @@ export function QuestionCard({ approval, submission }: Props) {
       {action?.path && action.path.length > 0 && (
         <div className="facts-line asked-by">
           <span className="fact">
-            {t("card.agent")}: <strong>{visibleText(action.agent ?? "")}</strong>
+            {t("card.agent")}
+            {t("text.colon")}
+            <strong>{visibleText(action.agent ?? "")}</strong>
           </span>
           <AgentPath action={action} />
         </div>

@@ -1,0 +1,52 @@
+// @vitest-environment jsdom
+import { act, createElement as h } from "react";
+import { createRoot } from "react-dom/client";
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { CountersignHttp, type ApprovalView, type ConnectionState, type CountersignClient } from "@countersign/client";
+import { CountersignProvider } from "@countersign/react";
+import { useDates } from "../src/state/dates.js";
+
+const server = vi.hoisted(() => ({ approvals: vi.fn() }));
+vi.mock("../src/state/connection.js", () => ({ http: server }));
+
+/** A connection of which only the state matters. */
+const listeners = new Set<() => void>();
+let state: ConnectionState = "open";
+const client = {
+  get state() {
+    return state;
+  },
+  on: (_: string, listener: () => void) => (listeners.add(listener), () => listeners.delete(listener)),
+} as unknown as CountersignClient;
+const become = (now: ConnectionState) =>
+  act(async () => {
+    state = now;
+    for (const listener of listeners) listener();
+  });
+
+beforeEach(() => {
+  Object.assign(globalThis, { IS_REACT_ACT_ENVIRONMENT: true });
+  vi.useFakeTimers();
+});
+afterEach(() => void vi.useRealTimers());
+const wait = () => act(() => vi.advanceTimersByTimeAsync(10));
+
+test("times that the server could not be asked for are asked for again once it is back, and only then", async () => {
+  const approval: ApprovalView = { approvalKey: "s_1", sessionId: "s", kind: "approval", actions: [], reviewConfigs: [], complete: true, updates: [] };
+  const createdAt = "2027-01-01T00:00:00Z";
+  server.approvals.mockRejectedValueOnce(new TypeError("fetch failed")).mockResolvedValue({ approvals: [{ ...approval, createdAt }], next: undefined });
+  const When = () => h("p", null, useDates(approval, true).createdAt ?? "unknown");
+  const box = document.createElement("div");
+  const root = createRoot(box);
+  await act(async () => root.render(h(CountersignProvider, { client, http: new CountersignHttp(), children: h(When) })));
+  await wait();
+  await wait();
+  expect([box.textContent, server.approvals.mock.calls.length]).toEqual(["unknown", 1]);
+  await become("reconnecting");
+  await wait();
+  expect(server.approvals).toHaveBeenCalledOnce();
+  await become("open");
+  await wait();
+  expect([box.textContent, server.approvals.mock.calls.length]).toEqual([createdAt, 2]);
+  await act(async () => root.unmount());
+});
