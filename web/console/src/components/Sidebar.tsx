@@ -9,7 +9,7 @@ import { searchSessions } from "../lib/sessions.js";
 import { statusText } from "../lib/status.js";
 import { agoText } from "../lib/time.js";
 import { useNow } from "../lib/useNow.js";
-import { hasToken, setToken } from "../state/connection.js";
+import { hasToken, signOut } from "../state/connection.js";
 import { loadMoreSessions, sessionList } from "../state/lists.js";
 import { useInbox, useMayAudit, useMe, useWaits } from "../state/me.js";
 import { auditHref, newHref, policyHref, route, rulesHref, sessionHref } from "../state/route.js";
@@ -135,7 +135,7 @@ export function Sidebar({ open, onClose }: Props) {
           <WhoAmI />
           <Preferences />
           {signedIn && (
-            <button type="button" className="button quiet small" onClick={() => signOut()}>
+            <button type="button" className="button quiet small" onClick={signOut}>
               {t("token.signOut")}
             </button>
           )}
@@ -147,11 +147,6 @@ export function Sidebar({ open, onClose }: Props) {
       </Suspense>
     </>
   );
-}
-
-function signOut(): void {
-  setToken(undefined);
-  location.reload(); // Nothing of the session stays in memory.
 }
 
 /** Whose decisions this tab makes. */
