@@ -9,6 +9,15 @@ import { I18nProvider } from "../src/i18n/index.js";
 
 Object.assign(globalThis, { IS_REACT_ACT_ENVIRONMENT: true });
 
+// What browsers have, and jsdom or Node 20 have not.
+Element.prototype.scrollIntoView ??= () => {};
+Object.groupBy ??= <K extends PropertyKey, T>(items: Iterable<T>, key: (item: T, index: number) => K) => {
+  const groups: Partial<Record<K, T[]>> = {};
+  let i = 0;
+  for (const item of items) (groups[key(item, i++)] ??= []).push(item);
+  return groups;
+};
+
 const open: (() => void)[] = [];
 afterEach(() => {
   for (const end of open.splice(0)) end();
