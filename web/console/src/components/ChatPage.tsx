@@ -12,18 +12,18 @@ import { useStickToEnd } from "../lib/useStickToEnd.js";
 import { useWindow } from "../lib/useWindow.js";
 import { agents, sessionList } from "../state/lists.js";
 import { useMe, useOwns, useSubject, useTitle, useTurnOf } from "../state/me.js";
-import { outgoingOf, sendMessage } from "../state/sessions.js";
+import { forgetRefusal, outgoingOf, sendMessage } from "../state/sessions.js";
 import { useStore } from "../state/store.js";
 import { cardId, focusCard } from "./approval/focus.js";
 import { subjectOf } from "./approval/title.js";
 import { Boundary } from "./Boundary.js";
 import { Composer, type OnPending, type Way } from "./Composer.js";
-import { errorText } from "./errorText.js";
 import { GraphPanel, GraphToggle, useGraphShown } from "./graph/GraphPanel.js";
 import { Icon } from "./Icon.js";
 import { PastButton } from "./PastButton.js";
 import { MessageItem, Said } from "./message/MessageItem.js";
 import { TodoDock } from "./message/TodoDock.js";
+import { Refused } from "./Refusal.js";
 import { RenameButton } from "./RenameButton.js";
 import { shortId } from "./Sidebar.js";
 import { TopBar } from "./TopBar.js";
@@ -37,7 +37,7 @@ interface Props {
 export function ChatPage({ sessionId, onMenu }: Props) {
   const { t } = useI18n();
   const { view, pending, earlier, missing, cancel, loadEarlier } = useSession(sessionId);
-  const { messages: outgoing, fresh } = useStore(outgoingOf(sessionId));
+  const { messages: outgoing, fresh, refused } = useStore(outgoingOf(sessionId));
   const connection = useConnection();
   const list = useStore(agents);
   const row = useStore(sessionList).rows.find((s) => s.session_id === sessionId);
@@ -77,15 +77,11 @@ export function ChatPage({ sessionId, onMenu }: Props) {
   const status = view.status ?? (row?.status === "idle" ? row.status : undefined);
   const title = named || firstWords(view) || t("sessions.untitled", { id: shortId(sessionId) });
 
-  const send = async (text: string, images: InlineImage[], onPending?: OnPending) => {
+  const send = (text: string, images: InlineImage[], onPending?: OnPending) => {
     setError(undefined);
-    try {
-      await sendMessage(sessionId, text, images, { onPending });
-    } catch (e) {
-      setError(CountersignError.of(e));
-      throw e;
-    }
+    return sendMessage(sessionId, text, images, { onPending });
   };
+  useEffect(() => () => forgetRefusal(sessionId), [sessionId]);
   const stop = () =>
     cancel().then(
       () => setError(undefined),
@@ -164,11 +160,7 @@ export function ChatPage({ sessionId, onMenu }: Props) {
             {t("chat.jump")}
           </button>
         )}
-        {error && (
-          <p className="field-error" role="alert">
-            {errorText(error, t)}
-          </p>
-        )}
+        <Refused error={error ?? refused} />
         {working && <TodoDock view={view} />}
         <Composer
           draftKey={`draft:${sessionId}`}

@@ -4,7 +4,9 @@ import { useDraft } from "@countersign/react";
 import type { MessageKey } from "../i18n/en.js";
 import { useI18n } from "../i18n/index.js";
 import { imageFiles, MOST_IMAGES, readImage, type InlineImage } from "../lib/images.js";
+import { giveBack, returned, takeBack } from "../lib/returned.js";
 import { useDraftImages } from "../lib/useDraftImages.js";
+import { useStore } from "../state/store.js";
 import { Icon } from "./Icon.js";
 
 interface Props {
@@ -73,12 +75,17 @@ export function Composer({ draftKey, meanwhile, hint, onSend, takesImages, onSto
     setText("");
     changeImages(() => []);
     setProblem(undefined);
-    // A refused message comes back into the field, unless something new is there already.
-    onSend(sent, attached, onPending).catch(() => {
-      if (field.current?.value === "") setText(sent);
-      changeImages((now) => (now.length === 0 ? attached : now));
-    });
+    onSend(sent, attached, onPending).catch(() => giveBack(draftKey, { text: sent, images: attached }));
   };
+
+  // A refused message comes back into the field, unless something new is there already.
+  const back = useStore(returned).get(draftKey);
+  useEffect(() => {
+    if (!back) return;
+    if (field.current?.value === "") setText(back.text);
+    changeImages((now) => (now.length === 0 ? back.images : now));
+    takeBack(draftKey);
+  }, [back, draftKey]);
 
   const attach = async (files: File[]) => {
     setProblem(undefined);

@@ -1,5 +1,5 @@
 /** The sessions of this tab, and the messages that are on their way to them. */
-import { randomId, type MessageCommand, type MessageView } from "@countersign/client";
+import { CountersignError, randomId, type MessageCommand, type MessageView } from "@countersign/client";
 import { keepDraft, readDraft, sessionsOf } from "@countersign/react";
 import { contentOf, type InlineImage } from "../lib/images.js";
 import { client } from "./connection.js";
@@ -18,6 +18,8 @@ interface Outgoing {
   messages: readonly OutgoingMessage[];
   /** The session was made here a moment ago, so there is nothing to load. */
   fresh: boolean;
+  /** Why the last message was refused. */
+  refused?: CountersignError | undefined;
 }
 
 export const sessions = sessionsOf(client);
@@ -36,6 +38,11 @@ export function outgoingOf(id: string): Store<Outgoing> {
   return store;
 }
 
+/** It has been told. */
+export function forgetRefusal(id: string): void {
+  outgoingOf(id).set((s) => (s.refused ? { ...s, refused: undefined } : s));
+}
+
 /** Start a conversation under an id made here. Whoever sends a message follows the session. */
 export function startSession(agent: string | undefined, text: string, images: InlineImage[]): { id: string; sent: Promise<void> } {
   const id = randomId();
@@ -49,7 +56,7 @@ export async function sendMessage(sessionId: string, text: string, images: Inlin
   const store = outgoingOf(sessionId);
   const message: OutgoingMessage = { id: randomId(), text, images };
   const after = sessions.get(sessionId).view.lastSeq;
-  store.set((s) => ({ ...s, messages: [...s.messages, message] }));
+  store.set((s) => ({ ...s, messages: [...s.messages, message], refused: undefined }));
   const settle = (now: OutgoingMessage[]) =>
     store.set((s) => ({ ...s, messages: waiting(sessionId, s.messages.flatMap((m) => (m.id === message.id ? now : m))) }));
   try {
@@ -62,6 +69,7 @@ export async function sendMessage(sessionId: string, text: string, images: Inlin
     settle(onPending === "queue" ? [{ ...message, queuedAfter: after }] : []);
   } catch (error) {
     settle([]);
+    store.set((s) => ({ ...s, refused: CountersignError.of(error) }));
     throw error;
   }
 }
