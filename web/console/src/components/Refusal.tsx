@@ -25,12 +25,21 @@ export function Refusal({ error }: { error: CountersignError }) {
   );
 }
 
-/** The same below what was tried, told at once to who cannot see it; nothing if it went well. */
-export function Refused({ error }: { error: CountersignError | undefined }) {
+/**
+ * The same below what was tried, told at once to who cannot see it; nothing if it went well. `onRetry` tries it again, which
+ * helps nobody who may not do it.
+ */
+export function Refused({ error, onRetry }: { error: CountersignError | undefined; onRetry?: (() => void) | undefined }) {
+  const { t } = useI18n();
   return (
     error && (
       <div className="field-error" role="alert">
         <Refusal error={error} />
+        {onRetry && error.code !== "forbidden" && (
+          <button type="button" className="link" onClick={onRetry}>
+            {t("app.retry")}
+          </button>
+        )}
       </div>
     )
   );
