@@ -141,7 +141,9 @@ export function ChatPage({ sessionId, onMenu }: Props) {
           {outgoing.map((message) => (
             <div key={message.id} className="message user sending">
               <Said text={message.text} images={message.images} />
-              <p className="hint">{t(message.queuedAfter !== undefined ? "chat.queued" : connection === "open" ? "chat.sending" : "chat.offlineSending")}</p>
+              {message.storedAfter === undefined && (
+                <p className="hint">{t(message.queuedAfter !== undefined ? "chat.queued" : connection === "open" ? "chat.sending" : "chat.offlineSending")}</p>
+              )}
             </div>
           ))}
           {view.status === "running" && !isHeld(view) && pending.length === 0 && (

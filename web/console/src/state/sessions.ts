@@ -12,6 +12,8 @@ export interface OutgoingMessage {
   images: InlineImage[];
   /** It is stored, and the agent reads it later: then it comes as an event with a higher `seq` than this. */
   queuedAfter?: number;
+  /** It is stored, and comes as an event with a higher `seq` than this. */
+  storedAfter?: number;
 }
 
 interface Outgoing {
@@ -66,7 +68,7 @@ export async function sendMessage(sessionId: string, text: string, images: Inlin
       ...(agent ? { agent } : {}),
       ...(onPending ? { on_pending: onPending } : {}),
     });
-    settle(onPending === "queue" ? [{ ...message, queuedAfter: after }] : []);
+    settle([{ ...message, [onPending === "queue" ? "queuedAfter" : "storedAfter"]: after }]);
   } catch (error) {
     settle([]);
     store.set((s) => ({ ...s, refused: CountersignError.of(error) }));
@@ -82,25 +84,28 @@ export interface SendOptions {
 
 const queueKey = (id: string) => `queued:${id}`;
 
+const storedAt = ({ queuedAfter, storedAfter }: OutgoingMessage) => queuedAfter ?? storedAfter;
+
 /**
- * Those without the queued messages that have come as events. Until then no event tells of them, so this tab keeps their
- * texts; what it could not keep over a reload are only the images.
+ * Those without the stored messages that have come as events. Until then no event tells of queued ones, so this tab keeps
+ * their texts; what it could not keep over a reload are only the images.
  */
 function waiting(id: string, messages: readonly OutgoingMessage[]): readonly OutgoingMessage[] {
-  if (!messages.some((m) => m.queuedAfter !== undefined)) return messages;
+  if (messages.every((m) => storedAt(m) === undefined)) return messages;
   const here = sessions.get(id).view.messages.filter((m) => m.role === "user" && !m.open);
   const taken = new Set<MessageView>();
-  const left = messages.filter(({ queuedAfter, text }) => {
-    if (queuedAfter === undefined) return true;
+  const left = messages.filter((message) => {
+    const after = storedAt(message);
+    if (after === undefined) return true;
     // What is here begins between two turns, and no message is queued there: it was read before.
     // One that was queued before anything was here was not.
-    if (queuedAfter > 0 && queuedAfter + 1 < (sessions.get(id).view.firstSeq ?? 0)) return false;
-    const found = here.find((m) => !taken.has(m) && m.seq > queuedAfter && textOf(m) === text);
+    if (after > 0 && after + 1 < (sessions.get(id).view.firstSeq ?? 0)) return false;
+    const found = here.find((m) => !taken.has(m) && m.seq > after && textOf(m).trim() === message.text.trim());
     if (found) taken.add(found);
     return !found;
   });
   const kept = left.filter((m) => m.queuedAfter !== undefined && m.text !== "").map((m) => ({ ...m, images: [] }));
-  keepDraft(queueKey(id), kept);
+  keepDraft(queueKey(id), kept.length > 0 ? kept : undefined);
   return left;
 }
 
