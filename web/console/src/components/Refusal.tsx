@@ -9,15 +9,15 @@ const SAID = new Set(["offline", "closed", "unreachable", "stale_action", "inval
 /** What was refused, in the page's language, and the server's own reason, which is English. */
 export function Refusal({ error }: { error: CountersignError }) {
   const { t } = useI18n();
-  const text = errorText(error, t);
+  const reason = SAID.has(error.code) ? "" : error.message || error.code;
   return (
     <>
-      <p>{text}</p>
-      {error.message && error.message !== text && !SAID.has(error.code) && (
+      <p>{errorText(error, t)}</p>
+      {reason && (
         <p className="refusal-reason">
           {t("refusal.reason")}{" "}
           <span lang="en">
-            <Visible text={error.message} />
+            <Visible text={reason} />
           </span>
         </p>
       )}
