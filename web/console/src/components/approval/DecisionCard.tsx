@@ -24,6 +24,7 @@ import {
 } from "../../lib/decisions.js";
 import { isLongText, textOf } from "../../lib/shown.js";
 import { isBarred } from "../../lib/people.js";
+import { draftKeys } from "../../lib/unsent.js";
 import { useBar } from "../../state/me.js";
 import { ActionPanel } from "./ActionPanel.js";
 import { CardFrame } from "./CardFrame.js";
@@ -33,7 +34,7 @@ import { People } from "./People.js";
 
 export function DecisionCard({ approval, submission }: { approval: ApprovalView; submission: Replying }) {
   const { t } = useI18n();
-  const [draft, setDraft] = useDraft<CardDraft>(`card:${approval.approvalKey}`, () =>
+  const [draft, setDraft] = useDraft<CardDraft>(draftKeys(approval).reply, () =>
     emptyCard(approval.actions.length),
   );
   const { error } = submission;
