@@ -10,8 +10,8 @@ import { TurnFailed } from "../lib/turnFailed.js";
 import { isLeft, longTurns } from "../lib/turns.js";
 import { useStickToEnd } from "../lib/useStickToEnd.js";
 import { useWindow } from "../lib/useWindow.js";
-import { agents, sessionList } from "../state/lists.js";
-import { useMe, useOwns, useSubject, useTitle, useTurnOf } from "../state/me.js";
+import { agents } from "../state/lists.js";
+import { useMe, useOwns, useSummary, useTurnOf } from "../state/me.js";
 import { forgetRefusal, outgoingOf, sendMessage } from "../state/sessions.js";
 import { useStore } from "../state/store.js";
 import { cardId, focusCard } from "./approval/focus.js";
@@ -40,14 +40,13 @@ export function ChatPage({ sessionId, onMenu }: Props) {
   const { messages: outgoing, fresh, refused } = useStore(outgoingOf(sessionId));
   const connection = useConnection();
   const list = useStore(agents);
-  const row = useStore(sessionList).rows.find((s) => s.session_id === sessionId);
+  const row = useSummary(sessionId);
   const [error, setError] = useState<CountersignError>();
   const [graphShown, showGraph] = useGraphShown();
   const agent = list?.find((a) => a.name === row?.agent);
   const turns = useMemo(() => longTurns(view.messages), [view.messages]);
 
-  const subject = useSubject(sessionId);
-  const named = useTitle(sessionId);
+  const { subject, title: named } = row ?? {};
   useAnnounceRequests(view, subject);
 
   const mine = useTurnOf(pending, subject, view);
@@ -59,7 +58,10 @@ export function ChatPage({ sessionId, onMenu }: Props) {
   const more = useCallback(
     () =>
       loadEarlier().then(
-        () => true,
+        () => {
+          setError(undefined);
+          return true;
+        },
         (e: unknown) => {
           setError(CountersignError.of(e));
           return false;
@@ -243,6 +245,7 @@ function useAnnounceRequests(view: SessionView, subject: string | undefined): vo
     .map((a) => a.approvalKey)
     .join(" ");
   useEffect(() => {
+    const texts: string[] = [];
     for (const approval of pendingApprovals(view)) {
       if (told.current.has(approval.approvalKey)) continue;
       // Whether it is this person's is known once the session's owner is.
@@ -250,8 +253,9 @@ function useAnnounceRequests(view: SessionView, subject: string | undefined): vo
       told.current.add(approval.approvalKey);
       const key = isAnswered(approval) ? "card.announceQuestion" : "card.announce";
       const others = barOf(approval, { me, subject, view }) !== undefined;
-      announce(others ? t("status.waitingFor", { who: deciderName(approval, t) }) : t(key, { tool: subjectOf(approval) }));
+      texts.push(others ? t("status.waitingFor", { who: deciderName(approval, t) }) : t(key, { tool: subjectOf(approval) }));
     }
+    announce(...texts);
     // The keys say when something new waits; the view itself changes with every event.
   }, [keys, owned]);
 }
