@@ -5,6 +5,7 @@ import { CountersignError } from "@countersign/client";
 import { readDraft } from "@countersign/react";
 import { Composer } from "../src/components/Composer.js";
 import { NewSession } from "../src/components/NewSession.js";
+import { keepDraftImages } from "../src/lib/useDraftImages.js";
 import { client } from "../src/state/connection.js";
 import { click, show, write } from "./page.js";
 
@@ -69,4 +70,19 @@ test("u1: a session that is not made takes nobody away from where they are, and 
   await refused();
   expect(field(page).value).toBe("Buy 200 VNM");
   expect(page.querySelector("[role=alert]")).not.toBeNull();
+});
+
+test("u1: the focus stays in the composer when an image is removed", async () => {
+  keepDraftImages("draft:s", [1, 2].map((n) => ({ type: "base64" as const, media_type: "image/png" as const, data: String(n) })));
+  const { page } = await show(h(Composer, { draftKey: "draft:s", onSend, takesImages: true }));
+  const remove = async () => {
+    const last = [...page.querySelectorAll<HTMLElement>(".attached button")].at(-1);
+    last?.focus();
+    await click(last);
+  };
+  for (const left of [1, 0]) {
+    await remove();
+    expect(page.querySelectorAll(".attached img")).toHaveLength(left);
+    expect(document.activeElement).toBe(page.querySelector(".composer-box .icon-button"));
+  }
 });

@@ -45,6 +45,7 @@ export function Composer({ draftKey, meanwhile, hint, onSend, takesImages, onSto
   const [stopping, setStopping] = useState(false);
   const field = useRef<HTMLTextAreaElement>(null);
   const picker = useRef<HTMLInputElement>(null);
+  const attacher = useRef<HTMLButtonElement>(null);
   const [images, changeImages] = useDraftImages(draftKey);
   const [problem, setProblem] = useState<MessageKey>();
   const [reading, setReading] = useState(0);
@@ -117,7 +118,11 @@ export function Composer({ draftKey, meanwhile, hint, onSend, takesImages, onSto
                 type="button"
                 className="icon-button"
                 aria-label={t("image.remove", { n: i + 1 })}
-                onClick={() => changeImages((now) => now.filter((other) => other !== image))}
+                onClick={() => {
+                  changeImages((now) => now.filter((other) => other !== image));
+                  // Its button goes; where another image takes its place, so does the button of that.
+                  if (i === images.length - 1) (attacher.current ?? field.current)?.focus();
+                }}
               >
                 <Icon name="close" />
               </button>
@@ -132,7 +137,7 @@ export function Composer({ draftKey, meanwhile, hint, onSend, takesImages, onSto
       )}
       <div className="composer-box">
         {takesImages && (
-          <button type="button" className="icon-button" aria-label={t("image.attach")} onClick={() => picker.current?.click()}>
+          <button ref={attacher} type="button" className="icon-button" aria-label={t("image.attach")} onClick={() => picker.current?.click()}>
             <Icon name="image" />
           </button>
         )}
