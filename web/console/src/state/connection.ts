@@ -50,7 +50,10 @@ client.on("hello", ({ subject = "" }) => {
   const another = before !== null && before !== subject;
   if (another) forgetPerson();
   writeTab(PERSON, subject);
-  if (another) location.reload(); // Some of it is in memory, too.
+  if (!another) return;
+  // Some of it is in memory, too. Until that is gone nothing is shown, nor sent in the name of the next.
+  client.close();
+  location.reload();
 });
 
 client.on("tokenEnded", (reason) => {
