@@ -28,7 +28,7 @@ async function card() {
   return { page, choose, sent };
 }
 
-test("w2: approving all is no way around what somebody has begun to decide otherwise", async () => {
+test("u1: approving all is no way around what somebody has begun to decide otherwise", async () => {
   const { page, choose } = await card();
   const all = () => button(page, "decide.approveAll") as HTMLButtonElement;
   expect(all().disabled).toBe(false);

@@ -17,7 +17,7 @@ import { MOST, Point } from "./Point.js";
 /** Points at which a person would hardly go on: between a call's start and its result, or where nothing changed. */
 const LEFT_OUT = ["start", "note", "rule", "queued"];
 
-/** Under what ids forks were asked for whose answers have not come: asked for again, each makes one session. */
+/** The request ids of forks whose answers were lost: asked for again under its id, a fork is made once. */
 const requests = new Map<string, string>();
 
 export function Past({ sessionId, onClose }: { sessionId: string; onClose: () => void }) {
