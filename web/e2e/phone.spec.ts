@@ -29,3 +29,15 @@ for (const language of ["en", "vi", "zh"]) {
     await hasNoSidewaysScroll(page);
   });
 }
+
+test("u1: while the session list lies over the page, only the list can be reached", async ({ page, serve }) => {
+  const { url } = await serve({ turns: oneOrder });
+  await openCard(page, url);
+  const menu = page.getByRole("button", { name: "Open the session list" });
+  await menu.tap();
+  await expect(page.locator(".sidebar")).toHaveAttribute("data-open");
+  await expect(page.locator("#main")).toHaveJSProperty("inert", true);
+  await page.keyboard.press("Escape");
+  await expect(page.locator("#main")).toHaveJSProperty("inert", false);
+  await expect(menu).toBeFocused();
+});

@@ -2,7 +2,7 @@ import { createRoot } from "react-dom/client";
 import { App } from "./components/App.js";
 import { Boundary } from "./components/Boundary.js";
 import { Provided } from "./components/Provided.js";
-import { I18nProvider, loadLanguage, preferredLanguage } from "./i18n/index.js";
+import { I18nProvider, loadFirst } from "./i18n/index.js";
 import { applyTheme } from "./lib/theme.js";
 import { client } from "./state/connection.js";
 import { startLists } from "./state/lists.js";
@@ -18,16 +18,27 @@ client.connect();
 
 const root = document.getElementById("root");
 if (root) {
-  const language = preferredLanguage();
-  void loadLanguage(language).then(() =>
-    createRoot(root).render(
-      <I18nProvider first={language}>
-        <Provided>
-          <Boundary>
-            <App />
-          </Boundary>
-        </Provided>
-      </I18nProvider>,
-    ),
+  loadFirst().then(
+    (language) =>
+      createRoot(root).render(
+        <I18nProvider first={language}>
+          <Provided>
+            <Boundary>
+              <App />
+            </Boundary>
+          </Provided>
+        </I18nProvider>,
+      ),
+    () => root.replaceChildren(reloadButton()),
   );
+}
+
+/** All that can be shown without any texts. */
+function reloadButton(): HTMLElement {
+  const button = document.createElement("button");
+  button.type = "button";
+  button.className = "button";
+  button.textContent = "Reload / Tải lại / 重新加载";
+  button.onclick = () => location.reload();
+  return button;
 }

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { parseJson, stringifyJson, type JsonObject } from "@countersign/client";
 import { diff } from "../src/lib/diff.js";
-import { fieldsOf, freshDraft, newEdit, readEdit, switchTab, type EditDraft, type Field } from "../src/lib/form.js";
+import { fieldsOf, freshDraft, newEdit, readEdit, switchTab, type EditDraft, type Field, type FieldDraft } from "../src/lib/form.js";
 
 const json = (text: string) => parseJson(text) as JsonObject;
 const schema = json(`{
@@ -127,11 +127,26 @@ describe("u2: objects and lists", () => {
 
   it("are changed entry by entry, set and left out", () => {
     const leg = { side: '"sell"', lots: "20" };
-    expect(result({ legs: [leg], to: "" })).toBe('{"legs":[{"lots":20,"side":"sell"}],"free":{"a":1.0}}');
+    expect(result({ legs: [leg], to: "" })).toBe('{"legs":[{"side":"sell","lots":20}],"free":{"a":1.0}}');
     expect(result({ tags: ["x", ""], to: { name: "Bob", due: "2026-01-31" }, free: "" })).toBe(
       '{"to":{"name":"Bob","due":"2026-01-31"},"legs":[{"lots":9007199254740990,"side":"buy"}],"tags":["x",""]}',
     );
     expect(freshDraft(form[1]!.item!)).toEqual({ side: "", lots: "" });
+  });
+
+  it("stay what they were where an entry before them is removed", () => {
+    const list = json('{"type":"object","properties":{"legs":{"type":"array","items":{"type":"object","properties":{"side":{"type":"string"},"note":{"type":"string"}}}}}}');
+    const legs = json('{"legs":[{"note":"n","side":"buy"},{"side":"sell"},{"note":"m","side":"hold"}]}');
+    const form = fieldsOf(list, legs)!;
+    const made = (change: (entries: FieldDraft[]) => FieldDraft[]) => {
+      const draft = newEdit(form, legs);
+      const read = readEdit({ ...draft, texts: { legs: change(draft.texts.legs as FieldDraft[]) } }, form, legs);
+      return read.ok && stringifyJson(read.args);
+    };
+    expect(made((all) => all)).toBe(stringifyJson(legs));
+    expect(made(([, ...rest]) => rest)).toBe('{"legs":[{"side":"sell"},{"note":"m","side":"hold"}]}');
+    expect(made(([, , last]) => [last!, { side: "new", note: "" }])).toBe('{"legs":[{"note":"m","side":"hold"},{"side":"new"}]}');
+    expect(made(([, second]) => [{ ...(second as object), side: "all" }])).toBe('{"legs":[{"side":"all"}]}');
   });
 
   it("say where a limit is broken", () => {

@@ -1,7 +1,8 @@
 import { describe, expect, it } from "vitest";
 import type { ApprovalView } from "@countersign/client";
 import { bulkDecisions, fitsBulk } from "../src/lib/bulk.js";
-import { choicesOf, everything, firstOf, grouped, inboxHref, matching, nextAfter, readQuery, stepFrom, valuesOf, type InboxQuery } from "../src/lib/inbox.js";
+import { everything, inboxHref, readQuery, type InboxQuery } from "../src/lib/inbox.js";
+import { choicesOf, firstOf, grouped, matching, nextAfter, stepFrom, valuesOf } from "../src/lib/listing.js";
 
 function request(n: number, more: Partial<ApprovalView> = {}): ApprovalView {
   return {

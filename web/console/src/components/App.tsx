@@ -3,6 +3,7 @@ import { useConnection, useSessionState } from "@countersign/react";
 import { useI18n } from "../i18n/index.js";
 import { announcement } from "../lib/announce.js";
 import { late, loadAhead } from "../lib/late.js";
+import { usePhone } from "../lib/usePhone.js";
 import { useWaits } from "../state/me.js";
 import { startNotifying } from "../state/notify.js";
 import { newHref, route } from "../state/route.js";
@@ -31,6 +32,7 @@ export function App() {
   const waits = useWaits();
   const said = useStore(announcement);
   const [menuOpen, setMenuOpen] = useState(false);
+  const phone = usePhone();
 
   // On a phone the menu covers the page, so going somewhere closes it.
   useEffect(() => setMenuOpen(false), [sessionId, rules, audit, policy, inbox !== undefined]);
@@ -57,7 +59,7 @@ export function App() {
       <Boundary>
         <Sidebar open={menuOpen} onClose={() => setMenuOpen(false)} />
       </Boundary>
-      <main id="main" className="main" tabIndex={-1}>
+      <main id="main" className="main" tabIndex={-1} inert={menuOpen && phone}>
         <Boundary key={rules ? "rules" : audit ? "audit" : policy ? "policy" : inbox ? "inbox" : `session ${sessionId ?? ""}`}>
           <Suspense fallback={<Loading />}>
             {rules ? (

@@ -10,20 +10,20 @@ import { TurnFailed } from "../lib/turnFailed.js";
 import { isLeft, longTurns } from "../lib/turns.js";
 import { useStickToEnd } from "../lib/useStickToEnd.js";
 import { useWindow } from "../lib/useWindow.js";
-import { agents, sessionList } from "../state/lists.js";
-import { useMe, useOwns, useSubject, useTitle, useTurnOf } from "../state/me.js";
-import { outgoingOf, sendMessage } from "../state/sessions.js";
+import { agents } from "../state/lists.js";
+import { useMe, useOwns, useSummary, useTurnOf } from "../state/me.js";
+import { forgetRefusal, outgoingOf, sendMessage } from "../state/sessions.js";
 import { useStore } from "../state/store.js";
 import { cardId, focusCard } from "./approval/focus.js";
 import { subjectOf } from "./approval/title.js";
 import { Boundary } from "./Boundary.js";
 import { Composer, type OnPending, type Way } from "./Composer.js";
-import { errorText } from "./errorText.js";
 import { GraphPanel, GraphToggle, useGraphShown } from "./graph/GraphPanel.js";
 import { Icon } from "./Icon.js";
 import { PastButton } from "./PastButton.js";
 import { MessageItem, Said } from "./message/MessageItem.js";
 import { TodoDock } from "./message/TodoDock.js";
+import { Refused } from "./Refusal.js";
 import { RenameButton } from "./RenameButton.js";
 import { shortId } from "./Sidebar.js";
 import { TopBar } from "./TopBar.js";
@@ -37,17 +37,16 @@ interface Props {
 export function ChatPage({ sessionId, onMenu }: Props) {
   const { t } = useI18n();
   const { view, pending, earlier, missing, cancel, loadEarlier } = useSession(sessionId);
-  const { messages: outgoing, fresh } = useStore(outgoingOf(sessionId));
+  const { messages: outgoing, fresh, refused } = useStore(outgoingOf(sessionId));
   const connection = useConnection();
   const list = useStore(agents);
-  const row = useStore(sessionList).rows.find((s) => s.session_id === sessionId);
+  const row = useSummary(sessionId);
   const [error, setError] = useState<CountersignError>();
   const [graphShown, showGraph] = useGraphShown();
   const agent = list?.find((a) => a.name === row?.agent);
   const turns = useMemo(() => longTurns(view.messages), [view.messages]);
 
-  const subject = useSubject(sessionId);
-  const named = useTitle(sessionId);
+  const { subject, title: named } = row ?? {};
   useAnnounceRequests(view, subject);
 
   const mine = useTurnOf(pending, subject, view);
@@ -59,7 +58,10 @@ export function ChatPage({ sessionId, onMenu }: Props) {
   const more = useCallback(
     () =>
       loadEarlier().then(
-        () => true,
+        () => {
+          setError(undefined);
+          return true;
+        },
         (e: unknown) => {
           setError(CountersignError.of(e));
           return false;
@@ -77,15 +79,11 @@ export function ChatPage({ sessionId, onMenu }: Props) {
   const status = view.status ?? (row?.status === "idle" ? row.status : undefined);
   const title = named || firstWords(view) || t("sessions.untitled", { id: shortId(sessionId) });
 
-  const send = async (text: string, images: InlineImage[], onPending?: OnPending) => {
+  const send = (text: string, images: InlineImage[], onPending?: OnPending) => {
     setError(undefined);
-    try {
-      await sendMessage(sessionId, text, images, { onPending });
-    } catch (e) {
-      setError(CountersignError.of(e));
-      throw e;
-    }
+    return sendMessage(sessionId, text, images, { onPending });
   };
+  useEffect(() => () => forgetRefusal(sessionId), [sessionId]);
   const stop = () =>
     cancel().then(
       () => setError(undefined),
@@ -145,7 +143,9 @@ export function ChatPage({ sessionId, onMenu }: Props) {
           {outgoing.map((message) => (
             <div key={message.id} className="message user sending">
               <Said text={message.text} images={message.images} />
-              <p className="hint">{t(message.queuedAfter !== undefined ? "chat.queued" : connection === "open" ? "chat.sending" : "chat.offlineSending")}</p>
+              {message.storedAfter === undefined && (
+                <p className="hint">{t(message.queuedAfter !== undefined ? "chat.queued" : connection === "open" ? "chat.sending" : "chat.offlineSending")}</p>
+              )}
             </div>
           ))}
           {view.status === "running" && !isHeld(view) && pending.length === 0 && (
@@ -164,11 +164,7 @@ export function ChatPage({ sessionId, onMenu }: Props) {
             {t("chat.jump")}
           </button>
         )}
-        {error && (
-          <p className="field-error" role="alert">
-            {errorText(error, t)}
-          </p>
-        )}
+        <Refused error={error ?? refused} />
         {working && <TodoDock view={view} />}
         <Composer
           draftKey={`draft:${sessionId}`}
@@ -249,6 +245,7 @@ function useAnnounceRequests(view: SessionView, subject: string | undefined): vo
     .map((a) => a.approvalKey)
     .join(" ");
   useEffect(() => {
+    const texts: string[] = [];
     for (const approval of pendingApprovals(view)) {
       if (told.current.has(approval.approvalKey)) continue;
       // Whether it is this person's is known once the session's owner is.
@@ -256,8 +253,9 @@ function useAnnounceRequests(view: SessionView, subject: string | undefined): vo
       told.current.add(approval.approvalKey);
       const key = isAnswered(approval) ? "card.announceQuestion" : "card.announce";
       const others = barOf(approval, { me, subject, view }) !== undefined;
-      announce(others ? t("status.waitingFor", { who: deciderName(approval, t) }) : t(key, { tool: subjectOf(approval) }));
+      texts.push(others ? t("status.waitingFor", { who: deciderName(approval, t) }) : t(key, { tool: subjectOf(approval) }));
     }
+    announce(...texts);
     // The keys say when something new waits; the view itself changes with every event.
   }, [keys, owned]);
 }

@@ -4,7 +4,9 @@ import { useDraft } from "@countersign/react";
 import type { MessageKey } from "../i18n/en.js";
 import { useI18n } from "../i18n/index.js";
 import { imageFiles, MOST_IMAGES, readImage, type InlineImage } from "../lib/images.js";
+import { giveBack, returned, takeBack } from "../lib/returned.js";
 import { useDraftImages } from "../lib/useDraftImages.js";
+import { useStore } from "../state/store.js";
 import { Icon } from "./Icon.js";
 
 interface Props {
@@ -43,6 +45,7 @@ export function Composer({ draftKey, meanwhile, hint, onSend, takesImages, onSto
   const [stopping, setStopping] = useState(false);
   const field = useRef<HTMLTextAreaElement>(null);
   const picker = useRef<HTMLInputElement>(null);
+  const attacher = useRef<HTMLButtonElement>(null);
   const [images, changeImages] = useDraftImages(draftKey);
   const [problem, setProblem] = useState<MessageKey>();
   const [reading, setReading] = useState(0);
@@ -73,12 +76,17 @@ export function Composer({ draftKey, meanwhile, hint, onSend, takesImages, onSto
     setText("");
     changeImages(() => []);
     setProblem(undefined);
-    // A refused message comes back into the field, unless something new is there already.
-    onSend(sent, attached, onPending).catch(() => {
-      if (field.current?.value === "") setText(sent);
-      changeImages((now) => (now.length === 0 ? attached : now));
-    });
+    onSend(sent, attached, onPending).catch(() => giveBack(draftKey, { text: sent, images: attached }));
   };
+
+  // A refused message comes back into the field, unless something new is there already.
+  const back = useStore(returned).get(draftKey);
+  useEffect(() => {
+    if (!back) return;
+    if (field.current?.value === "") setText(back.text);
+    changeImages((now) => (now.length === 0 ? back.images : now));
+    takeBack(draftKey);
+  }, [back, draftKey]);
 
   const attach = async (files: File[]) => {
     setProblem(undefined);
@@ -110,7 +118,11 @@ export function Composer({ draftKey, meanwhile, hint, onSend, takesImages, onSto
                 type="button"
                 className="icon-button"
                 aria-label={t("image.remove", { n: i + 1 })}
-                onClick={() => changeImages((now) => now.filter((other) => other !== image))}
+                onClick={() => {
+                  changeImages((now) => now.filter((other) => other !== image));
+                  // Its button goes; where another image takes its place, so does the button of that.
+                  if (i === images.length - 1) (attacher.current ?? field.current)?.focus();
+                }}
               >
                 <Icon name="close" />
               </button>
@@ -125,7 +137,7 @@ export function Composer({ draftKey, meanwhile, hint, onSend, takesImages, onSto
       )}
       <div className="composer-box">
         {takesImages && (
-          <button type="button" className="icon-button" aria-label={t("image.attach")} onClick={() => picker.current?.click()}>
+          <button ref={attacher} type="button" className="icon-button" aria-label={t("image.attach")} onClick={() => picker.current?.click()}>
             <Icon name="image" />
           </button>
         )}

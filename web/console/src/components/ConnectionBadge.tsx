@@ -14,13 +14,12 @@ export function ConnectionBadge() {
     const timer = setTimeout(() => setShown(true), state === "reconnecting" ? 0 : 800);
     return () => clearTimeout(timer);
   }, [away, state]);
-  const key = state === "idle" ? "connection.connecting" : (`connection.${state}` as const);
   return (
     <div className="connection" data-state={state} role="status">
       {away && shown && (
         <span className="connection-badge">
           <span className="dot" aria-hidden="true" />
-          {t(key)}
+          {t(state === "idle" ? "connection.connecting" : `connection.${state}`)}
         </span>
       )}
     </div>

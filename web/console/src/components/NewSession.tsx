@@ -1,46 +1,43 @@
 import { useEffect, useState } from "react";
 import { CountersignError } from "@countersign/client";
-import { keepDraft } from "@countersign/react";
 import { useI18n } from "../i18n/index.js";
 import type { InlineImage } from "../lib/images.js";
 import { readTab, writeTab } from "../lib/storage.js";
-import { keepDraftImages } from "../lib/useDraftImages.js";
 import { agents, sessionList } from "../state/lists.js";
-import { openSession } from "../state/route.js";
+import { newHref, openSession, sessionHref } from "../state/route.js";
 import { startSession } from "../state/sessions.js";
-import { useStore } from "../state/store.js";
+import { Store, useStore } from "../state/store.js";
 import { Composer } from "./Composer.js";
-import { errorText } from "./errorText.js";
+import { Refused } from "./Refusal.js";
 import { TopBar } from "./TopBar.js";
 
 const DRAFT = "draft:new";
+
+/** Why the session that was to be made last was not. */
+const refused = new Store<CountersignError | undefined>(undefined);
 
 export function NewSession({ onMenu }: { onMenu: () => void }) {
   const { t } = useI18n();
   const list = useStore(agents);
   const known = useStore(sessionList);
   const [chosen, setChosen] = useState(() => readTab("agent") ?? "");
-  const [error, setError] = useState(() => takeStartError());
+  const error = useStore(refused);
   const agent = list?.find((a) => a.name === chosen) ?? list?.[0];
   const tools = agent?.tools ?? [];
 
   const send = (text: string, images: InlineImage[]) => {
+    refused.set(undefined);
     const { id, sent } = startSession(agent?.name, text, images);
     openSession(id);
     return sent.catch((e: unknown) => {
-      // The session was never made: come back here with the message and the reason, or stay, if the refusal came before this went away.
-      keepDraft(DRAFT, text);
-      keepDraftImages(DRAFT, images);
-      startError = CountersignError.of(e);
-      setError(startError);
-      location.hash = "#/";
+      // The session was never made: who looks at it comes back here, where the message is, and anybody else once they like.
+      refused.set(CountersignError.of(e));
+      if (location.hash === sessionHref(id)) location.hash = newHref;
       throw e;
     });
   };
-
-  useEffect(() => {
-    if (error === startError) startError = undefined;
-  }, [error]);
+  // It is told once.
+  useEffect(() => () => refused.set(undefined), []);
 
   return (
     <>
@@ -75,22 +72,10 @@ export function NewSession({ onMenu }: { onMenu: () => void }) {
               )}
             </div>
           )}
-          {error && (
-            <p className="field-error" role="alert" onClick={() => setError(undefined)}>
-              {errorText(error, t)}
-            </p>
-          )}
+          <Refused error={error} />
           <Composer draftKey={DRAFT} onSend={send} takesImages={agent?.takes_images} autoFocus />
         </div>
       </div>
     </>
   );
-}
-
-let startError: CountersignError | undefined;
-
-function takeStartError() {
-  const error = startError;
-  startError = undefined;
-  return error;
 }

@@ -8,7 +8,7 @@ import { secondsText } from "../lib/time.js";
 import { http } from "../state/connection.js";
 import { rulesHref } from "../state/route.js";
 import { Icon, type IconName } from "./Icon.js";
-import { Refusal } from "./Refusal.js";
+import { Refused } from "./Refusal.js";
 import { TopBar } from "./TopBar.js";
 import { Visible } from "./Visible.js";
 
@@ -45,16 +45,7 @@ export function PolicyPage({ onMenu }: { onMenu: () => void }) {
           <p className="muted">
             {t("policy.intro")} <a href={rulesHref}>{t("rules.heading")}</a>
           </p>
-          {error && (
-            <div className="field-error" role="alert">
-              <Refusal error={error} />
-              {error.code !== "forbidden" && (
-                <button type="button" className="link" onClick={() => void load()}>
-                  {t("app.retry")}
-                </button>
-              )}
-            </div>
-          )}
+          <Refused error={error} onRetry={() => void load()} />
           {policy && (
             <>
               <section className="policy-part" aria-labelledby="policy-rules">

@@ -9,15 +9,15 @@ const SAID = new Set(["offline", "closed", "unreachable", "stale_action", "inval
 /** What was refused, in the page's language, and the server's own reason, which is English. */
 export function Refusal({ error }: { error: CountersignError }) {
   const { t } = useI18n();
-  const text = errorText(error, t);
+  const reason = SAID.has(error.code) ? "" : error.message || error.code;
   return (
     <>
-      <p>{text}</p>
-      {error.message && error.message !== text && !SAID.has(error.code) && (
+      <p>{errorText(error, t)}</p>
+      {reason && (
         <p className="refusal-reason">
           {t("refusal.reason")}{" "}
           <span lang="en">
-            <Visible text={error.message} />
+            <Visible text={reason} />
           </span>
         </p>
       )}
@@ -25,12 +25,21 @@ export function Refusal({ error }: { error: CountersignError }) {
   );
 }
 
-/** The same below what was tried, told at once to who cannot see it; nothing if it went well. */
-export function Refused({ error }: { error: CountersignError | undefined }) {
+/**
+ * The same below what was tried, told at once to who cannot see it; nothing if it went well. `onRetry` tries it again, which
+ * helps nobody who may not do it.
+ */
+export function Refused({ error, onRetry }: { error: CountersignError | undefined; onRetry?: (() => void) | undefined }) {
+  const { t } = useI18n();
   return (
     error && (
       <div className="field-error" role="alert">
         <Refusal error={error} />
+        {onRetry && error.code !== "forbidden" && (
+          <button type="button" className="link" onClick={onRetry}>
+            {t("app.retry")}
+          </button>
+        )}
       </div>
     )
   );

@@ -1,56 +1,38 @@
 /** Standing rules: what was decided for later calls too, and taking it back. */
-import { useCallback, useEffect, useRef, useState } from "react";
-import { CountersignError, stringifyJson, type StandingRule } from "@countersign/client";
+import { useCallback, useRef, useState } from "react";
+import { stringifyJson, type StandingRule } from "@countersign/client";
 import { useConnection, visibleText } from "@countersign/react";
 import { useI18n } from "../i18n/index.js";
 import { announce } from "../lib/announce.js";
 import { roleName } from "../lib/people.js";
 import { agoText, momentText } from "../lib/time.js";
 import { useNow } from "../lib/useNow.js";
+import { usePages } from "../lib/usePages.js";
 import { useRequest } from "../lib/useRequest.js";
 import { http } from "../state/connection.js";
 import { sessionHref } from "../state/route.js";
 import { Icon } from "./Icon.js";
-import { Refusal, Refused } from "./Refusal.js";
+import { Refused } from "./Refusal.js";
 import { TopBar } from "./TopBar.js";
 import { Visible } from "./Visible.js";
-
-interface Rules {
-  rows: StandingRule[];
-  next: string | undefined;
-}
 
 export function RulesPage({ onMenu }: { onMenu: () => void }) {
   const { t } = useI18n();
   const [standing, setStanding] = useState(true);
-  const [rules, setRules] = useState<Rules>();
-  const [error, setError] = useState<CountersignError>();
   const online = useConnection() === "open";
   const list = useRef<HTMLDivElement>(null);
-  /** Which of several answers is the one that was asked for last. */
-  const asked = useRef(0);
-
-  const load = useCallback(
-    async (cursor?: string) => {
-      const mine = ++asked.current;
-      try {
-        const { rules: rows, next } = await http.rules({ standing, ...(cursor ? { cursor } : {}) });
-        if (mine !== asked.current) return;
-        setRules((before) => ({ rows: cursor ? [...(before?.rows ?? []), ...rows] : rows, next }));
-        setError(undefined);
-      } catch (e) {
-        if (mine === asked.current) setError(CountersignError.of(e));
-      }
+  const read = useCallback(
+    async (cursor: string | undefined) => {
+      const { rules, next } = await http.rules({ standing, ...(cursor === undefined ? {} : { cursor }) });
+      return { rows: rules, next };
     },
     [standing],
   );
-  useEffect(() => {
-    if (online) void load();
-  }, [online, load]);
+  const { rows, more, error, retry, keep } = usePages(read, online);
 
   const revoked = (rule: StandingRule) => {
     announce(t("rules.announce", { tool: visibleText(rule.tool) }));
-    setRules((before) => before && { ...before, rows: before.rows.filter((row) => row.id !== rule.id) });
+    keep((row) => row.id !== rule.id);
     // The button that was pressed is gone with its row.
     list.current?.focus();
   };
@@ -67,25 +49,15 @@ export function RulesPage({ onMenu }: { onMenu: () => void }) {
                 key={String(value)}
                 type="button"
                 aria-pressed={standing === value}
-                onClick={() => {
-                  setStanding(value);
-                  if (value !== standing) setRules(undefined);
-                }}
+                onClick={() => setStanding(value)}
               >
                 {t(value ? "rules.standing" : "rules.revoked")}
               </button>
             ))}
           </div>
-          {error && (
-            <div className="field-error" role="alert">
-              <Refusal error={error} />
-              <button type="button" className="link" onClick={() => void load()}>
-                {t("app.retry")}
-              </button>
-            </div>
-          )}
+          <Refused error={error} onRetry={retry} />
           <div ref={list} tabIndex={-1} className="rules-list">
-            {rules?.rows.length === 0 ? (
+            {rows?.length === 0 ? (
               <div className="empty">
                 <Icon name="repeat" />
                 <p>{t(standing ? "rules.empty" : "rules.emptyRevoked")}</p>
@@ -93,14 +65,14 @@ export function RulesPage({ onMenu }: { onMenu: () => void }) {
               </div>
             ) : (
               <ul aria-label={t(standing ? "rules.standing" : "rules.revoked")}>
-                {rules?.rows.map((rule) => (
+                {rows?.map((rule) => (
                   <Rule key={rule.id} rule={rule} onRevoked={revoked} />
                 ))}
               </ul>
             )}
           </div>
-          {rules?.next && (
-            <button type="button" className="button quiet" onClick={() => void load(rules.next)}>
+          {more && (
+            <button type="button" className="button quiet" onClick={more}>
               {t("sessions.more")}
             </button>
           )}

@@ -9,13 +9,15 @@ import { searchSessions } from "../lib/sessions.js";
 import { statusText } from "../lib/status.js";
 import { agoText } from "../lib/time.js";
 import { useNow } from "../lib/useNow.js";
-import { hasToken, setToken } from "../state/connection.js";
+import { useRequest } from "../lib/useRequest.js";
+import { hasToken, signOut } from "../state/connection.js";
 import { loadMoreSessions, sessionList } from "../state/lists.js";
 import { useInbox, useMayAudit, useMe, useWaits } from "../state/me.js";
 import { auditHref, newHref, policyHref, route, rulesHref, sessionHref } from "../state/route.js";
 import { useStore } from "../state/store.js";
 import { Icon } from "./Icon.js";
 import { Preferences } from "./Preferences.js";
+import { Refused } from "./Refusal.js";
 
 const RenameSession = lazy(late(async () => ({ default: (await import("./RenameSession.js")).RenameSession })));
 const DeleteSession = lazy(late(async () => ({ default: (await import("./DeleteSession.js")).DeleteSession })));
@@ -38,6 +40,7 @@ export function Sidebar({ open, onClose }: Props) {
   const [deleting, setDeleting] = useState<SessionSummary>();
   const found = searchSessions(list.rows, search);
   const searching = search.trim() !== "";
+  const reading = useRequest();
   const panel = useRef<HTMLElement>(null);
 
   useEffect(() => {
@@ -125,8 +128,9 @@ export function Sidebar({ open, onClose }: Props) {
               />
             ))}
           </ul>
+          <Refused error={reading.error} />
           {list.next && (
-            <button type="button" className="button quiet wide" onClick={() => void loadMoreSessions()}>
+            <button type="button" className="button quiet wide" onClick={() => void reading.run(loadMoreSessions)}>
               {t("sessions.more")}
             </button>
           )}
@@ -135,7 +139,7 @@ export function Sidebar({ open, onClose }: Props) {
           <WhoAmI />
           <Preferences />
           {signedIn && (
-            <button type="button" className="button quiet small" onClick={() => signOut()}>
+            <button type="button" className="button quiet small" onClick={signOut}>
               {t("token.signOut")}
             </button>
           )}
@@ -147,11 +151,6 @@ export function Sidebar({ open, onClose }: Props) {
       </Suspense>
     </>
   );
-}
-
-function signOut(): void {
-  setToken(undefined);
-  location.reload(); // Nothing of the session stays in memory.
 }
 
 /** Whose decisions this tab makes. */

@@ -2,13 +2,13 @@ import { isObject, NO_PREFERENCE, type CountersignError, type JsonObject } from 
 import { visibleText } from "@countersign/react";
 import { isMessageKey, type Translate } from "../i18n/index.js";
 
-/** A refusal in plain words of the page's language; an unknown code keeps the server's own words. */
+/** A refusal in plain words of the page's language. */
 export function errorText(error: CountersignError, t: Translate): string {
   if (error.code === "approval_already_resolved") {
     return t("error.approval_already_resolved", { how: howResolved(error.details, t) });
   }
   const key = `error.${error.code}`;
-  return isMessageKey(key) ? t(key) : error.message || error.code;
+  return isMessageKey(key) ? t(key) : t("error.other");
 }
 
 /** How it ended, who ended it, and what they answered. */

@@ -16,7 +16,6 @@ export const en = {
   "failure.reload": "Reload the page",
 
   "connection.connecting": "Connecting…",
-  "connection.open": "Connected",
   "connection.reconnecting": "Reconnecting…",
   "connection.unauthorized": "Signed out",
   "connection.closed": "Disconnected",
@@ -290,7 +289,6 @@ export const en = {
   "text.colon": ": ",
   "text.paren": " ({text})",
   "resolved.by": "by {name}",
-  "resolved.you": "you",
   "resolved.doubt.approve": "Run again",
   "resolved.doubt.reject": "Given up",
   "resolved.doubt.respond": "Result entered",
@@ -706,7 +704,6 @@ export const en = {
   "past.after.end": "The turn ended",
   "past.after.fork": "Continued from another session",
 
-  "error.title": "Not done",
   "error.offline": "The connection was lost before the server answered.",
   "error.closed": "The connection was closed.",
   "error.invalid_edit": "The edited arguments do not fit the tool.",
@@ -744,6 +741,7 @@ export const en = {
   "error.too_large": "This is too large for the server.",
   "error.queue_full": "Too many messages are queued already.",
   "error.unreachable": "The server cannot be reached.",
+  "error.other": "This could not be done.",
 
   // Arguments for people.
   "args.region": "Arguments as a table",

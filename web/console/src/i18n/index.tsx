@@ -63,6 +63,19 @@ export function preferredLanguage(): Language {
   return pickLanguage(readLocal("language"), navigator.languages ?? [navigator.language]);
 }
 
+/** Load that, or English where its texts cannot be had. */
+export async function loadFirst(): Promise<Language> {
+  const language = preferredLanguage();
+  try {
+    await loadLanguage(language);
+    return language;
+  } catch (error) {
+    console.error(error);
+    await loadLanguage("en");
+    return "en";
+  }
+}
+
 /** `first` is loaded: what another tab prefers meanwhile may not be. */
 export function I18nProvider({ first, children }: { first: Language; children: ReactNode }) {
   const [language, setState] = useState(first);

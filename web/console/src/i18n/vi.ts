@@ -18,7 +18,6 @@ export const vi: Catalogue = {
   "failure.reload": "Tải lại trang",
 
   "connection.connecting": "Đang kết nối…",
-  "connection.open": "Đã kết nối",
   "connection.reconnecting": "Đang kết nối lại…",
   "connection.unauthorized": "Chưa đăng nhập",
   "connection.closed": "Đã ngắt kết nối",
@@ -292,7 +291,6 @@ export const vi: Catalogue = {
   "text.colon": ": ",
   "text.paren": " ({text})",
   "resolved.by": "bởi {name}",
-  "resolved.you": "bạn",
   "resolved.doubt.approve": "Chạy lại",
   "resolved.doubt.reject": "Đã bỏ lệnh",
   "resolved.doubt.respond": "Đã nhập kết quả",
@@ -708,7 +706,6 @@ export const vi: Catalogue = {
   "past.after.end": "Lượt đã kết thúc",
   "past.after.fork": "Tiếp tục từ một phiên khác",
 
-  "error.title": "Chưa thực hiện được",
   "error.offline": "Mất kết nối trước khi máy chủ trả lời.",
   "error.closed": "Kết nối đã đóng.",
   "error.invalid_edit": "Tham số đã sửa không hợp với công cụ.",
@@ -746,6 +743,7 @@ export const vi: Catalogue = {
   "error.too_large": "Nội dung quá lớn đối với máy chủ.",
   "error.queue_full": "Đã có quá nhiều tin nhắn trong hàng đợi.",
   "error.unreachable": "Không kết nối được tới máy chủ.",
+  "error.other": "Không thực hiện được.",
 
   // Arguments for people.
   "args.region": "Các tham số, dạng bảng",

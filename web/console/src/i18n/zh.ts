@@ -18,7 +18,6 @@ export const zh: Catalogue = {
   "failure.reload": "重新加载页面",
 
   "connection.connecting": "正在连接…",
-  "connection.open": "已连接",
   "connection.reconnecting": "正在重新连接…",
   "connection.unauthorized": "未登录",
   "connection.closed": "已断开",
@@ -291,7 +290,6 @@ export const zh: Catalogue = {
   "text.colon": "：",
   "text.paren": "（{text}）",
   "resolved.by": "操作人：{name}",
-  "resolved.you": "您",
   "resolved.doubt.approve": "已重新执行",
   "resolved.doubt.reject": "已放弃",
   "resolved.doubt.respond": "已填写结果",
@@ -700,7 +698,6 @@ export const zh: Catalogue = {
   "past.after.end": "本轮已结束",
   "past.after.fork": "从另一个会话继续",
 
-  "error.title": "操作未成功",
   "error.offline": "服务器答复之前连接已断开。",
   "error.closed": "连接已关闭。",
   "error.invalid_edit": "修改后的参数不符合该工具的要求。",
@@ -738,6 +735,7 @@ export const zh: Catalogue = {
   "error.too_large": "内容过大，服务器无法接受。",
   "error.queue_full": "排队的消息已经太多。",
   "error.unreachable": "无法连接到服务器。",
+  "error.other": "操作未成功。",
 
   // Arguments for people.
   "args.region": "参数表",

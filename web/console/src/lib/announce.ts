@@ -3,7 +3,10 @@ import { Store } from "../state/store.js";
 
 export const announcement = new Store("");
 
-export function announce(text: string): void {
+/** What comes at the same time is said together: each message replaces the one before it. */
+export function announce(...texts: readonly string[]): void {
+  const text = texts.filter(Boolean).join("; ");
+  if (text === "") return;
   // The same text twice must be read twice: a trailing no-break space makes it differ.
   announcement.set((before) => (before === text ? `${text}\u00a0` : text));
 }

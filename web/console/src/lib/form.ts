@@ -318,8 +318,9 @@ function readParts(field: Field, draft: FieldDraft, before: JsonValue | undefine
     return { value: readMembers(field.fields ?? [], draft, isObject(before) ? before : {}, place, errors) };
   }
   if (field.kind !== "list" || !Array.isArray(draft)) return undefined;
-  const was = Array.isArray(before) ? before : [];
-  const values = draft.map((one, i) => read(field.item!, one, was[i], placeIn(place, i), errors));
+  // Entries come and go, so none is known by its place. One that nobody has changed is as it was, wherever it stands now.
+  const was = new Map(Array.isArray(before) ? before.map((value) => [JSON.stringify(fieldDraft(field.item!, value)), value]) : []);
+  const values = draft.map((one, i) => read(field.item!, one, was.get(JSON.stringify(one)), placeIn(place, i), errors));
   return { value: values.filter((value) => value !== undefined) };
 }
 

@@ -1,6 +1,6 @@
 /** The session list: what a search finds in what is loaded. */
 import type { SessionSummary } from "@countersign/client";
-import { folded } from "./inbox.js";
+import { folded } from "./folded.js";
 
 /** Those in whose title, id or agent every word is. */
 export function searchSessions(rows: readonly SessionSummary[], text: string): readonly SessionSummary[] {

@@ -25,3 +25,12 @@ export const readLocal = (key: string) => read(() => localStorage, key);
 export const writeLocal = (key: string, value: string | null) => write(() => localStorage, key, value);
 export const readTab = (key: string) => read(() => sessionStorage, key);
 export const writeTab = (key: string, value: string | null) => write(() => sessionStorage, key, value);
+
+/** Forget all that this tab keeps. */
+export function forgetTab(): void {
+  try {
+    for (const key of Object.keys(sessionStorage)) if (key.startsWith(PREFIX)) sessionStorage.removeItem(key);
+  } catch {
+    // Nothing was kept.
+  }
+}

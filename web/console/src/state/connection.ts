@@ -1,12 +1,10 @@
 /** The one connection of this tab, and the token it uses. */
 import { CountersignClient, CountersignError, CountersignHttp } from "@countersign/client";
 import { forgetVotes } from "@countersign/react";
-import { readTab, writeTab } from "../lib/storage.js";
+import { forgetTab, readTab, writeLocal, writeTab } from "../lib/storage.js";
 import { Store } from "./store.js";
 
 const base = new URL("./", document.baseURI);
-const wsUrl = new URL("v1/ws", base);
-wsUrl.protocol = wsUrl.protocol === "https:" ? "wss:" : "ws:";
 
 let token = readTab("token") ?? undefined;
 
@@ -19,7 +17,7 @@ export const hasToken = new Store(token !== undefined);
 export const http = new CountersignHttp({ baseUrl: base.href.replace(/\/$/, ""), token: () => token });
 
 export const client = new CountersignClient({
-  url: wsUrl.href,
+  url: http.webSocketUrl(),
   ...(token === undefined ? {} : { token }),
   isUnauthorized: async () => {
     try {
@@ -35,8 +33,28 @@ client.on("state", (state) => {
   if (state === "unauthorized" && token !== undefined) tokenRefused.set(true);
 });
 
+/** Who used this tab last, by name: tokens end, and whoever signs in next may be somebody else. */
+const PERSON = "person";
+
+/** Drafts, texts that wait to be sent and what was put off are nobody else's to see. */
+function forgetPerson(): void {
+  forgetTab();
+  writeTab("token", token ?? null);
+  writeLocal("later", null);
+}
+
 let wasGreeted = false;
-client.on("hello", () => (wasGreeted = true));
+client.on("hello", ({ subject = "" }) => {
+  wasGreeted = true;
+  const before = readTab(PERSON);
+  const another = before !== null && before !== subject;
+  if (another) forgetPerson();
+  writeTab(PERSON, subject);
+  if (!another) return;
+  // Some of it is in memory, too. Until that is gone nothing is shown, nor sent in the name of the next.
+  client.close();
+  location.reload();
+});
 
 client.on("tokenEnded", (reason) => {
   token = undefined;
@@ -61,6 +79,12 @@ export function setToken(next: string | undefined): void {
   hasToken.set(next !== undefined);
   tokenRefused.set(false);
   client.setToken(next);
+}
+
+export function signOut(): void {
+  forgetPerson();
+  setToken(undefined);
+  location.reload(); // Nothing of the session stays in memory.
 }
 
 /** The server's time now, for countdowns. */

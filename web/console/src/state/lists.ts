@@ -46,9 +46,16 @@ if (channel) {
   };
 }
 
+/** Who has not been answered for so long asks again: an answer that never comes must not stop the lists. */
+const LOST_MS = 15_000;
+
 let timer: ReturnType<typeof setTimeout> | undefined;
+/** Which reading is the one that counts. */
+let turn = 0;
 let busy = false;
 let again = false;
+/** Agents change only while the server is away. */
+let agentsKnown = false;
 
 async function refresh(): Promise<void> {
   if (busy) {
@@ -56,13 +63,18 @@ async function refresh(): Promise<void> {
     return;
   }
   busy = true;
-  clearTimeout(timer);
+  const mine = ++turn;
+  const heard = () => {
+    if (mine === turn) inTime(LOST_MS, anew);
+  };
+  heard();
   decided.clear();
   try {
-    const [list, approvals] = await Promise.all([http.sessions(), allWaiting()]);
-    if (agents.get() === undefined) agents.set(await http.agents());
-    const known = new Set(list.sessions.map((s) => s.session_id));
-    older = older.filter((s) => !known.has(s.session_id));
+    const [list, approvals, known] = await Promise.all([http.sessions(), allWaiting(heard), agentsKnown ? undefined : http.agents()]);
+    if (mine !== turn) return;
+    if (known) agents.set(known);
+    agentsKnown = true;
+    keepOlder(list.sessions);
     sessionList.set({
       rows: [...list.sessions, ...older],
       next: older.length > 0 ? olderNext : list.next,
@@ -73,14 +85,40 @@ async function refresh(): Promise<void> {
     // The connection indicator tells; 401 is noticed by the connection itself.
     if (!(error instanceof CountersignError) && !(error instanceof TypeError)) console.error(error);
   } finally {
-    busy = false;
-    clearTimeout(timer);
-    const visible = waiting.get().rows.length <= FEW ? SOON_MS : VISIBLE_MS;
-    const pause = again ? 50 : document.hidden ? HIDDEN_MS : visible;
-    again = false;
-    // While the server is away, the connection's own attempts are enough.
-    if (client.state === "open") timer = setTimeout(() => void refresh(), pause);
+    if (mine === turn) {
+      busy = false;
+      const visible = waiting.get().rows.length <= FEW ? SOON_MS : VISIBLE_MS;
+      const pause = again ? 50 : document.hidden ? HIDDEN_MS : visible;
+      again = false;
+      clearTimeout(timer);
+      // While the server is away, the connection's own attempts are enough.
+      if (client.state === "open") inTime(pause, refresh);
+    }
   }
+}
+
+/** Read them again, whatever was asked before. */
+function anew(): Promise<void> {
+  busy = false;
+  return refresh();
+}
+
+function inTime(ms: number, what: () => Promise<void>): void {
+  clearTimeout(timer);
+  timer = setTimeout(() => void what(), ms);
+}
+
+/** What has fallen off the first page since the pages below were read is in none of them; it stays between. */
+function keepOlder(first: readonly SessionSummary[]): void {
+  const last = first.at(-1);
+  const ids = (rows: readonly SessionSummary[]) => rows.map((row) => row.session_id);
+  if (older.length > 0 && last) {
+    const there = new Set([...ids(first), ...ids(older)]);
+    const end = Date.parse(last.updated_at);
+    older = [...sessionList.get().rows.filter((row) => !there.has(row.session_id) && Date.parse(row.updated_at) <= end), ...older];
+  }
+  const known = new Set(ids(first));
+  older = older.filter((row) => !known.has(row.session_id));
 }
 
 /** Requests that this tab has decided since the lists were last asked for: an answer on its way may still have them. */
@@ -125,11 +163,13 @@ function sameAs(before: Waiting, now: Waiting): Waiting {
   return same ? before : { ...now, rows };
 }
 
-async function allWaiting(): Promise<Waiting> {
+/** `heard` is told of each page. */
+async function allWaiting(heard: () => void): Promise<Waiting> {
   const rows: ListedApproval[] = [];
   let cursor: string | undefined;
   do {
     const page = await http.waiting({ limit: Math.min(PAGE, mostWaiting - rows.length), ...(cursor === undefined ? {} : { cursor }) });
+    heard();
     rows.push(...page.approvals);
     cursor = page.next;
   } while (cursor !== undefined && rows.length < mostWaiting);
@@ -148,17 +188,32 @@ function refreshSoon(): void {
   soon = setTimeout(() => void refresh(), 120);
 }
 
-export async function loadMoreSessions(): Promise<void> {
+let loading: Promise<void> | undefined;
+
+/** Read the next page of sessions; once, however often it is asked for meanwhile. */
+export function loadMoreSessions(): Promise<void> {
+  loading ??= readMoreSessions().finally(() => (loading = undefined));
+  return loading;
+}
+
+async function readMoreSessions(): Promise<void> {
   const { next } = sessionList.get();
   if (!next) return;
   const page = await http.sessions(next);
-  older = [...older, ...page.sessions];
   olderNext = page.next;
-  sessionList.set((list) => ({ ...list, rows: [...list.rows, ...page.sessions], next: page.next }));
+  // One that has come to the first page meanwhile is there already.
+  const known = new Set(sessionList.get().rows.map((row) => row.session_id));
+  const rows = page.sessions.filter((row) => !known.has(row.session_id));
+  older = [...older, ...rows];
+  sessionList.set((list) => ({ ...list, rows: [...list.rows, ...rows], next: page.next }));
 }
 
 export function startLists(): void {
-  client.on("hello", () => void refresh());
+  client.on("hello", () => {
+    agentsKnown = false;
+    // What was asked over the connection before may never be answered.
+    void anew();
+  });
   client.on("event", (event) => {
     if (event.type === "run_status" || event.type === "approval_resolved" || event.type === "approval_updated") {
       refreshSoon();

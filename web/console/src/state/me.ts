@@ -39,13 +39,11 @@ const others = new Store<ReadonlyMap<string, SessionSummary>>(new Map());
 /** Whose session it is. */
 export const useSubject = (sessionId: string): string | undefined => useSummary(sessionId)?.subject;
 
-/** What it is called. */
-export const useTitle = (sessionId: string): string | undefined => useSummary(sessionId)?.title;
-
 /** Those that are being asked about: several parts of a page want the same. */
 const asking = new Set<string>();
 
-function useSummary(sessionId: string): SessionSummary | undefined {
+/** What the server's list says of a session. */
+export function useSummary(sessionId: string): SessionSummary | undefined {
   const list = useStore(sessionList);
   const row = list.rows.find((one) => one.session_id === sessionId);
   const known = useStore(others);

@@ -1,5 +1,5 @@
 /** The sessions of this tab, and the messages that are on their way to them. */
-import { randomId, type MessageCommand, type MessageView } from "@countersign/client";
+import { CountersignError, randomId, type MessageCommand, type MessageView } from "@countersign/client";
 import { keepDraft, readDraft, sessionsOf } from "@countersign/react";
 import { contentOf, type InlineImage } from "../lib/images.js";
 import { client } from "./connection.js";
@@ -12,12 +12,16 @@ export interface OutgoingMessage {
   images: InlineImage[];
   /** It is stored, and the agent reads it later: then it comes as an event with a higher `seq` than this. */
   queuedAfter?: number;
+  /** It is stored, and comes as an event with a higher `seq` than this. */
+  storedAfter?: number;
 }
 
 interface Outgoing {
   messages: readonly OutgoingMessage[];
   /** The session was made here a moment ago, so there is nothing to load. */
   fresh: boolean;
+  /** Why the last message was refused. */
+  refused?: CountersignError | undefined;
 }
 
 export const sessions = sessionsOf(client);
@@ -48,6 +52,11 @@ export function outgoingOf(id: string): Store<Outgoing> {
   return store;
 }
 
+/** It has been told. */
+export function forgetRefusal(id: string): void {
+  outgoingOf(id).set((s) => (s.refused ? { ...s, refused: undefined } : s));
+}
+
 /** Start a conversation under an id made here. Whoever sends a message follows the session. */
 export function startSession(agent: string | undefined, text: string, images: InlineImage[]): { id: string; sent: Promise<void> } {
   const id = randomId();
@@ -61,7 +70,7 @@ export async function sendMessage(sessionId: string, text: string, images: Inlin
   const store = outgoingOf(sessionId);
   const message: OutgoingMessage = { id: randomId(), text, images };
   const after = sessions.get(sessionId).view.lastSeq;
-  store.set((s) => ({ ...s, messages: [...s.messages, message] }));
+  store.set((s) => ({ ...s, messages: [...s.messages, message], refused: undefined }));
   const settle = (now: OutgoingMessage[]) =>
     store.set((s) => ({ ...s, messages: waiting(sessionId, s.messages.flatMap((m) => (m.id === message.id ? now : m))) }));
   try {
@@ -71,9 +80,10 @@ export async function sendMessage(sessionId: string, text: string, images: Inlin
       ...(agent ? { agent } : {}),
       ...(onPending ? { on_pending: onPending } : {}),
     });
-    settle(onPending === "queue" ? [{ ...message, queuedAfter: after }] : []);
+    settle([{ ...message, [onPending === "queue" ? "queuedAfter" : "storedAfter"]: after }]);
   } catch (error) {
     settle([]);
+    store.set((s) => ({ ...s, refused: CountersignError.of(error) }));
     throw error;
   }
 }
@@ -86,25 +96,28 @@ export interface SendOptions {
 
 const queueKey = (id: string) => `queued:${id}`;
 
+const storedAt = ({ queuedAfter, storedAfter }: OutgoingMessage) => queuedAfter ?? storedAfter;
+
 /**
- * Those without the queued messages that have come as events. Until then no event tells of them, so this tab keeps their
- * texts; what it could not keep over a reload are only the images.
+ * Those without the stored messages that have come as events. Until then no event tells of queued ones, so this tab keeps
+ * their texts; what it could not keep over a reload are only the images.
  */
 function waiting(id: string, messages: readonly OutgoingMessage[]): readonly OutgoingMessage[] {
-  if (!messages.some((m) => m.queuedAfter !== undefined)) return messages;
+  if (messages.every((m) => storedAt(m) === undefined)) return messages;
   const here = sessions.get(id).view.messages.filter((m) => m.role === "user" && !m.open);
   const taken = new Set<MessageView>();
-  const left = messages.filter(({ queuedAfter, text }) => {
-    if (queuedAfter === undefined) return true;
+  const left = messages.filter((message) => {
+    const after = storedAt(message);
+    if (after === undefined) return true;
     // What is here begins between two turns, and no message is queued there: it was read before.
     // One that was queued before anything was here was not.
-    if (queuedAfter > 0 && queuedAfter + 1 < (sessions.get(id).view.firstSeq ?? 0)) return false;
-    const found = here.find((m) => !taken.has(m) && m.seq > queuedAfter && textOf(m) === text);
+    if (after > 0 && after + 1 < (sessions.get(id).view.firstSeq ?? 0)) return false;
+    const found = here.find((m) => !taken.has(m) && m.seq > after && textOf(m).trim() === message.text.trim());
     if (found) taken.add(found);
     return !found;
   });
   const kept = left.filter((m) => m.queuedAfter !== undefined && m.text !== "").map((m) => ({ ...m, images: [] }));
-  keepDraft(queueKey(id), kept);
+  keepDraft(queueKey(id), kept.length > 0 ? kept : undefined);
   return left;
 }
 

@@ -84,7 +84,6 @@ export function ActionPanel({
 
   const open = (choice: DecisionType) => {
     if (!single && draft.choice === choice) return onPress(undefined);
-    if (choice === "edit" && !draft.edit) return onDraft({ ...draft, choice, edit });
     onPress(choice);
   };
   const chosen = readOnly ? undefined : draft.choice;

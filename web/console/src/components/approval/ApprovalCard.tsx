@@ -42,7 +42,10 @@ export function ApprovalCard({ approval, onSent }: Props) {
     if (!settled || !wasWaiting.current) return;
     wasWaiting.current = false;
     announce(t("card.announceResolved", { tool: subjectOf(approval), result: summarize(approval, t, sessions.get(approval.sessionId).view.approvals).text }));
-    if (!hadFocus.current) return;
+    // Who has gone on to something else stays there.
+    const now = document.activeElement;
+    const elsewhere = now && now !== document.body && !box.current?.contains(now);
+    if (!hadFocus.current || elsewhere) return;
     const target = box.current?.querySelector<HTMLElement>("button, [tabindex]");
     target?.focus();
     // The group around it may have closed in the same moment.

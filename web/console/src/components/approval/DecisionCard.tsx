@@ -24,6 +24,7 @@ import {
 } from "../../lib/decisions.js";
 import { isLongText, textOf } from "../../lib/shown.js";
 import { isBarred } from "../../lib/people.js";
+import { draftKeys } from "../../lib/unsent.js";
 import { useBar } from "../../state/me.js";
 import { ActionPanel } from "./ActionPanel.js";
 import { CardFrame } from "./CardFrame.js";
@@ -33,7 +34,7 @@ import { People } from "./People.js";
 
 export function DecisionCard({ approval, submission }: { approval: ApprovalView; submission: Replying }) {
   const { t } = useI18n();
-  const [draft, setDraft] = useDraft<CardDraft>(`card:${approval.approvalKey}`, () =>
+  const [draft, setDraft] = useDraft<CardDraft>(draftKeys(approval).reply, () =>
     emptyCard(approval.actions.length),
   );
   const { error } = submission;
@@ -72,7 +73,13 @@ export function DecisionCard({ approval, submission }: { approval: ApprovalView;
     setDraft(progress(approval) ? emptyCard(approval.actions.length) : undefined);
   };
   const decideEvery = (choice: DecisionType) =>
-    void submitAll({ ...draft, actions: approval.actions.map((_, i) => plain(draftOf(i), choice)) });
+    // What was decided so already stays as it is, with its reason and what is to hold for later calls.
+    void submitAll({ ...draft, actions: approval.actions.map((_, i) => (draftOf(i).choice === choice ? draftOf(i) : plain(draftOf(i), choice))) });
+  // A call that somebody has begun to decide otherwise must not run as it was proposed.
+  const someOther = approval.actions.some((_, i) => {
+    const { choice, alwaysDraft } = draftOf(i);
+    return alwaysDraft !== undefined || (choice !== undefined && choice !== "approve");
+  });
   const everyAllows = (choice: DecisionType) =>
     approval.actions.every((_, i) => allowedOf(configOf(approval, i)).includes(choice));
 
@@ -177,7 +184,7 @@ export function DecisionCard({ approval, submission }: { approval: ApprovalView;
               <button
                 type="button"
                 className="button"
-                disabled={busy || !allSeen || barred("approve")}
+                disabled={busy || !allSeen || someOther || barred("approve")}
                 onClick={() => decideEvery("approve")}
               >
                 {t("decide.approveAll")}

@@ -8,6 +8,7 @@ import { personName, roleName } from "../../lib/people.js";
 import { agoText, momentText } from "../../lib/time.js";
 import { useNow } from "../../lib/useNow.js";
 import { useIntoView } from "../../lib/useIntoView.js";
+import { draftKeys } from "../../lib/unsent.js";
 import { useRequest } from "../../lib/useRequest.js";
 import { client } from "../../state/connection.js";
 import { useDates } from "../../state/dates.js";
@@ -127,15 +128,14 @@ function useAnnounceUpdates(approval: ApprovalView): void {
   useEffect(() => {
     const fresh = approval.updates.slice(known.current);
     known.current = approval.updates.length;
-    for (const update of fresh) {
-      const text =
-        update.update === "comment"
-          ? t("talk.announce", { name: personName(update.by, t), text: visibleText(update.text) })
-          : update.update === "reminder"
-            ? t("talk.reminder", { tool: subjectOf(approval) })
-            : eventText(update, t);
-      announce(text);
-    }
+    const texts = fresh.map((update) =>
+      update.update === "comment"
+        ? t("talk.announce", { name: personName(update.by, t), text: visibleText(update.text) })
+        : update.update === "reminder"
+          ? t("talk.reminder", { tool: subjectOf(approval) })
+          : eventText(update, t),
+    );
+    announce(...texts);
   }, [approval, t]);
 }
 
@@ -144,7 +144,7 @@ function CommentForm({ approval, onClose }: { approval: ApprovalView; onClose: (
   const id = useId();
   const box = useRef<HTMLFormElement>(null);
   useIntoView(box);
-  const [text, setText] = useDraft(`talk:${approval.approvalKey}`, () => "");
+  const [text, setText] = useDraft(draftKeys(approval).comment, () => "");
   const { busy, error, run } = useRequest();
   const send = async () => {
     if (busy || !text.trim()) return;

@@ -13,7 +13,9 @@ export function AskedLine({ approval }: { approval: ListedApproval }) {
   const now = useNow(30_000);
   const inList = approval.createdAt !== undefined;
   const { subject, createdAt } = useDates(approval, !inList);
-  if (inList || createdAt === undefined) return null;
+  if (inList) return null;
+  // What comes below must not move when the time is known: somebody may be about to press it.
+  if (createdAt === undefined) return <p className="card-asked" aria-hidden="true">&nbsp;</p>;
   const when = agoText(createdAt, now, language);
   return (
     <p className="card-asked">

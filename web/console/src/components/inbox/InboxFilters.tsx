@@ -1,7 +1,8 @@
 import { useId, useState } from "react";
 import type { ListedApproval } from "@countersign/client";
 import { useI18n } from "../../i18n/index.js";
-import { choicesOf, FILTERS, GROUPS, type Group, type InboxQuery } from "../../lib/inbox.js";
+import { FILTERS, GROUPS, type Group, type InboxQuery } from "../../lib/inbox.js";
+import { choicesOf } from "../../lib/listing.js";
 import { Icon } from "../Icon.js";
 import { valueName } from "./InboxList.js";
 

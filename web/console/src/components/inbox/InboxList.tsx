@@ -1,5 +1,6 @@
 import { visibleText } from "@countersign/react";
-import { type Group, type InboxQuery, type RowGroup, inboxHref } from "../../lib/inbox.js";
+import { type Group, type InboxQuery, inboxHref } from "../../lib/inbox.js";
+import type { RowGroup } from "../../lib/listing.js";
 import { useI18n, type Translate } from "../../i18n/index.js";
 import { roleName } from "../../lib/people.js";
 import { timeText } from "../../lib/time.js";

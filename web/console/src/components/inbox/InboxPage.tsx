@@ -1,15 +1,16 @@
 /** All that waits for people, across sessions: the list, what of it is shown, and beside it the request that is open. */
-import { useEffect, useRef, useState } from "react";
+import { useEffect, useLayoutEffect, useRef, useState } from "react";
 import type { ListedApproval } from "@countersign/client";
 import { useI18n } from "../../i18n/index.js";
 import { announce } from "../../lib/announce.js";
 import { fitsBulk, type BulkChoice } from "../../lib/bulk.js";
-import { nextAfter, stepFrom, type InboxQuery } from "../../lib/inbox.js";
+import type { InboxQuery } from "../../lib/inbox.js";
+import { nextAfter, stepFrom } from "../../lib/listing.js";
 import { readLocal, writeLocal } from "../../lib/storage.js";
 import { timeText } from "../../lib/time.js";
 import { bringBack, putOffRequest } from "../../state/later.js";
 import { forgetWaiting, readMoreWaiting, waiting } from "../../state/lists.js";
-import { showInbox } from "../../state/route.js";
+import { route, showInbox } from "../../state/route.js";
 import { useStore } from "../../state/store.js";
 import { focusCard } from "../approval/focus.js";
 import { rowTitle } from "../approval/title.js";
@@ -47,7 +48,8 @@ export function InboxPage({ query, onMenu }: { query: InboxQuery; onMenu: () => 
     keys.forEach(forgetWaiting);
     chosen.chooseAll(keys, false);
     announce(t(`bulk.stored.${choice}`, { n: keys.length }));
-    if (open !== undefined && keys.includes(open)) walk.go(undefined);
+    const now = opened();
+    if (now !== undefined && keys.includes(now)) walk.go(undefined);
   };
   useInboxKeys({
     on: keysOn,
@@ -151,9 +153,11 @@ function bulkOf(choice: BulkChoice, { found }: Listing, { chosen }: Chosen): Bul
 }
 
 /** Going from request to request: by keys and buttons, and by itself once one is decided or put off. */
-function useWalk(query: InboxQuery, { order, found, putOff }: Listing, list: { current: HTMLElement | null }) {
+function useWalk({ open }: InboxQuery, listing: Listing, list: { current: HTMLElement | null }) {
   const { t, language } = useI18n();
-  const { open } = query;
+  // A decision is stored a while after it was sent: on from there goes by what is on the page then.
+  const latest = useRef(listing);
+  useLayoutEffect(() => void (latest.current = listing));
   const { rows } = useStore(waiting);
   const row = rows.find((one) => one.approvalKey === open);
   const [stored, setStored] = useState<Stored>();
@@ -163,20 +167,22 @@ function useWalk(query: InboxQuery, { order, found, putOff }: Listing, list: { c
   }, [open]);
 
   const go = (next: string | undefined) => {
-    showInbox({ ...query, open: next }, open === undefined);
-    if (next === undefined) focusRow(open, list.current);
+    const { inbox } = route.get();
+    if (!inbox) return;
+    showInbox({ ...inbox, open: next }, inbox.open === undefined);
+    if (next === undefined) focusRow(inbox.open, list.current);
     else focusCard(next);
   };
   const step = (by: 1 | -1) => {
-    const next = stepFrom(order, open, by);
+    const next = stepFrom(listing.order, open, by);
     if (next !== undefined && next !== open) go(next);
   };
   /** On from one that is done with, and what opens in its place, in words. */
   const goOn = (from: string): string => {
-    const next = nextAfter(order, from);
+    const next = nextAfter(latest.current.order, from);
     settle();
     go(next);
-    const nextRow = found.find((one) => one.approvalKey === next);
+    const nextRow = latest.current.found.find((one) => one.approvalKey === next);
     return nextRow ? t("inbox.nextIs", { what: rowTitle(nextRow, t) }) : t("inbox.noneLeft");
   };
   const sent = (request: ListedApproval) => {
@@ -184,11 +190,13 @@ function useWalk(query: InboxQuery, { order, found, putOff }: Listing, list: { c
     const title = rowTitle(request, t);
     forgetWaiting(approvalKey);
     setStored({ approvalKey, title });
-    announce(`${t("inbox.stored", { what: title })} ${goOn(approvalKey)}`);
+    const said = t("inbox.stored", { what: title });
+    // Who has gone on to something else meanwhile stays there.
+    announce(opened() === approvalKey ? `${said} ${goOn(approvalKey)}` : said);
   };
   const later = () => {
     if (!row) return;
-    if (putOff.has(row.approvalKey)) {
+    if (listing.putOff.has(row.approvalKey)) {
       bringBack(row.approvalKey);
       return announce(t("inbox.broughtBack"));
     }
@@ -197,6 +205,9 @@ function useWalk(query: InboxQuery, { order, found, putOff }: Listing, list: { c
   };
   return { row, stored, settling, go, step, sent, later };
 }
+
+/** The request that is open in the inbox, if the inbox is. */
+const opened = () => route.get().inbox?.open;
 
 /** Back to the row that was open, or to the list where it is gone. */
 function focusRow(approvalKey: string | undefined, list: HTMLElement | null): void {

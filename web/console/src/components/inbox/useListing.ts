@@ -2,7 +2,8 @@
 import { useCallback, useMemo, useState } from "react";
 import type { ListedApproval } from "@countersign/client";
 import { fitsBulk } from "../../lib/bulk.js";
-import { firstOf, grouped, matching, type InboxQuery, type RowGroup, type Tab } from "../../lib/inbox.js";
+import type { InboxQuery, Tab } from "../../lib/inbox.js";
+import { firstOf, grouped, matching, type RowGroup } from "../../lib/listing.js";
 import { usePutOff } from "../../state/later.js";
 import { useInbox } from "../../state/me.js";
 

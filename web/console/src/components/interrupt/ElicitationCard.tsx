@@ -9,6 +9,7 @@ import { useI18n } from "../../i18n/index.js";
 import { emptyAnswer, readAnswer, type AnswerDraft } from "../../lib/answer.js";
 import { problemsOf } from "../../lib/decisions.js";
 import { elicitationForm, formProblems, type Address, type Elicitation } from "../../lib/elicitation.js";
+import { draftKeys } from "../../lib/unsent.js";
 import { useBar } from "../../state/me.js";
 import { CardFrame } from "../approval/CardFrame.js";
 import { People } from "../approval/People.js";
@@ -28,7 +29,7 @@ export function ElicitationCard({ approval, submission, asked }: Props) {
   const { t } = useI18n();
   const bar = useBar(approval);
   const form = useMemo(() => elicitationForm(asked), [approval.approvalKey]);
-  const [draft, setDraft] = useDraft<AnswerDraft>(`resume:${approval.approvalKey}`, () => emptyAnswer(form));
+  const [draft, setDraft] = useDraft<AnswerDraft>(draftKeys(approval).reply, () => emptyAnswer(form));
   /** Asked to send what could not be read. */
   const [tried, setTried] = useState(false);
   const box = useRef<HTMLFormElement>(null);

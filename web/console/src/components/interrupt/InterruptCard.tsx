@@ -9,6 +9,7 @@ import { useI18n } from "../../i18n/index.js";
 import { answerForm, emptyAnswer, readAnswer, type AnswerDraft } from "../../lib/answer.js";
 import { problemsOf } from "../../lib/decisions.js";
 import { elicitationOf } from "../../lib/elicitation.js";
+import { draftKeys } from "../../lib/unsent.js";
 import { choiceText } from "../../lib/values.js";
 import { useBar } from "../../state/me.js";
 import { CardFrame } from "../approval/CardFrame.js";
@@ -53,7 +54,7 @@ function AnswerForm({ approval, submission }: Props) {
   const { t } = useI18n();
   const schema = approval.interrupt?.schema;
   const form = useMemo(() => answerForm(schema), [schema]);
-  const [draft, setDraft] = useDraft<AnswerDraft>(`resume:${approval.approvalKey}`, () => emptyAnswer(form));
+  const [draft, setDraft] = useDraft<AnswerDraft>(draftKeys(approval).reply, () => emptyAnswer(form));
   /** Asked to send what could not be read. */
   const [tried, setTried] = useState(false);
   const box = useRef<HTMLFormElement>(null);

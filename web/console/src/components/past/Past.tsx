@@ -1,84 +1,81 @@
 /** The list of a session's earlier points. */
-import { useEffect, useState } from "react";
-import { CountersignError, type Checkpoint, type ForkRequest } from "@countersign/client";
+import { useCallback, useEffect, useState } from "react";
+import { CountersignError, randomId, stringifyJson, type Checkpoint, type ForkRequest } from "@countersign/client";
 import { useSessionState } from "@countersign/react";
 import { useI18n } from "../../i18n/index.js";
 import { announce } from "../../lib/announce.js";
 import { itemsAt } from "../../lib/past.js";
+import { usePages } from "../../lib/usePages.js";
 import { useRequest } from "../../lib/useRequest.js";
 import { http } from "../../state/connection.js";
-import { openSession } from "../../state/route.js";
+import { openSession, route } from "../../state/route.js";
 import { sessions } from "../../state/sessions.js";
-import { Refusal } from "../Refusal.js";
+import { Dialog } from "../Dialog.js";
+import { Refused } from "../Refusal.js";
 import { MOST, Point } from "./Point.js";
 
 /** Points at which a person would hardly go on: between a call's start and its result, or where nothing changed. */
 const LEFT_OUT = ["start", "note", "rule", "queued"];
 
-interface Points {
-  rows: Checkpoint[];
-  next: string | undefined;
-}
+/** The request ids of forks whose answers were lost: asked for again under its id, a fork is made once. */
+const requests = new Map<string, string>();
 
-export function Past({ sessionId, onForked }: { sessionId: string; onForked: () => void }) {
+export function Past({ sessionId, onClose }: { sessionId: string; onClose: () => void }) {
   const { t } = useI18n();
   const { view } = useSessionState(sessionId);
-  const [points, setPoints] = useState<Points>();
-  const [error, setError] = useState<CountersignError>();
+  const read = useCallback(
+    async (cursor: string | undefined) => {
+      const { checkpoints, next } = await http.checkpoints(sessionId, cursor === undefined ? {} : { cursor });
+      return { rows: checkpoints.filter((one) => !LEFT_OUT.includes(one.after)), next };
+    },
+    [sessionId],
+  );
+  const { rows, more, error, retry } = usePages(read);
   const { busy, error: refused, run } = useRequest();
 
-  const load = (cursor?: string) =>
-    http.checkpoints(sessionId, cursor ? { cursor } : {}).then(
-      ({ checkpoints, next }) => {
-        const rows = checkpoints.filter((one) => !LEFT_OUT.includes(one.after));
-        setPoints((before) => ({ rows: cursor ? [...(before?.rows ?? []), ...rows] : rows, next }));
-        setError(undefined);
-      },
-      (e: unknown) => setError(CountersignError.of(e)),
-    );
-  useEffect(() => void load(), [sessionId]);
-
   // What stood before the points is read as far as they go back.
-  const oldest = points?.rows.at(-1);
+  const [unread, setUnread] = useState<CountersignError>();
+  const oldest = rows?.at(-1);
+  const readEarlier = useCallback(() => {
+    setUnread(undefined);
+    sessions.loadEarlier(sessionId, http).catch((e: unknown) => setUnread(CountersignError.of(e)));
+  }, [sessionId]);
   useEffect(() => {
-    if (!oldest || view.firstSeq === undefined || itemsAt(view, oldest, MOST).length === MOST) return;
-    sessions.loadEarlier(sessionId, http).catch((e: unknown) => setError(CountersignError.of(e)));
-  }, [sessionId, oldest, view.firstSeq]);
+    if (oldest && view.firstSeq !== undefined && itemsAt(view, oldest, MOST).length < MOST) readEarlier();
+  }, [oldest, view.firstSeq, readEarlier]);
 
   const fork = async (point: Checkpoint, edit?: ForkRequest["edit"]) => {
+    const what = stringifyJson([sessionId, point.checkpoint, edit ?? null]);
+    const request_id = requests.get(what) ?? randomId();
+    requests.set(what, request_id);
     let made = "";
     const done = await run(async () => {
-      made = (await http.fork(sessionId, { checkpoint: point.checkpoint, run: true, ...(edit ? { edit } : {}) })).session_id;
+      made = (await http.fork(sessionId, { checkpoint: point.checkpoint, run: true, request_id, ...(edit ? { edit } : {}) })).session_id;
     });
     if (!done) return;
+    requests.delete(what);
     announce(t("past.announce"));
-    onForked();
-    openSession(made);
+    onClose();
+    // Who has left the session meanwhile stays where they are.
+    if (route.get().sessionId === sessionId) openSession(made);
   };
 
   return (
-    <div className="past">
-      <p className="muted">{t("past.intro")}</p>
-      {(error ?? refused) && (
-        <div className="field-error" role="alert">
-          <Refusal error={(error ?? refused)!} />
-          {error && (
-            <button type="button" className="link" onClick={() => void load(points?.next)}>
-              {t("app.retry")}
-            </button>
-          )}
-        </div>
-      )}
-      <ul className="past-list" aria-label={t("past.heading")}>
-        {points?.rows.map((point) => (
-          <Point key={point.checkpoint} view={view} point={point} busy={busy} onFork={(edit) => void fork(point, edit)} />
-        ))}
-      </ul>
-      {points?.next && (
-        <button type="button" className="button quiet" onClick={() => void load(points.next)}>
-          {t("sessions.more")}
-        </button>
-      )}
-    </div>
+    <Dialog heading={t("past.heading")} busy={busy} onClose={onClose}>
+      <div className="past">
+        <p className="muted">{t("past.intro")}</p>
+        <Refused error={error ?? unread ?? refused} onRetry={error ? retry : unread && readEarlier} />
+        <ul className="past-list" aria-label={t("past.heading")}>
+          {rows?.map((point) => (
+            <Point key={point.checkpoint} view={view} point={point} busy={busy} onFork={(edit) => void fork(point, edit)} />
+          ))}
+        </ul>
+        {more && (
+          <button type="button" className="button quiet" onClick={more}>
+            {t("sessions.more")}
+          </button>
+        )}
+      </div>
+    </Dialog>
   );
 }

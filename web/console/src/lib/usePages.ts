@@ -1,0 +1,73 @@
+/** A list that is read in pages. */
+import { useCallback, useEffect, useRef, useState } from "react";
+import { CountersignError } from "@countersign/client";
+
+interface Page<Row, Cursor> {
+  rows: Row[];
+  next: Cursor | undefined;
+}
+
+interface Pages<Row, Cursor> extends Page<Row, Cursor> {
+  /** What they were read with. */
+  of: unknown;
+  loaded: boolean;
+  failed?: { error: CountersignError; cursor: Cursor | undefined };
+}
+
+interface Listed<Row> {
+  /** What is read of it; nothing before the first page has come. */
+  rows: Row[] | undefined;
+  /** Reads on, where there is more. */
+  more: (() => void) | undefined;
+  /** Why the last page that was asked for did not come. */
+  error: CountersignError | undefined;
+  /** Asks for that page again. */
+  retry: () => void;
+  /** Reads it from its beginning. */
+  reload: () => void;
+  /** Takes rows out that are there no longer. */
+  keep: (which: (row: Row) => boolean) => void;
+}
+
+/** `read` gives the page at a cursor; another function is another list. `when`: it can be read now. */
+export function usePages<Row, Cursor extends string | number>(
+  read: (cursor: Cursor | undefined) => Promise<Page<Row, Cursor>>,
+  when = true,
+): Listed<Row> {
+  const none: Pages<Row, Cursor> = { of: read, rows: [], next: undefined, loaded: false };
+  const [state, setState] = useState(none);
+  const mine = (pages: Pages<Row, Cursor>) => (pages.of === read ? pages : none);
+  const { rows, next, loaded, failed } = mine(state);
+  /** Which of several answers is the one that was asked for last. */
+  const asked = useRef(0);
+
+  const load = useCallback(
+    async (cursor?: Cursor) => {
+      const turn = ++asked.current;
+      const change = (make: (before: Pages<Row, Cursor>) => Pages<Row, Cursor>) => turn === asked.current && setState((before) => make(mine(before)));
+      try {
+        const page = await read(cursor);
+        change((before) => {
+          if (cursor === undefined) return { of: read, loaded: true, ...page };
+          // A page that has come already is not put below itself.
+          return before.next === cursor ? { of: read, loaded: true, rows: [...before.rows, ...page.rows], next: page.next } : before;
+        });
+      } catch (e) {
+        change((before) => ({ ...before, failed: { error: CountersignError.of(e), cursor } }));
+      }
+    },
+    [read],
+  );
+  useEffect(() => {
+    if (when) void load();
+  }, [when, load]);
+
+  return {
+    rows: loaded ? rows : undefined,
+    more: next === undefined ? undefined : () => void load(next),
+    error: failed?.error,
+    retry: () => void load(failed?.cursor),
+    reload: () => void load(),
+    keep: (which) => setState((before) => ({ ...before, rows: before.rows.filter(which) })),
+  };
+}

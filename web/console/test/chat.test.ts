@@ -1,0 +1,80 @@
+// @vitest-environment jsdom
+import { act, createElement as h } from "react";
+import { beforeEach, expect, test, vi } from "vitest";
+import { CountersignError, type SessionSummary } from "@countersign/client";
+import { ChatPage } from "../src/components/ChatPage.js";
+import { announcement } from "../src/lib/announce.js";
+import { Socket } from "./socket.js";
+import { click, show } from "./page.js";
+
+vi.stubGlobal("WebSocket", Socket);
+vi.stubGlobal("fetch", () => new Promise(() => {}));
+vi.stubGlobal("matchMedia", () => ({ matches: false }));
+const { client, http } = await import("../src/state/connection.js");
+const { agents, sessionList } = await import("../src/state/lists.js");
+const { sessions } = await import("../src/state/sessions.js");
+
+client.connect();
+Socket.last.onopen?.();
+Socket.last.receive({ type: "hello", protocol: "countersign.v1", server: "test", heartbeat_seconds: 0 });
+agents.set([{ name: "painter", takes_images: true }] as never);
+
+beforeEach(() => {
+  sessionList.set({ rows: [], next: undefined, loaded: true });
+  vi.spyOn(http, "session").mockImplementation(async (session_id) => ({ session_id, agent: "painter", title: "Old one" }) as SessionSummary as never);
+});
+
+/** Opens a session whose events from `seq` on are these. */
+async function open(sessionId: string, seq: number, ...events: object[]) {
+  const { page } = await show(h(ChatPage, { sessionId, onMenu: () => {} }));
+  await act(async () => {
+    Socket.last.receive(...events.map((event, i) => ({ ...event, session_id: sessionId, seq: seq + i })));
+    await vi.waitFor(() => expect(sessions.get(sessionId).view.lastSeq).toBe(seq + events.length - 1));
+  });
+  return page;
+}
+
+test("u1: a session that is in no list has its agent and its name", async () => {
+  const page = await open("old", 1, { type: "run_status", status: "idle", pending: [] });
+  await vi.waitFor(() => expect(page.querySelector(".topbar")?.textContent).toContain("Old one"));
+  expect(page.querySelector(".topbar")?.textContent).toContain("painter");
+  expect(page.querySelector(".composer-box .icon-button")).not.toBeNull();
+});
+
+test("u1: requests that come together are all announced", async () => {
+  const asked = (index: number, name: string) => [
+    {
+      type: "content_block_start",
+      message_id: "m1",
+      index,
+      content_block: {
+        type: "approval_request",
+        approval_key: `two_${index}`,
+        kind: "approval",
+        actions: [{ id: `c${index}`, name, args: {} }],
+        review_configs: [{ allowed_decisions: ["approve", "reject"] }],
+      },
+    },
+    { type: "content_block_stop", message_id: "m1", index },
+  ];
+  await open("two", 1, { type: "message_start", message_id: "m1", role: "assistant" }, ...asked(0, "pay"), ...asked(1, "sell"));
+  expect(announcement.get()).toMatch(/pay.*sell/);
+});
+
+test("u1: that earlier messages could not be read is said until they are", async () => {
+  const page = await open("long", 10, { type: "message_start", message_id: "m9", role: "user" }, { type: "message_stop", message_id: "m9" });
+  const earlier = async () => {
+    await click(page.querySelector(".chat-earlier"));
+    await act(async () => {});
+  };
+  const events = vi.spyOn(http, "events").mockImplementation(async function* () {
+    throw new CountersignError("unreachable", "Gone.");
+  });
+  await earlier();
+  expect(page.querySelector("[role=alert]")).not.toBeNull();
+  events.mockImplementation(async function* () {
+    yield { type: "message_start", message_id: "m1", role: "user", session_id: "long", seq: 1 } as never;
+  });
+  await earlier();
+  expect(page.querySelector("[role=alert]")).toBeNull();
+});

@@ -1,0 +1,41 @@
+// @vitest-environment jsdom
+import { createElement as h } from "react";
+import { beforeEach, expect, test, vi } from "vitest";
+import type { ApprovalView } from "@countersign/client";
+import { ApprovalCard } from "../src/components/approval/ApprovalCard.js";
+import { show } from "./page.js";
+
+const request = (more: Partial<ApprovalView> = {}): ApprovalView => ({
+  approvalKey: "s_1",
+  sessionId: "s",
+  kind: "approval",
+  actions: [{ id: "c1", name: "pay", args: { n: 1 }, digest: "d1" }],
+  reviewConfigs: [{ allowed_decisions: ["approve", "reject"] }],
+  complete: true,
+  updates: [],
+  ...more,
+});
+const decided = request({ resolution: "decided", decisions: [{ type: "approve" }] });
+const drawn = (approval: ApprovalView) => h("main", null, h("input"), h(ApprovalCard, { approval }));
+
+beforeEach(() => {
+  vi.stubGlobal("fetch", () => new Promise(() => {}));
+});
+
+test("u1: the focus stays on a card whose buttons go, and is not taken from who has gone on", async () => {
+  for (const goesOn of [false, true]) {
+    const { page, draw } = await show(drawn(request()));
+    const approve = page.querySelector<HTMLElement>("[data-choice=approve]");
+    approve?.focus();
+    approve?.blur();
+    if (goesOn) page.querySelector("input")?.focus();
+    await draw(drawn(decided));
+    expect(document.activeElement?.matches("input"), String(goesOn)).toBe(goesOn);
+    expect(document.activeElement).not.toBe(document.body);
+  }
+});
+
+test("u1: the buttons of a card do not move when the time of the request comes to be known", async () => {
+  const { page } = await show(drawn(request()));
+  expect(page.querySelectorAll(".card-asked")).toHaveLength(1);
+});

@@ -1,0 +1,66 @@
+// @vitest-environment jsdom
+import { act, createElement as h } from "react";
+import { beforeEach, expect, test, vi } from "vitest";
+import { CountersignError } from "@countersign/client";
+import { PastButton } from "../src/components/PastButton.js";
+import { http } from "../src/state/connection.js";
+import { route } from "../src/state/route.js";
+import { click, show } from "./page.js";
+
+const point = (n: number) => ({ checkpoint: `p${n}`, after: "message", seq: n, at: "2026-01-01T00:00:00Z", pending: [] });
+const answers: { resolve: (session: never) => void; reject: (error: Error) => void }[] = [];
+const fork = vi.spyOn(http, "fork").mockImplementation(() => new Promise((resolve, reject) => answers.push({ resolve, reject })));
+
+beforeEach(() => {
+  HTMLDialogElement.prototype.showModal = () => {};
+  HTMLDialogElement.prototype.close = () => {};
+  vi.spyOn(http, "checkpoints").mockResolvedValue({ checkpoints: [point(2), point(1)] as never, next: undefined });
+  fork.mockClear();
+  at("#/s/s");
+});
+
+function at(hash: string) {
+  history.replaceState(null, "", hash);
+  route.set((before) => ({ ...before, sessionId: hash.split("/s/")[1] }));
+}
+
+async function pastOf() {
+  const { page } = await show(h(PastButton, { sessionId: "s" }));
+  const open = () => click(page.querySelector(".past-open"));
+  await open();
+  const press = (n: number) => click(page.querySelectorAll(".past-point > .button")[n]);
+  return { page, open, press };
+}
+const fails = () => act(async () => answers.pop()!.reject(new CountersignError("unreachable", "Gone.")));
+const made = (id: string) => act(async () => answers.pop()!.resolve({ session_id: id } as never));
+const ids = () => fork.mock.calls.map(([, request]) => request?.request_id);
+
+test("g6: a fork whose answer is lost is asked for again under the same id, and another point under another", async () => {
+  const { page, open, press } = await pastOf();
+  await press(0);
+  await fails();
+  await press(1);
+  await fails();
+  await click(page.querySelector(".dialog-head button"));
+  await open();
+  await press(0);
+  await made("n");
+  expect(ids()[0]).toMatch(/./);
+  expect(ids()[1]).not.toBe(ids()[0]);
+  expect(ids()[2]).toBe(ids()[0]);
+  expect(location.hash).toBe("#/s/n");
+  // Once it is there, the same is another wish.
+  at("#/s/s");
+  await open();
+  await press(0);
+  expect(ids()[3]).not.toBe(ids()[0]);
+});
+
+test("g6: the dialog stays open while a fork is made, and who has left meanwhile is not taken there", async () => {
+  const { page, press } = await pastOf();
+  await press(0);
+  expect(page.querySelector<HTMLButtonElement>(".dialog-head button")?.disabled).toBe(true);
+  at("#/inbox");
+  await made("n");
+  expect(location.hash).toBe("#/inbox");
+});

@@ -1,0 +1,61 @@
+// @vitest-environment jsdom
+import { createElement as h } from "react";
+import { expect, test, vi } from "vitest";
+import type { Action, ApprovalView } from "@countersign/client";
+import type { Replying } from "@countersign/react";
+import { DecisionCard } from "../src/components/approval/DecisionCard.js";
+import { button, click, show } from "./page.js";
+
+const schema = { type: "object", properties: { n: { type: "integer" } }, required: ["n"] };
+
+/** A request about two calls. */
+const request: ApprovalView = {
+  approvalKey: "s_1",
+  sessionId: "s",
+  kind: "approval",
+  actions: ["a", "b"].map((id): Action => ({ id, name: "pay", args: { n: 1 }, digest: `d-${id}` })),
+  reviewConfigs: ["a", "b"].map(() => ({ allowed_decisions: ["approve", "reject", "edit"] as const, args_schema: schema }) as never),
+  complete: true,
+  updates: [],
+};
+
+async function card() {
+  const send = vi.fn<Replying["send"]>(async () => true);
+  const submission: Replying = { state: "no", error: undefined, voted: false, clearError: () => {}, send };
+  const { page } = await show(h(DecisionCard, { approval: request, submission }));
+  const choose = (action: number, choice: string) => click(page.querySelector(`[data-action="${action}"] [data-choice="${choice}"]`));
+  const sent = () => send.mock.calls.at(-1)?.[0].decisions;
+  return { page, choose, sent };
+}
+
+test("u1: approving all is no way around what somebody has begun to decide otherwise", async () => {
+  const { page, choose } = await card();
+  const all = () => button(page, "decide.approveAll") as HTMLButtonElement;
+  expect(all().disabled).toBe(false);
+  for (const other of ["edit", "reject", "always"]) {
+    await choose(1, other);
+    expect(all().disabled, other).toBe(true);
+    await (other === "always" ? click(button(page, "decide.back")) : choose(1, other));
+    expect(all().disabled, other).toBe(false);
+  }
+});
+
+test("s7: approving all keeps what is to hold for later calls", async () => {
+  const { page, choose, sent } = await card();
+  await choose(0, "always");
+  await click(button(page, "always.mark.approve"));
+  await click(button(page, "decide.approveAll"));
+  expect(sent()?.map((decision) => [decision.type, "always" in decision])).toEqual([
+    ["approve", true],
+    ["approve", false],
+  ]);
+});
+
+test("an edit is of one call, so it takes back what was to hold for later ones", async () => {
+  const { page, choose } = await card();
+  await choose(0, "always");
+  await click(button(page, "always.mark.approve"));
+  expect(page.querySelector('[data-action="0"] [role="status"]')).not.toBeNull();
+  await choose(0, "edit");
+  expect(page.querySelector('[data-action="0"] [role="status"]')).toBeNull();
+});

@@ -1,0 +1,72 @@
+// @vitest-environment jsdom
+import { act, createElement as h } from "react";
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import type { ListedApproval } from "@countersign/client";
+import { InboxPage } from "../src/components/inbox/InboxPage.js";
+import { inboxHref, everything } from "../src/lib/inbox.js";
+import { announcement } from "../src/lib/announce.js";
+import { client } from "../src/state/connection.js";
+import { waiting } from "../src/state/lists.js";
+import { route } from "../src/state/route.js";
+import { useStore } from "../src/state/store.js";
+import { click, show } from "./page.js";
+
+const request = (n: number): ListedApproval => ({
+  approvalKey: `s_${n}`,
+  sessionId: "s",
+  kind: "approval",
+  actions: [{ id: `c${n}`, name: `pay${n}`, args: { n }, digest: `d${n}` }],
+  reviewConfigs: [{ allowed_decisions: ["approve", "reject"] }],
+  complete: true,
+  createdAt: "2026-01-01T00:00:00Z",
+  updates: [],
+});
+
+let stored: () => void;
+beforeEach(() => {
+  vi.stubGlobal("fetch", () => new Promise(() => {}));
+  waiting.set({ rows: [1, 2, 3, 4].map(request), more: false, loaded: true });
+  vi.spyOn(client, "reply").mockImplementation(() => new Promise((resolve) => (stored = () => resolve({} as never))));
+});
+afterEach(() => {
+  vi.restoreAllMocks();
+});
+
+/** To another part of the page, as a link leads there. */
+const goTo = (hash: string) =>
+  act(async () => {
+    history.pushState(null, "", hash);
+    window.dispatchEvent(new HashChangeEvent("hashchange"));
+  });
+
+function Page() {
+  const { inbox } = useStore(route);
+  return inbox ? h(InboxPage, { query: inbox, onMenu: () => {} }) : null;
+}
+
+/** Approves the first request; it is not stored yet. */
+async function approve() {
+  await goTo(inboxHref({ ...everything, open: "s_1" }));
+  const { page } = await show(h(Page));
+  await click(page.querySelector(".inbox-pane [data-choice=approve]"));
+  return page;
+}
+
+test("u1: the next request opens once one is decided, by the filters that hold then", async () => {
+  await approve();
+  await goTo(inboxHref({ ...everything, search: "pay", open: "s_1" }));
+  await act(async () => stored());
+  expect(location.hash).toBe(inboxHref({ ...everything, search: "pay", open: "s_2" }));
+});
+
+test.each([
+  ["another request", inboxHref({ ...everything, open: "s_3" })],
+  ["the list", inboxHref()],
+  ["a conversation", "#/s/other"],
+])("u1: who has gone on to %s before a decision is stored stays there", async (_, hash) => {
+  await approve();
+  await goTo(hash);
+  await act(async () => stored());
+  expect(location.hash).toBe(hash);
+  expect(announcement.get()).toContain("pay1");
+});
