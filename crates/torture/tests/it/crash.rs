@@ -9,8 +9,8 @@ use tokio::task::JoinSet;
 
 use crate::{base, seed};
 
-/// Worlds that are played at the same time.
-const LANES: u64 = 2;
+/// Worlds that are played at the same time. They wait more than they work.
+const LANES: u64 = 4;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn r1_r2_r3_r4_r7_a_kill_at_every_hit_of_every_failpoint_breaks_nothing() {

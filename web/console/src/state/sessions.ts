@@ -32,7 +32,8 @@ const MOST = 500;
 function forgetIdle(): void {
   for (const [id, { store, unwatch }] of opened) {
     if (opened.size < MOST) return;
-    if (store.get().messages.length > 0) continue;
+    const { messages, refused } = store.get();
+    if (messages.length > 0 || refused) continue;
     unwatch();
     opened.delete(id);
   }
