@@ -10,6 +10,11 @@ use serde_json::value::RawValue;
 
 use super::{Due, Page, StoreError, page};
 
+/// A number as SQL has it. Larger ones than it has are the largest: of a limit, and of a position, nothing is beyond it.
+pub(super) fn int(n: impl TryInto<i64>) -> i64 {
+    n.try_into().unwrap_or(i64::MAX)
+}
+
 /// A query under construction: its conditions, in each of which `?` is a value, and the values in order. A list is several
 /// of them, each of which reads the rows visible for one reason from an index, in the list's order, and no other rows.
 #[derive(Clone)]
@@ -44,7 +49,7 @@ impl<V> Query<V> {
 
 /// The rows of a page, and one more.
 pub(super) fn limit(page: &Page) -> i64 {
-    i64::try_from(page::limit(page)).unwrap_or(i64::MAX).saturating_add(1)
+    int(page::limit(page)).saturating_add(1)
 }
 
 /// How a resolution is stored.

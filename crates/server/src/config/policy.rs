@@ -20,10 +20,6 @@ const TEXT_BYTES: usize = 1024;
 /// The declared hints of a tool, as keys, in the order of [`ConfigRule::hints`].
 pub const HINTS: [&str; 4] = ["read_only", "destructive", "open_world", "idempotent"];
 
-/// The keys that say how approval is requested.
-const HOW: [&str; 9] =
-    ["levels", "quorum", "not_self", "allowed_decisions", "timeout", "on_timeout", "reminders", "reassign", "risk"];
-
 table! {
     /// A declared policy rule.
     #[derive(Clone, Debug, PartialEq)]
@@ -139,7 +135,8 @@ fn deny<'k>() -> Kind<'k, Option<String>> {
 
 /// Reports keys that say how approval is requested where it never is.
 fn nobody_is_asked(section: &Section<'_>, beside: &str) {
-    for key in HOW.into_iter().filter(|key| section.has(key).is_some()) {
+    let how = Section::describe(approval::ask);
+    for key in how.iter().map(|key| key.name).filter(|key| section.has(key).is_some()) {
         section.bad(key, format!("cannot be combined with {beside}: nobody is asked"));
     }
 }

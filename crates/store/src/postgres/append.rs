@@ -31,10 +31,11 @@ use super::{
     chain,
     flight::{Flight, Joined, Value},
     nodes::{clock, epoch_of, is_free},
-    rows::{count, pos_of, tenant},
+    rows::{count, tenant},
     rules,
     transaction::{self, Transaction, Undone},
 };
+use crate::sql::int;
 
 /// An append with its texts serialised.
 #[derive(Debug)]
@@ -216,7 +217,7 @@ impl Write {
         let Summary { agent, title, status, updated_at, pending, .. } = &self.summary;
         vec![
             (&*self.session_id).into(),
-            pos_of(self.expected).into(),
+            int(self.expected).into(),
             self.last().into(),
             (&**agent).into(),
             title.as_deref().into(),
@@ -299,15 +300,15 @@ impl Write {
         if needs > i64::from(self.needs) {
             on.ask("UPDATE sessions SET needs = $2 WHERE row = $1", vec![session.into(), needs.into()]).await?;
         }
-        if end < pos_of(self.expected) {
+        if end < int(self.expected) {
             return Err(no_past(from, self.expected).into());
         }
         let mut after = 0;
         while after < self.expected {
             let until = self.expected.min(after + PIECE);
-            let values = vec![session.into(), source.into(), pos_of(after).into(), pos_of(until).into()];
+            let values = vec![session.into(), source.into(), int(after).into(), int(until).into()];
             let copied = on.ask(COPY, values).await?.pop().map_or(Ok(0), |row| row.try_get::<_, i64>(0))?;
-            if copied != pos_of(until - after) {
+            if copied != int(until - after) {
                 return Err(StoreError::Corrupt(format!("session {from}: entries before {until} are missing")).into());
             }
             after = until;
@@ -334,7 +335,7 @@ impl Write {
 
     fn write(&self, statement: &mut Joined) {
         let Summary { updated_at, .. } = self.summary;
-        let places = (self.expected + 1..).take(self.bodies.len()).map(pos_of).collect();
+        let places = (self.expected + 1..).take(self.bodies.len()).map(int).collect();
         statement.part(
             "INSERT INTO entries (session, pos, body) SELECT s.row, new.* FROM s, unnest(?, ?) AS new",
             vec![Value::Ints(places), Value::Many(self.bodies.clone())],
@@ -381,7 +382,7 @@ impl Write {
                 let sql = "UPDATE interruptions i SET resolution = ?, resolved_at = ?, resolved_pos = ? FROM s
                            WHERE i.session = s.row AND i.n = ? AND i.resolution IS NULL";
                 let how = Value::Word(resolution_name(*resolution));
-                statement.part(sql, vec![how, (*at).into(), pos_of(*pos).into(), (*n).into()]);
+                statement.part(sql, vec![how, (*at).into(), int(*pos).into(), (*n).into()]);
             }
             Change::RuleMade(_) | Change::RuleRevoked { .. } => {}
         }
@@ -414,7 +415,7 @@ impl Write {
     }
 
     fn last(&self) -> i64 {
-        pos_of(self.expected.saturating_add(self.bodies.len() as u64))
+        int(self.expected.saturating_add(self.bodies.len() as u64))
     }
 }
 
@@ -440,7 +441,7 @@ fn asked(row: &InterruptionRow) -> Vec<Value> {
         row.asked_at.into(),
         row.expires_at.into(),
         row.remind_at.into(),
-        pos_of(row.asked_pos).into(),
+        int(row.asked_pos).into(),
     ]
 }
 
@@ -475,7 +476,7 @@ impl transaction::Change for Delete {
 
 async fn delete(on: &Transaction, session_id: &str, at: Option<u64>) -> Result<(Flight, bool), Undone> {
     let sql = "DELETE FROM sessions WHERE id = $1 AND ($2::bigint IS NULL OR pos = $2) RETURNING row";
-    let gone = on.ask(sql, vec![session_id.into(), Value::Int(at.map(pos_of))]).await?.pop();
+    let gone = on.ask(sql, vec![session_id.into(), Value::Int(at.map(int))]).await?.pop();
     let Some(gone) = gone else { return Ok((Flight::default(), false)) };
     let session: i64 = gone.try_get(0)?;
     let mut flight = Flight::default().with("INSERT INTO deleted (id) VALUES ($1)", vec![session_id.into()]);

@@ -19,9 +19,10 @@ use super::{
     super::StoreError,
     connect::{Held, Pool, error},
     flight::{Flight, Value, ask},
-    rows::{count, get, pos_of},
+    rows::{count, get},
     transaction::{Change, Transaction, Undone, transact},
 };
+use crate::sql::int;
 
 /// How long records are collected before they are chained.
 const COLLECT: Duration = Duration::from_millis(100);
@@ -71,12 +72,12 @@ impl Change for Oldest {
                 let hash = audit::hash(&last.hash, n, text);
                 hashes.push(hash.as_bytes().to_vec());
                 last = Anchor { n, hash: hash.to_string() };
-                numbers.push(pos_of(n));
+                numbers.push(int(n));
                 bodies.push(body);
                 tenants.push(tenant);
             }
             let chained = vec![Value::Ints(numbers), Value::Many(hashes), Value::Many(bodies), Value::Many(tenants)];
-            let head = vec![pos_of(last.n).into(), Value::Text(last.hash)];
+            let head = vec![int(last.n).into(), Value::Text(last.hash)];
             Ok((
                 Flight::default().with(ADD, chained).with("UPDATE audit_head SET n = $1, hash = $2", head),
                 Some(moved),

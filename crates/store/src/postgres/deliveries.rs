@@ -11,9 +11,10 @@ use super::{
     connect::error,
     flight::{Flight, Value, ask},
     nodes::is_dead,
-    rows::{count, get, get_text, pos_of, small},
+    rows::{count, get, get_text, small},
     transaction::{Change, Transaction, Undone},
 };
+use crate::sql::int;
 
 /// The cursor of an endpoint, and whether it is gone, this node sends for it, or one that is alive does. A node that does not
 /// send asks only this, again and again.
@@ -107,14 +108,8 @@ impl Change for Own {
 pub(super) fn kept(endpoint: &str, deliveries: impl IntoIterator<Item = FailedDelivery>) -> Flight {
     deliveries.into_iter().fold(Flight::default(), |flight, delivery| {
         let FailedDelivery { n, attempts, next_at, tried_at, why } = delivery.bounded();
-        let values = vec![
-            endpoint.into(),
-            pos_of(n).into(),
-            attempts.into(),
-            next_at.into(),
-            tried_at.into(),
-            why.as_str().into(),
-        ];
+        let values =
+            vec![endpoint.into(), int(n).into(), attempts.into(), next_at.into(), tried_at.into(), why.as_str().into()];
         flight.with(KEEP, values)
     })
 }
@@ -127,10 +122,6 @@ pub(super) fn delivery(row: &Row) -> Result<FailedDelivery, StoreError> {
         tried_at: get(row, 3)?,
         why: get_text(row, 4)?.to_string(),
     })
-}
-
-pub(super) fn limit_of(limit: usize) -> Value {
-    i64::try_from(limit).unwrap_or(i64::MAX).into()
 }
 
 impl PostgresStore {
@@ -169,7 +160,7 @@ impl Deliveries for PostgresStore {
         to: u64,
         failed: Vec<FailedDelivery>,
     ) -> BoxFuture<'_, Result<bool, StoreError>> {
-        let values = vec![endpoint.into(), self.member.id.into(), pos_of(from).into(), pos_of(to).into()];
+        let values = vec![endpoint.into(), self.member.id.into(), int(from).into(), int(to).into()];
         self.change(Own { first: (ADVANCE, values), holder: None, kept: kept(endpoint, failed) }).boxed()
     }
 
@@ -179,7 +170,7 @@ impl Deliveries for PostgresStore {
         now: Millis,
         limit: usize,
     ) -> BoxFuture<'_, Result<Vec<FailedDelivery>, StoreError>> {
-        let values = vec![endpoint.into(), now.into(), limit_of(limit)];
+        let values = vec![endpoint.into(), now.into(), int(limit).into()];
         async move { self.ask_once(DUE, values).await?.iter().map(delivery).collect() }.boxed()
     }
 
@@ -190,7 +181,7 @@ impl Deliveries for PostgresStore {
         attempts: u32,
         again: Option<FailedDelivery>,
     ) -> BoxFuture<'_, Result<bool, StoreError>> {
-        let values = vec![endpoint.into(), pos_of(n).into(), attempts.into()];
+        let values = vec![endpoint.into(), int(n).into(), attempts.into()];
         let holder = Some(vec![endpoint.into(), self.member.id.into()]);
         self.change(Own { first: (GONE, values), holder, kept: kept(endpoint, again) }).boxed()
     }
@@ -219,13 +210,13 @@ impl Deliveries for PostgresStore {
     }
 
     fn failed(&self, endpoint: &str, page: FailedPage) -> BoxFuture<'_, Result<Vec<FailedDelivery>, StoreError>> {
-        let values = vec![endpoint.into(), pos_of(page.after).into(), limit_of(page.limit)];
+        let values = vec![endpoint.into(), int(page.after).into(), int(page.limit).into()];
         async move { self.ask_once(FAILED, values).await?.iter().map(delivery).collect() }.boxed()
     }
 
     fn retry(&self, endpoint: &str, n: Option<u64>, now: Millis) -> BoxFuture<'_, Result<u64, StoreError>> {
         let mut values: Vec<Value> = vec![endpoint.into(), now.into()];
-        values.extend(n.map(|n| Value::from(pos_of(n))));
+        values.extend(n.map(|n| Value::from(int(n))));
         async move {
             if n.is_some() {
                 return self.ask_once(RETRY_ONE, values).await.map(|rows| rows.len() as u64);
@@ -241,7 +232,7 @@ impl Deliveries for PostgresStore {
     }
 
     fn endpoints(&self, limit: usize) -> BoxFuture<'_, Result<Vec<String>, StoreError>> {
-        let values = vec![limit_of(limit)];
+        let values = vec![int(limit).into()];
         async move {
             let rows = self.ask_once(ENDPOINTS, values).await?;
             rows.iter().map(|row| get_text(row, 0).map(|name| name.to_string())).collect()

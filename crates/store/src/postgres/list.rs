@@ -20,6 +20,7 @@ use super::{
     flight::{Value, ask, ask_once},
     rows::{count, get, get_maybe, get_text, small, tenant, tenant_of, text},
 };
+use crate::sql::int;
 
 pub(super) type Query = sql::Query<Value>;
 
@@ -266,7 +267,7 @@ pub(super) async fn rested(
     now: Millis,
     limit: usize,
 ) -> Result<Vec<(Arc<str>, u64)>, StoreError> {
-    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let limit = int(limit);
     let rows = ask(on, RESTED, vec![before.into(), now.into(), limit.into()]).await.map_err(|e| error(&e))?;
     rows.iter().map(|row| Ok((get_text(row, 0)?, count(get(row, 1)?)?))).collect()
 }

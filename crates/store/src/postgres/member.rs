@@ -34,6 +34,7 @@ use super::{
     rows::get,
     words::Words,
 };
+use crate::sql::int;
 
 /// How long hints are collected before they are sent.
 const COLLECT: Duration = Duration::from_millis(5);
@@ -121,10 +122,6 @@ async fn left(leaving: &mut watch::Receiver<bool>) {
     let _ = leaving.wait_for(|leaving| *leaving).await;
 }
 
-fn millis(lease: Duration) -> i64 {
-    i64::try_from(lease.as_millis()).unwrap_or(i64::MAX)
-}
-
 impl Member {
     /// Joins the nodes of the store.
     pub(super) async fn join(
@@ -141,7 +138,7 @@ impl Member {
         let channel = get(&one(CHANNEL, &[]).await?, 0)?;
         let words = Words::new(get(&one(KEY, &[]).await?, 0)?);
         let began = boot_time();
-        let row = one(JOIN, &[millis(lease).into()]).await?;
+        let row = one(JOIN, &[int(lease.as_millis()).into()]).await?;
         let (id, now): (i64, i64) = (get(&row, 0)?, get(&row, 1)?);
         let shared = Arc::new(Shared {
             id,
@@ -325,7 +322,7 @@ impl Shared {
     async fn renew(&self, own: &Own) -> Result<(), String> {
         // From before it was asked: the database counts from later on.
         let began = boot_time();
-        let values = [self.id.into(), millis(self.lease).into()];
+        let values = [self.id.into(), int(self.lease.as_millis()).into()];
         let row = self.bounded(own.ask(RENEW, &values)).await?.pop().ok_or("no row")?;
         let (others, told_at): (bool, i64) =
             (row.try_get(0).map_err(|e| told(&e))?, row.try_get(1).map_err(|e| told(&e))?);

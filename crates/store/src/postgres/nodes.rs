@@ -9,8 +9,9 @@ use super::{
     super::{StoreError, nodes::Epoch},
     connect::{Link, error},
     flight::{Value, ask},
-    rows::{count, get, get_text, pos_of},
+    rows::{count, get, get_text},
 };
+use crate::sql::int;
 
 /// The database's time, in Unix milliseconds.
 macro_rules! clock {
@@ -69,11 +70,7 @@ pub(super) async fn others(on: &Link, node: i64) -> Result<bool, StoreError> {
 }
 
 pub(super) fn epoch_of(epoch: Epoch) -> i64 {
-    pos_of(epoch.0)
-}
-
-fn limit_of(limit: usize) -> Value {
-    i64::try_from(limit).unwrap_or(i64::MAX).into()
+    int(epoch.0)
 }
 
 async fn rows(on: &Link, sql: &'static str, values: Vec<Value>) -> Result<Vec<Row>, StoreError> {
@@ -93,7 +90,7 @@ pub(super) async fn release(
     session_id: &str,
     (epoch, pos): (Epoch, u64),
 ) -> Result<bool, StoreError> {
-    let values = vec![session_id.into(), node.into(), epoch_of(epoch).into(), pos_of(pos).into()];
+    let values = vec![session_id.into(), node.into(), epoch_of(epoch).into(), int(pos).into()];
     rows(on, RELEASE, values).await.map(|released| !released.is_empty())
 }
 
@@ -109,7 +106,7 @@ pub(super) async fn take_over(
     (node, knows): (i64, u32),
     limit: usize,
 ) -> Result<Vec<(Arc<str>, Epoch)>, StoreError> {
-    let taken = rows(on, TAKE_OVER, vec![node.into(), limit_of(limit), knows.into()]).await?;
+    let taken = rows(on, TAKE_OVER, vec![node.into(), int(limit).into(), knows.into()]).await?;
     taken.iter().map(|row| Ok((get_text(row, 0)?, Epoch(count(get(row, 1)?)?)))).collect()
 }
 
@@ -121,7 +118,7 @@ pub(super) async fn own(
     all: bool,
     limit: usize,
 ) -> Result<Vec<Arc<str>>, StoreError> {
-    let values = vec![node.into(), after.into(), all.into(), limit_of(limit)];
+    let values = vec![node.into(), after.into(), all.into(), int(limit).into()];
     rows(on, OWN, values).await?.iter().map(|row| get_text(row, 0)).collect()
 }
 

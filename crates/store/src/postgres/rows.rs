@@ -17,11 +17,7 @@ use super::{
     connect::{Link, error},
     flight::{Value, ask},
 };
-
-/// A number as it is stored. None that is larger is ever reached.
-pub(super) fn pos_of(pos: u64) -> i64 {
-    i64::try_from(pos).unwrap_or(i64::MAX)
-}
+use crate::sql::int;
 
 /// A stored position or number.
 pub(super) fn count(stored: i64) -> Result<u64, StoreError> {
@@ -125,15 +121,15 @@ pub(super) async fn entries(
     knows: u32,
 ) -> Result<Vec<Arc<Entry>>, StoreError> {
     let limit = u64::try_from(limit).unwrap_or(u64::MAX);
-    let end = |limit| Value::from(pos_of(after.saturating_add(limit)));
-    let mut values = vec![session_id.into(), pos_of(after).into()];
+    let end = |limit| Value::from(int(after.saturating_add(limit)));
+    let mut values = vec![session_id.into(), int(after).into()];
     let rows = match bytes {
         None => {
             values.push(end(limit));
             all(on, ENTRIES, values).await?
         }
         Some(bytes) => {
-            values.extend([end(limit.min(AT_ONCE)), i64::try_from(bytes).unwrap_or(i64::MAX).into()]);
+            values.extend([end(limit.min(AT_ONCE)), int(bytes).into()]);
             all(on, ENTRIES_WITHIN, values).await?
         }
     };
@@ -146,7 +142,7 @@ pub(super) async fn entries(
     for row in &rows {
         let Some(pos) = get::<Option<i64>>(row, 1)? else { break };
         wanted += 1;
-        if pos_of(wanted) != pos {
+        if int(wanted) != pos {
             return Err(missing(wanted));
         }
         let entry = serde_json::from_slice::<Entry>(get(row, 2)?)
@@ -198,7 +194,7 @@ macro_rules! take_due {
 pub(super) async fn due(on: &Link, now: Millis, limit: usize, knows: u32) -> Result<Vec<Due>, StoreError> {
     let mut due: Vec<(Millis, Due)> = Vec::new();
     for sql in DUE {
-        let values = vec![now.into(), i64::try_from(limit).unwrap_or(i64::MAX).into(), knows.into()];
+        let values = vec![now.into(), int(limit).into(), knows.into()];
         for row in all(on, sql, values).await? {
             due.push((get(&row, 0)?, (get_text(&row, 1)?, small(get(&row, 2)?)?)));
         }
@@ -213,7 +209,7 @@ const TAKE_DUE: [&str; 2] = [take_due!("expires_at"), take_due!("remind_at")];
 pub(super) async fn take_due(on: &Link, now: Millis, limit: usize, knows: u32) -> Result<Vec<Due>, StoreError> {
     let mut due: Vec<(Millis, Due)> = Vec::new();
     for sql in TAKE_DUE {
-        let left = i64::try_from(limit - due.len().min(limit)).unwrap_or(i64::MAX);
+        let left = int(limit - due.len().min(limit));
         for row in all(on, sql, vec![now.into(), left.into(), knows.into()]).await? {
             due.push((get(&row, 0)?, (get_text(&row, 1)?, small(get(&row, 2)?)?)));
         }
@@ -230,7 +226,7 @@ pub(super) async fn running(on: &Link) -> Result<Vec<Arc<str>>, StoreError> {
 
 /// The ids of at most `limit` sessions after `after`, in the order of ids.
 pub(super) async fn sessions(on: &Link, after: &str, limit: usize) -> Result<Vec<Arc<str>>, StoreError> {
-    let values = vec![after.into(), i64::try_from(limit).unwrap_or(i64::MAX).into()];
+    let values = vec![after.into(), int(limit).into()];
     let rows = all(on, "SELECT id FROM sessions WHERE id > $1 ORDER BY id LIMIT $2", values).await?;
     rows.iter().map(|row| get_text(row, 0)).collect()
 }
@@ -249,7 +245,7 @@ pub(super) async fn audit(
     after: u64,
     limit: usize,
 ) -> Result<Vec<AuditRecord>, StoreError> {
-    let mut values = vec![pos_of(after).into(), i64::try_from(limit).unwrap_or(i64::MAX).into()];
+    let mut values = vec![int(after).into(), int(limit).into()];
     let rows = match of {
         None => all(on, AUDIT, values).await?,
         Some(of) => {
@@ -274,7 +270,7 @@ pub(super) async fn audit_newest(
     before: u64,
     limit: usize,
 ) -> Result<Vec<AuditRecord>, StoreError> {
-    let mut values = vec![pos_of(before).into(), i64::try_from(limit).unwrap_or(i64::MAX).into()];
+    let mut values = vec![int(before).into(), int(limit).into()];
     let sql = match of {
         None => AUDIT_NEWEST,
         Some(of) => {
@@ -302,7 +298,7 @@ pub(super) async fn waypoint(
 ) -> Result<Option<Waypoint>, StoreError> {
     let sql = "SELECT w.pos, w.body FROM sessions s JOIN waypoints w ON w.session = s.row
                WHERE s.id = $1 AND w.pos <= $2 AND w.version = $3 ORDER BY w.pos DESC LIMIT 1";
-    let found = one(on, sql, vec![session_id.into(), pos_of(until).into(), version.into()]).await?;
+    let found = one(on, sql, vec![session_id.into(), int(until).into(), version.into()]).await?;
     let read = |row: Row| Ok(Waypoint { pos: count(get(&row, 0)?)?, version, body: get_text(&row, 1)? });
     found.map(read).transpose()
 }
@@ -315,7 +311,7 @@ pub(super) async fn keep_waypoint(on: &Link, session_id: &str, waypoint: &Waypoi
                INSERT INTO waypoints (session, pos, version, body) SELECT row, $2, $3, $4 FROM of
                ON CONFLICT (session, pos) DO UPDATE SET version = excluded.version, body = excluded.body";
     let Waypoint { pos, version, body } = waypoint;
-    let values = vec![session_id.into(), pos_of(*pos).into(), (*version).into(), (&**body).into()];
+    let values = vec![session_id.into(), int(*pos).into(), (*version).into(), (&**body).into()];
     all(on, sql, values).await.map(drop)
 }
 

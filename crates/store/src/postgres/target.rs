@@ -17,11 +17,12 @@ use super::{
     deliveries,
     flight::{Flight, Value, ask},
     nodes::NOBODY,
-    rows::{self, count, get, pos_of, small, tenant},
+    rows::{self, count, get, small, tenant},
     rules,
     schema::{self, Found},
     transaction::{Change, Transaction, Undone, transact},
 };
+use crate::sql::int;
 
 /// Everything of the row is that of the last part: a fork's session begins after the past that it copied.
 const PUT: &str = "INSERT INTO sessions
@@ -103,7 +104,7 @@ impl Target {
         after: u64,
         limit: usize,
     ) -> Result<Vec<FailedDelivery>, StoreError> {
-        let values = vec![endpoint.into(), pos_of(after).into(), deliveries::limit_of(limit)];
+        let values = vec![endpoint.into(), int(after).into(), int(limit).into()];
         self.ask(deliveries::FAILED, values).await?.iter().map(deliveries::delivery).collect()
     }
 
@@ -259,7 +260,7 @@ impl Change for Endpoints {
             on.ask(HASTE, Vec::new()).await?;
             let sql = "INSERT INTO endpoints (name, cursor, node, gone) VALUES ($1, $2, $3, $4)";
             let one = |flight: Flight, at: &Endpoint| {
-                let values = vec![(&*at.name).into(), pos_of(at.cursor).into(), NOBODY.into(), at.gone.into()];
+                let values = vec![(&*at.name).into(), int(at.cursor).into(), NOBODY.into(), at.gone.into()];
                 flight.with(sql, values)
             };
             Ok((self.0.iter().fold(Flight::default(), one), ()))
@@ -293,10 +294,10 @@ impl Change for Log {
                 let hash = Value::Text(record.hash.clone());
                 let of = tenant(of.as_deref()).into();
                 let sql = "INSERT INTO audit (n, hash, body, tenant) VALUES ($1, decode($2, 'hex'), $3, $4)";
-                flight.add(sql, vec![pos_of(record.n).into(), hash, record.body.get().into(), of]);
+                flight.add(sql, vec![int(record.n).into(), hash, record.body.get().into(), of]);
             }
             if let Some(Told { record, .. }) = self.0.last() {
-                let end = vec![pos_of(record.n).into(), Value::Text(record.hash.clone())];
+                let end = vec![int(record.n).into(), Value::Text(record.hash.clone())];
                 flight.add("UPDATE audit_head SET n = $1, hash = $2", end);
             }
             Ok((flight, ()))

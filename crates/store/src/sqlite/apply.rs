@@ -22,6 +22,7 @@ use super::{
     statement::{find, run},
     unfinished,
 };
+use crate::sql::int;
 
 /// An append with its texts serialised and sealed, so that the writer only writes.
 #[derive(Debug)]
@@ -213,12 +214,12 @@ impl Write {
             None => (Anchor::start(), None),
         };
         let tenant = &self.summary.tenant;
-        let since = since.or_else(|| tenant.as_ref().map(|_| audit_key(last.n + 1)));
+        let since = since.or_else(|| tenant.as_ref().map(|_| int(last.n + 1)));
         for body in &self.told {
             let n = last.n + 1;
             let hash = audit::hash(&last.hash, n, body);
             let stored = params![
-                audit_key(n),
+                int(n),
                 values.bytes(Place::AuditHash { n }, hash.as_bytes())?,
                 values.text(Place::Audit { n }, body.clone())?,
                 tenant,
@@ -308,11 +309,6 @@ impl Indexed {
         }
         Ok(())
     }
-}
-
-/// The key of an audit record.
-fn audit_key(n: u64) -> i64 {
-    i64::try_from(n).unwrap_or(i64::MAX)
 }
 
 /// Whether the id is free for a new session.

@@ -16,6 +16,7 @@ use super::{
 };
 #[cfg(feature = "postgres")]
 use crate::contents::Endpoint;
+use crate::sql::int;
 use crate::{
     StoreError,
     deliveries::{Deliveries, FailedDelivery, FailedPage, Progress},
@@ -60,7 +61,7 @@ impl Change {
             .map(|_| true),
             Change::Advance { from, to, failed } => {
                 let moved = "UPDATE endpoints SET cursor = ?3 WHERE name = ?1 AND cursor = ?2";
-                if run(conn, moved, params![endpoint, number(*from), number(*to)])? == 0 {
+                if run(conn, moved, params![endpoint, int(*from), int(*to)])? == 0 {
                     return Ok(false);
                 }
                 failed.iter().try_for_each(|delivery| keep(conn, endpoint, delivery))?;
@@ -68,7 +69,7 @@ impl Change {
             }
             Change::Finish { n, attempts, again } => {
                 let gone = "DELETE FROM failed_deliveries WHERE endpoint = ?1 AND n = ?2 AND attempts = ?3";
-                if run(conn, gone, params![endpoint, number(*n), attempts])? == 0 {
+                if run(conn, gone, params![endpoint, int(*n), attempts])? == 0 {
                     return Ok(false);
                 }
                 again.iter().try_for_each(|delivery| keep(conn, endpoint, delivery))?;
@@ -88,7 +89,7 @@ impl Change {
                 let dead =
                     "UPDATE failed_deliveries SET attempts = 0, next_at = ?2 WHERE endpoint = ?1 AND next_at IS NULL";
                 let count = match n {
-                    Some(n) => run(conn, one, params![endpoint, now, number(*n)])?,
+                    Some(n) => run(conn, one, params![endpoint, now, int(*n)])?,
                     None => run(conn, dead, params![endpoint, now])?,
                 };
                 made.store(count as u64, Ordering::SeqCst);
@@ -96,10 +97,6 @@ impl Change {
             }
         }
     }
-}
-
-fn number(n: u64) -> i64 {
-    i64::try_from(n).unwrap_or(i64::MAX)
 }
 
 fn count(n: i64) -> u64 {
@@ -111,7 +108,7 @@ fn keep(conn: &Connection, endpoint: &str, delivery: &FailedDelivery) -> Result<
     run(
         conn,
         "INSERT OR REPLACE INTO failed_deliveries (endpoint, n, attempts, next_at, tried_at, why) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
-        params![endpoint, number(n), attempts, next_at, tried_at, why],
+        params![endpoint, int(n), attempts, next_at, tried_at, why],
     )
     .map(drop)
 }
@@ -138,7 +135,7 @@ pub(super) fn endpoints(conn: &Connection, after: &str, limit: i64) -> Result<Ve
 /// A page of an endpoint's failed deliveries.
 pub(super) fn page(conn: &Connection, endpoint: &str, page: FailedPage) -> Result<Vec<FailedDelivery>, StoreError> {
     let sql = format!("SELECT {COLUMNS} FROM failed_deliveries WHERE endpoint = ?1 AND n > ?2 ORDER BY n LIMIT ?3");
-    all(conn, &sql, params![endpoint, number(page.after), number(page.limit as u64)], delivery)
+    all(conn, &sql, params![endpoint, int(page.after), int(page.limit as u64)], delivery)
 }
 
 /// An endpoint's cursor, and whether it is gone.
@@ -198,7 +195,7 @@ impl Deliveries for SqliteStore {
         now: Millis,
         limit: usize,
     ) -> BoxFuture<'_, Result<Vec<FailedDelivery>, StoreError>> {
-        let (endpoint, limit) = (endpoint.to_owned(), number(limit as u64));
+        let (endpoint, limit) = (endpoint.to_owned(), int(limit as u64));
         let sql = format!(
             "SELECT {COLUMNS} FROM failed_deliveries WHERE endpoint = ?1 AND next_at <= ?2 UNION ALL
              SELECT {COLUMNS} FROM failed_deliveries WHERE endpoint = ?1 AND next_at > ?2 AND tried_at > ?2
@@ -252,7 +249,7 @@ impl Deliveries for SqliteStore {
     }
 
     fn endpoints(&self, limit: usize) -> BoxFuture<'_, Result<Vec<String>, StoreError>> {
-        let (sql, limit) = ("SELECT name FROM endpoints ORDER BY name LIMIT ?1", number(limit as u64));
+        let (sql, limit) = ("SELECT name FROM endpoints ORDER BY name LIMIT ?1", int(limit as u64));
         let read = move |conn: &mut Connection| all(conn, sql, [limit], |row| row.get(0));
         async move { self.lanes()?.lists.read(read).await }.boxed()
     }

@@ -23,6 +23,7 @@ use super::{
     sealing::{Values, column},
     statement::{all, find},
 };
+use crate::sql::int;
 
 pub(super) type Query = sql::Query<Value>;
 
@@ -295,7 +296,7 @@ pub(super) fn rested(
     now: Millis,
     limit: usize,
 ) -> Result<Vec<(Arc<str>, u64)>, StoreError> {
-    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let limit = int(limit);
     let found: Vec<(Arc<str>, i64)> = all(conn, RESTED, [before, now, limit], |r| Ok((r.get(0)?, r.get(1)?)))?;
     Ok(found.into_iter().filter_map(|(id, pos)| Some((id, u64::try_from(pos).ok()?))).collect())
 }

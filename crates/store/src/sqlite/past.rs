@@ -14,6 +14,7 @@ use super::{
     sealing::{self, Values},
     statement::all,
 };
+use crate::sql::int;
 
 /// The journals of a store that another process may be writing.
 #[derive(Debug)]
@@ -39,7 +40,7 @@ impl Past {
     /// # Errors
     /// [`StoreError::Corrupt`], [`StoreError::Failed`].
     pub fn sessions(&self, after: &str, limit: usize) -> Result<Vec<Arc<str>>, StoreError> {
-        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let limit = int(limit);
         all(&self.conn, "SELECT id FROM sessions WHERE id > ?1 ORDER BY id LIMIT ?2", params![after, limit], |r| {
             r.get(0)
         })

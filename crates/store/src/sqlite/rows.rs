@@ -18,6 +18,7 @@ use super::{
     sealing::{Values, column},
     statement::{all, find},
 };
+use crate::sql::int;
 
 /// A head before its snapshot is opened and parsed.
 #[derive(Debug)]
@@ -104,7 +105,7 @@ pub(super) fn entries(
         let sql = "SELECT octet_length(body) FROM entries WHERE key > ?1 AND key <= ?2 ORDER BY key";
         let range = params![key(session, after)?, key(session, end)?];
         let sizes: Vec<i64> = all(&tx, sql, range, |r| r.get(0))?;
-        let mut left = i64::try_from(bytes).unwrap_or(i64::MAX);
+        let mut left = int(bytes);
         let fit = sizes.iter().take_while(|size| {
             left = left.saturating_sub(**size);
             left >= 0
@@ -165,7 +166,7 @@ pub(super) fn due(conn: &Connection, now: Millis, limit: usize) -> Result<Vec<Du
          WHERE i.resolution IS NULL AND i.remind_at IS NOT NULL AND i.remind_at <= ?1
          ORDER BY i.remind_at, s.id, i.key LIMIT ?2",
     ] {
-        let params = params![now, i64::try_from(limit).unwrap_or(i64::MAX)];
+        let params = params![now, int(limit)];
         due.extend(all(conn, sql, params, |r| Ok((r.get(0)?, (r.get(1)?, r.get(2)?))))?);
     }
     Ok(sql::earliest(due, limit))
@@ -217,7 +218,7 @@ pub(super) fn audit_of(
         None => all(conn, AUDIT_BEFORE_TENANTS, params![after, limit], row)?,
         Some(_) => Vec::new(),
     };
-    let left = limit.saturating_sub(i64::try_from(rows.len()).unwrap_or(i64::MAX));
+    let left = limit.saturating_sub(int(rows.len()));
     if left > 0 {
         rows.extend(all(conn, AUDIT_OF, params![after, left, tenant], row)?);
     }
@@ -248,7 +249,7 @@ pub(super) fn audit_newest(
         None => all(conn, AUDIT_NEWEST, params![before, limit], row)?,
         Some(tenant) => {
             let mut rows = all(conn, AUDIT_NEWEST_OF, params![before, limit, tenant], row)?;
-            let left = limit.saturating_sub(i64::try_from(rows.len()).unwrap_or(i64::MAX));
+            let left = limit.saturating_sub(int(rows.len()));
             if tenant.is_none() && left > 0 {
                 rows.extend(all(conn, AUDIT_NEWEST_BEFORE_TENANTS, params![before, left], row)?);
             }
@@ -260,7 +261,7 @@ pub(super) fn audit_newest(
 }
 
 fn bounds(after: u64, limit: usize) -> (i64, i64) {
-    (i64::try_from(after).unwrap_or(i64::MAX), i64::try_from(limit).unwrap_or(i64::MAX))
+    (int(after), int(limit))
 }
 
 fn number(n: i64) -> Result<u64, StoreError> {

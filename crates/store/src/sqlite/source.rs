@@ -25,6 +25,7 @@ use super::{
     sealing::{self, Values},
     statement::{all, find},
 };
+use crate::sql::int;
 
 /// A store to copy. No other process has it open.
 pub(crate) struct Source {
@@ -121,7 +122,7 @@ impl Source {
         let records = rows::audit(&self.conn, &self.values, after, limit)?;
         let tenant = |record: AuditRecord| {
             let sql = "SELECT tenant FROM audit WHERE n = ?1";
-            let n = i64::try_from(record.n).unwrap_or(i64::MAX);
+            let n = int(record.n);
             let tenant: Option<Option<Arc<str>>> = find(&self.conn, sql, [n], |r| r.get(0))?;
             Ok(Told { record, tenant: tenant.flatten() })
         };
