@@ -2,7 +2,7 @@
 
 use std::io::IsTerminal as _;
 
-use countersign_server::config::Config;
+use countersign_server::config::{Config, LogFormat};
 use tracing_subscriber::{EnvFilter, Layer as _, layer::SubscriberExt as _, util::SubscriberInitExt as _};
 
 /// Exports spans, if configured.
@@ -14,11 +14,14 @@ pub(crate) struct Traces {
 /// Starts the log, and the export of spans if configured.
 pub(crate) fn log(config: &Config) -> Result<Traces, String> {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
-    let log = tracing_subscriber::fmt::layer()
-        .with_ansi(std::io::stderr().is_terminal())
-        .with_writer(std::io::stderr)
-        .with_filter(filter);
-    let subscriber = tracing_subscriber::registry().with(log);
+    let lines =
+        tracing_subscriber::fmt::layer().with_ansi(std::io::stderr().is_terminal()).with_writer(std::io::stderr);
+    let log = match config.tracing.log {
+        LogFormat::Text => lines.boxed(),
+        // What a span has is for collectors.
+        LogFormat::Json => lines.json().flatten_event(true).with_current_span(false).with_span_list(false).boxed(),
+    };
+    let subscriber = tracing_subscriber::registry().with(log.with_filter(filter));
     #[cfg(feature = "otlp")]
     let (subscriber, traces) = {
         let otlp = config.tracing.otlp_endpoint.as_deref().map(countersign_runtime::otlp::traces).transpose();

@@ -174,6 +174,21 @@ async fn x_a_server_that_others_can_reach_says_once_that_tls_is_expected() {
     open.until_logged("without [auth] only this machine can reach the server").await;
 }
 
+/// Also with what only whoever looks for a mistake asks for.
+#[tokio::test]
+async fn s22_the_log_is_an_object_a_line_where_programs_read_it() {
+    let setup = Setup::one_trade(Store::Sqlite).more("\n[tracing]\nlog = \"json\"\ncontent = true\n").log("trace");
+    let server = setup.start().await;
+    server.post("/v1/sessions/s/messages", &json!({ "content": "buy" })).await.ok();
+    server.until_logged("without [auth] only this machine can reach the server").await;
+    let log = fs::read_to_string(server.path("stderr.log")).unwrap();
+    for line in log.lines() {
+        let told: Value = serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
+        assert!(["timestamp", "level", "target"].iter().all(|name| told[name].is_string()), "{line}");
+    }
+    assert!(!log.contains("82000"), "the arguments of the call are not in it");
+}
+
 /// Spec M2, S13: everything that a configuration lets agents reach is listed, without secrets.
 #[test]
 fn u3_check_lists_requests_and_the_servers_that_a_provider_calls() {

@@ -55,7 +55,7 @@ pub use self::{
     server::{ConfigServer, LISTEN},
     store::{ConfigKey, ConfigStore},
     tools::{ConfigRuns, ConfigTool},
-    tracing::ConfigTracing,
+    tracing::{ConfigTracing, LogFormat},
     webhooks::ConfigWebhook,
 };
 use self::{
@@ -102,7 +102,7 @@ pub struct Config {
     pub tokens: Vec<ConfigToken>,
     /// Which JWTs are accepted.
     pub jwt: Option<JwtOptions>,
-    /// Where spans are sent.
+    /// How the log is written, and where spans are sent.
     pub tracing: ConfigTracing,
     /// Who is notified, and how.
     pub webhooks: Vec<ConfigWebhook>,
@@ -353,7 +353,11 @@ fn read(root: &Section<'_>) -> Option<Config> {
     warn_of_roles(document, &tokens, jwt.is_some());
     let doc = "[Agents](#agentsname) by name. The first is the one that answers where no agent is named.";
     let agents = root.field("agents", doc, named("NAME", ConfigAgent::read).or_as("required", Vec::new))?;
-    let tracing = root.field("tracing", "[Where spans go to](#tracing).", table_or_empty(ConfigTracing::read));
+    let tracing = root.field(
+        "tracing",
+        "[How the log is written, and where spans go to](#tracing).",
+        table_or_empty(ConfigTracing::read),
+    );
     let webhooks = named("NAME", ConfigWebhook::read).or_as("none", Vec::new);
     let webhooks = root.field("webhooks", "[Who is notified](#webhooksname), and how.", webhooks)?;
     if let [first, second, ..] = tools.iter().filter(|tool| tool.runs == ConfigRuns::Computer).collect::<Vec<_>>()[..] {

@@ -1,11 +1,24 @@
-//! `[tracing]`: where spans are sent, and what they contain (spec S22).
+//! `[tracing]`: how the log is written, where spans are sent, and what they contain (spec S22).
 
-use super::table::{boolean, text};
+use super::table::{boolean, choice, text};
+
+/// How the log is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LogFormat {
+    /// Lines for people.
+    #[default]
+    Text,
+    /// A JSON object a line.
+    Json,
+}
 
 table! {
-    /// Where spans are sent.
+    /// The log and the spans.
     #[derive(Clone, Debug, Default, PartialEq, Eq)]
     pub struct ConfigTracing(section) {
+        /// How the [log](operations.md#logs) is written.
+        log: LogFormat = choice("format", vec![("text", LogFormat::Text), ("json", LogFormat::Json)])
+            .or_as("`\"text\"`", LogFormat::default);
         /// Where spans are sent: the full address of an OpenTelemetry collector, for OTLP over HTTP in JSON, such as
         /// `http://127.0.0.1:4318/v1/traces`, without user and password. Needs a build with `--features otlp`; others
         /// refuse it.
