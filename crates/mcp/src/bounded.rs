@@ -2,7 +2,7 @@
 
 use std::sync::{
     Arc,
-    atomic::{AtomicUsize, Ordering},
+    atomic::{AtomicBool, AtomicUsize, Ordering},
 };
 
 use rmcp::{
@@ -24,11 +24,13 @@ pub(super) struct Bounded<T> {
     inner: T,
     untaken: Arc<Untaken>,
     probe: Probe,
+    /// Becomes true if the server, late, knew the probe.
+    knows: Arc<AtomicBool>,
 }
 
 /// The `server/discover` with which a connection begins. rmcp waits ten seconds for its answer and then sends `initialize`. A
 /// program that takes longer to begin, as one that is downloaded first, answers both, and rmcp would take the answer to the
-/// first for that to the second.
+/// first for that to the second. One that knows `server/discover` then refuses `initialize`.
 #[derive(Default)]
 enum Probe {
     #[default]
@@ -48,7 +50,7 @@ impl Probe {
     }
 
     /// Whether this answers a probe that was given up. There is one answer.
-    fn is_late(&mut self, message: &ServerJsonRpcMessage) -> bool {
+    fn is_late(&mut self, message: &ServerJsonRpcMessage, knows: &AtomicBool) -> bool {
         let answered = match message {
             JsonRpcMessage::Response(response) => Some(&response.id),
             JsonRpcMessage::Error(error) => error.id.as_ref(),
@@ -57,6 +59,7 @@ impl Probe {
         let is_late = matches!((&*self, answered), (Probe::GivenUp(id), Some(answered)) if id == answered);
         if is_late {
             *self = Probe::None;
+            knows.fetch_or(matches!(message, JsonRpcMessage::Response(_)), Ordering::SeqCst);
         }
         is_late
     }
@@ -100,8 +103,8 @@ impl Drop for Sending {
 }
 
 impl<T> Bounded<T> {
-    pub(super) fn new(inner: T) -> Bounded<T> {
-        Bounded { inner, untaken: Arc::default(), probe: Probe::None }
+    pub(super) fn new(inner: T, knows: Arc<AtomicBool>) -> Bounded<T> {
+        Bounded { inner, untaken: Arc::default(), probe: Probe::None, knows }
     }
 }
 
@@ -120,7 +123,7 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for Bounded<T> {
 
     async fn receive(&mut self) -> Option<ServerJsonRpcMessage> {
         let mut message = self.inner.receive().await?;
-        if self.probe.is_late(&message) {
+        if self.probe.is_late(&message, &self.knows) {
             message = self.inner.receive().await?;
         }
         if self.untaken.are_too_many() {
@@ -146,7 +149,7 @@ mod tests {
     /// How many of a program's requests are read, where each answer is `text`.
     async fn asked(lines: usize, text: &str, to: impl AsyncWrite + Send + Unpin + 'static, taken: bool) -> usize {
         let lines = "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n".repeat(lines);
-        let mut pipes = Bounded::new(Pipes::new(lines.as_bytes(), to));
+        let mut pipes = Bounded::new(Pipes::new(lines.as_bytes(), to), Arc::default());
         let (mut asked, mut untaken) = (0, Vec::new());
         while pipes.receive().await.is_some() {
             asked += 1;
@@ -166,7 +169,7 @@ mod tests {
         let refused = json!({ "jsonrpc": "2.0", "id": 0, "error": { "code": -32601, "message": "unknown" } });
         let greeted = json!({ "jsonrpc": "2.0", "id": 1, "error": { "code": -32600, "message": "initialize" } });
         let lines = format!("{refused}\n{greeted}\n{refused}\n");
-        let mut pipes = Bounded::new(Pipes::new(lines.as_bytes(), tokio::io::sink()));
+        let mut pipes = Bounded::new(Pipes::new(lines.as_bytes(), tokio::io::sink()), Arc::default());
         let probe = json!({ "jsonrpc": "2.0", "id": 0, "method": "server/discover", "params": {} });
         let info = json!({ "name": "c", "version": "1" });
         let params = json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": info });

@@ -247,16 +247,32 @@ impl Link {
     }
 
     async fn connect(self: &Arc<Link>) -> Result<Connection, String> {
-        let limit = self.settings.connect_limit;
-        let connected = timeout(limit, self.serve()).await;
-        let connected =
-            connected.unwrap_or_else(|_| Err(format!("it did not answer within {} seconds", limit.as_secs())));
+        let knows_probe = Arc::<AtomicBool>::default();
+        let mut connected = self.serve_in_time(self.settings.revision.as_ref(), &knows_probe).await;
+        if connected.is_err() && knows_probe.load(Ordering::SeqCst) {
+            // It begins anew, and this time its answer is waited for.
+            connected = self.serve_in_time(Some(&ProtocolVersion::V_2026_07_28), &knows_probe).await;
+        }
         connected.map_err(|why| self.settings.redact(&why))
     }
 
-    /// Starts a session with the server, and lists its tools.
-    async fn serve(self: &Arc<Link>) -> Result<Connection, String> {
-        let lifecycle = match &self.settings.revision {
+    async fn serve_in_time(
+        self: &Arc<Link>,
+        revision: Option<&ProtocolVersion>,
+        knows_probe: &Arc<AtomicBool>,
+    ) -> Result<Connection, String> {
+        let limit = self.settings.connect_limit;
+        let connected = timeout(limit, self.serve(revision, knows_probe)).await;
+        connected.unwrap_or_else(|_| Err(format!("it did not answer within {} seconds", limit.as_secs())))
+    }
+
+    /// Starts a session with the server in this revision, or in the newest that both know, and lists its tools.
+    async fn serve(
+        self: &Arc<Link>,
+        revision: Option<&ProtocolVersion>,
+        knows_probe: &Arc<AtomicBool>,
+    ) -> Result<Connection, String> {
+        let lifecycle = match revision {
             // A server that does not know the newest revision is addressed in an older one.
             None => ClientLifecycleMode::Auto {
                 preferred_versions: vec![ProtocolVersion::V_2026_07_28],
@@ -266,8 +282,7 @@ impl Link {
             Some(revision) => ClientLifecycleMode::Discover { preferred_versions: vec![revision.clone()] },
         };
         let calls = Calls::default();
-        let revision = self.settings.revision.clone();
-        let handler = Handler { link: Arc::downgrade(self), calls: calls.clone(), revision };
+        let handler = Handler { link: Arc::downgrade(self), calls: calls.clone(), revision: revision.cloned() };
         let (service, process) = match &self.settings.reach {
             Reach::Stdio(program) => {
                 let link = Arc::downgrade(self);
@@ -278,10 +293,10 @@ impl Link {
                     }
                 };
                 let (process, pipes) = Process::start(program, told)?;
-                (handler.serve_with_lifecycle(Bounded::new(pipes), lifecycle).await, Some(process))
+                (handler.serve_with_lifecycle(Bounded::new(pipes, knows_probe.clone()), lifecycle).await, Some(process))
             }
             Reach::Http(address) => {
-                let way = Bounded::new(transport::http(address, self.settings.secrets.clone())?);
+                let way = Bounded::new(transport::http(address, self.settings.secrets.clone())?, knows_probe.clone());
                 (handler.serve_with_lifecycle(way, lifecycle).await, None)
             }
         };

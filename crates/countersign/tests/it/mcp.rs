@@ -321,9 +321,18 @@ async fn s13_an_answer_of_a_program_that_is_too_long_ends_its_call_and_says_why(
 /// As one that is downloaded first. Its answer to the probe, which is no longer waited for, comes before that to `initialize`.
 #[tokio::test]
 async fn s13_a_program_that_takes_longer_to_begin_than_the_probe_is_waited_for_is_connected_to() {
-    let late = format!("sleep 11\n{SHELL}");
-    let server = McpServer::stdio("sh", ["sh", "-c", &late]).build().unwrap();
-    assert_eq!(server.connect().await.unwrap().len(), 4);
+    let found = r#"{"supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"ttlMs":0,"cacheScope":"private"}"#;
+    let newest = format!(
+        r#"case "$line" in
+    *server/discover*) say '{{"jsonrpc":"2.0","id":'$id',"result":{found}}}' ;;
+    *'"initialize"'*) say '{{"jsonrpc":"2.0","id":'$id',"error":{{"code":-32022,"message":"no"}}}}' ;;"#
+    );
+    let newest = SHELL.replace(r#"case "$line" in"#, &newest);
+    let late = |script: &str| {
+        let server = McpServer::stdio("sh", ["sh", "-c", &format!("sleep 11\n{script}")]).build().unwrap();
+        async move { server.connect().await.unwrap().len() }
+    };
+    assert_eq!(tokio::join!(late(SHELL), late(&newest)), (4, 4));
 }
 
 #[tokio::test]
