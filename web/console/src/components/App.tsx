@@ -23,11 +23,12 @@ const ChatPage = page(async () => (await import("./ChatPage.js")).ChatPage);
 const InboxPage = page(async () => (await import("./inbox/InboxPage.js")).InboxPage);
 const RulesPage = page(async () => (await import("./RulesPage.js")).RulesPage);
 const PolicyPage = page(async () => (await import("./PolicyPage.js")).PolicyPage);
+const WebhooksPage = page(async () => (await import("./webhooks/WebhooksPage.js")).WebhooksPage);
 const AuditPage = page(async () => (await import("./audit/AuditPage.js")).AuditPage);
 
 export function App() {
   const { t } = useI18n();
-  const { sessionId, rules, audit, policy, inbox } = useStore(route);
+  const { sessionId, rules, audit, policy, webhooks, inbox } = useStore(route);
   const connection = useConnection();
   const waits = useWaits();
   const said = useStore(announcement);
@@ -35,7 +36,7 @@ export function App() {
   const phone = usePhone();
 
   // On a phone the menu covers the page, so going somewhere closes it.
-  useEffect(() => setMenuOpen(false), [sessionId, rules, audit, policy, inbox !== undefined]);
+  useEffect(() => setMenuOpen(false), [sessionId, rules, audit, policy, webhooks, inbox !== undefined]);
   useEffect(() => void (document.title = waits !== undefined ? `(${waits}) Countersign` : "Countersign"), [waits]);
 
   useEffect(() => startNotifying(t), [t]);
@@ -60,7 +61,7 @@ export function App() {
         <Sidebar open={menuOpen} onClose={() => setMenuOpen(false)} />
       </Boundary>
       <main id="main" className="main" tabIndex={-1} inert={menuOpen && phone}>
-        <Boundary key={rules ? "rules" : audit ? "audit" : policy ? "policy" : inbox ? "inbox" : `session ${sessionId ?? ""}`}>
+        <Boundary key={rules ? "rules" : audit ? "audit" : policy ? "policy" : webhooks ? "webhooks" : inbox ? "inbox" : `session ${sessionId ?? ""}`}>
           <Suspense fallback={<Loading />}>
             {rules ? (
               <RulesPage onMenu={openMenu} />
@@ -68,6 +69,8 @@ export function App() {
               <AuditPage onMenu={openMenu} />
             ) : policy ? (
               <PolicyPage onMenu={openMenu} />
+            ) : webhooks ? (
+              <WebhooksPage onMenu={openMenu} />
             ) : inbox ? (
               <InboxPage query={inbox} onMenu={openMenu} />
             ) : sessionId === undefined ? (

@@ -13,7 +13,7 @@ import { useRequest } from "../lib/useRequest.js";
 import { hasToken, signOut } from "../state/connection.js";
 import { loadMoreSessions, sessionList } from "../state/lists.js";
 import { useInbox, useMayAudit, useMe, useWaits } from "../state/me.js";
-import { auditHref, newHref, policyHref, route, rulesHref, sessionHref } from "../state/route.js";
+import { auditHref, newHref, policyHref, route, rulesHref, sessionHref, webhooksHref } from "../state/route.js";
 import { useStore } from "../state/store.js";
 import { Icon } from "./Icon.js";
 import { Preferences } from "./Preferences.js";
@@ -32,7 +32,7 @@ export function Sidebar({ open, onClose }: Props) {
   const { t } = useI18n();
   const list = useStore(sessionList);
   const count = useWaits();
-  const { sessionId, rules, audit, policy, inbox } = useStore(route);
+  const { sessionId, rules, audit, policy, webhooks, inbox } = useStore(route);
   const mayAudit = useMayAudit();
   const signedIn = useStore(hasToken);
   const [search, setSearch] = useState("");
@@ -102,6 +102,12 @@ export function Sidebar({ open, onClose }: Props) {
             <a className="button wide quiet spread" href={auditHref} aria-current={audit ? "page" : undefined} onClick={onClose}>
               <Icon name="shield" />
               <span className="grow">{t("audit.heading")}</span>
+            </a>
+          )}
+          {mayAudit && (
+            <a className="button wide quiet spread" href={webhooksHref} aria-current={webhooks ? "page" : undefined} onClick={onClose}>
+              <Icon name="outside" />
+              <span className="grow">{t("webhooks.heading")}</span>
             </a>
           )}
         </div>

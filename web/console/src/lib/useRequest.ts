@@ -1,10 +1,10 @@
-import { useState } from "react";
+import { useRef, useState } from "react";
 import { CountersignError } from "@countersign/client";
 
 export interface Requested {
   busy: boolean;
   error: CountersignError | undefined;
-  /** Resolves to whether it was done. */
+  /** Resolves to whether it was done; a second one meanwhile is not. */
   run: (request: () => Promise<unknown>) => Promise<boolean>;
 }
 
@@ -12,7 +12,11 @@ export interface Requested {
 export function useRequest(): Requested {
   const [busy, setBusy] = useState(false);
   const [error, setError] = useState<CountersignError>();
+  // A button can be pressed again before it is drawn as disabled.
+  const going = useRef(false);
   const run = async (request: () => Promise<unknown>) => {
+    if (going.current) return false;
+    going.current = true;
     setBusy(true);
     setError(undefined);
     try {
@@ -22,6 +26,7 @@ export function useRequest(): Requested {
       setError(CountersignError.of(e));
       return false;
     } finally {
+      going.current = false;
       setBusy(false);
     }
   };

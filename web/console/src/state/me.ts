@@ -25,7 +25,7 @@ export function useMe(): Me {
   return useStore(me);
 }
 
-/** Whether the server shows this person the audit log. */
+/** Whether the server shows this person the audit log, the policy and the webhooks. */
 export function useMayAudit(): boolean {
   const { name, roles } = useStore(me);
   const known = useStore(greeted);

@@ -8,6 +8,7 @@ export interface Route {
   rules: boolean;
   audit: boolean;
   policy: boolean;
+  webhooks: boolean;
   /** The inbox, and what of it. */
   inbox: InboxQuery | undefined;
 }
@@ -15,12 +16,20 @@ export interface Route {
 export const rulesHref = "#/rules";
 export const auditHref = "#/audit";
 export const policyHref = "#/policy";
+export const webhooksHref = "#/webhooks";
 
 function read(): Route {
   const match = /^#\/s\/([A-Za-z0-9._-]{1,128})$/.exec(location.hash);
   const inbox = /^#\/inbox(?:\?(.*))?$/.exec(location.hash);
   const { hash } = location;
-  return { sessionId: match?.[1], rules: hash === rulesHref, audit: hash === auditHref, policy: hash === policyHref, inbox: inbox ? readQuery(inbox[1] ?? "") : undefined };
+  return {
+    sessionId: match?.[1],
+    rules: hash === rulesHref,
+    audit: hash === auditHref,
+    policy: hash === policyHref,
+    webhooks: hash === webhooksHref,
+    inbox: inbox ? readQuery(inbox[1] ?? "") : undefined,
+  };
 }
 
 export const route = new Store<Route>(read());
@@ -43,5 +52,5 @@ export function showInbox(query: InboxQuery, step: boolean): void {
   } catch {
     // Who types fast changes the address more often than some browsers allow; the page follows all the same.
   }
-  route.set({ sessionId: undefined, rules: false, audit: false, policy: false, inbox: query });
+  route.set({ sessionId: undefined, rules: false, audit: false, policy: false, webhooks: false, inbox: query });
 }

@@ -12,3 +12,4 @@ import "./rules.css";
 import "./graph.css";
 import "./past.css";
 import "./audit.css";
+import "./webhooks.css";

@@ -16,6 +16,7 @@ export type {
   CheckpointView as Checkpoint,
   CreateSession as NewSession,
   Decide as Reply,
+  FailedMessage,
   ForkedFrom,
   ForkSession as ForkRequest,
   Graph as AgentGraph,
@@ -30,6 +31,7 @@ export type {
   StartRun as RunRequest,
   StateView as SessionState,
   ToolApprovalView as ToolApproval,
+  WebhookView as Webhook,
 } from "./generated/http.js";
 
 type Query<K extends keyof Operations> = Operations[K] extends { query?: infer Q } ? NonNullable<Q> : never;

@@ -1,0 +1,66 @@
+/** Webhooks: how far each one is, and what the messages are about that did not arrive. The audit log knows that. */
+import type { CountersignHttp, FailedMessage, Webhook } from "@countersign/client";
+import type { MessageKey } from "../i18n/en.js";
+import { tell, type Told } from "./audit.js";
+
+/** How many messages are read at first, and with each step. */
+export const PAGE = 20;
+/** The server's largest page. */
+const PAGE_MAX = 200;
+/** How many records are read at once to find a few. Each can be as large as a request with its arguments. */
+const RECORDS = 50;
+
+export interface Undelivered extends FailedMessage {
+  /** The record that it tells of; nothing if this person may not read it. */
+  about: Told | undefined;
+}
+
+/** The pages of the audit log that have these records, whose numbers rise. */
+export function spans(numbers: readonly number[]): { after: number; limit: number }[] {
+  const all: { after: number; limit: number }[] = [];
+  for (const n of numbers) {
+    const last = all.at(-1);
+    if (last && n - last.after <= RECORDS) last.limit = n - last.after;
+    else all.push({ after: n - 1, limit: 1 });
+  }
+  return all;
+}
+
+/** Reads what did not arrive. Records never change, so one is read once: `known` has those that were. */
+export function reader(http: Pick<CountersignHttp, "failedMessages" | "audit">, webhook: string) {
+  const known = new Map<number, Told | undefined>();
+  /** `shown`: without a cursor so many at least, so that a list which is read anew keeps its length. */
+  return async (cursor: string | undefined, shown: number): Promise<{ rows: Undelivered[]; next: string | undefined }> => {
+    const from = cursor === undefined ? { limit: Math.min(Math.max(PAGE, shown), PAGE_MAX) } : { cursor, limit: PAGE };
+    const { failed, next } = await http.failedMessages(webhook, from);
+    const unknown = failed.map(({ n }) => n).filter((n) => !known.has(n));
+    for (const span of spans(unknown)) {
+      const { records } = await http.audit(span);
+      for (const record of records) if (unknown.includes(record.n)) known.set(record.n, tell(record));
+    }
+    // What was not among them is not for this person to read, and is not asked for again.
+    for (const n of unknown) if (!known.has(n)) known.set(n, undefined);
+    return { rows: failed.map((message) => ({ ...message, about: known.get(message.n) })), next };
+  };
+}
+
+/** How far it is, beside the newest record that this person may read. */
+export function positionOf({ cursor }: Webhook, newest: number | undefined): { key: MessageKey; params: Record<string, number> } {
+  if (cursor === null) return { key: "webhooks.cursorNone", params: {} };
+  if (newest !== undefined && newest > cursor) return { key: "webhooks.cursorOf", params: { n: cursor, newest } };
+  return { key: "webhooks.cursorAt", params: { n: cursor } };
+}
+
+/** When a message is attempted next. */
+export function nextOf({ next_at }: FailedMessage, isGone: boolean, now: number): MessageKey {
+  if (next_at === null) return "webhooks.next.never";
+  if (isGone) return "webhooks.next.start";
+  return Date.parse(next_at) <= now ? "webhooks.next.now" : "webhooks.next.later";
+}
+
+/** How many messages did not arrive. */
+export const undelivered = ({ waiting, dead }: Webhook): number => waiting + dead;
+
+/** Where this is another, its undelivered messages may be others too. */
+export const stateOf = (webhook: Webhook): string =>
+  [webhook.status, webhook.waiting, webhook.dead, webhook.last_failed?.n, webhook.last_failed?.tried_at].join(" ");
