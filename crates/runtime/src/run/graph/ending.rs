@@ -69,8 +69,9 @@ impl Ending<'_> {
             let mut inside = memory.inside();
             (std::mem::take(&mut inside.asked), std::mem::take(&mut inside.lost))
         };
-        if self.state.open.len() + asked.len() > limits::OPEN_QUESTIONS {
-            let what = format!("{} questions wait in this session already", self.state.open.len());
+        let waiting = self.state.open.len() + self.ops.iter().map(Op::asks).sum::<usize>();
+        if waiting + asked.len() > limits::OPEN_QUESTIONS {
+            let what = format!("{waiting} questions wait in this session already");
             self.failed(known.task, fatal("too_many_questions", what));
             return;
         }
