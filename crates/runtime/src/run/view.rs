@@ -30,7 +30,7 @@ use serde_json::Value;
 use super::{Activity, Inner, Outcome, Runtime, owned, store_refusal, visible};
 use crate::{
     agent::output::Output,
-    store::{Page, PendingCount, RuleFilter, SessionFilter, StoreError, Summary, Visible},
+    store::{Page, PendingCount, RuleFilter, SessionFilter, Summary, Visible},
 };
 
 /// The role that may read the audit log.
@@ -362,7 +362,7 @@ impl Inner {
                     _ => None,
                 }));
             };
-            self.read_between(session_id, from, end, look).await.map_err(store_refusal)?;
+            self.read_between(session_id, from, end, look).await?;
             found.append(&mut blocks);
             blocks = found;
             end = from;
@@ -377,11 +377,11 @@ impl Inner {
         mut from: u64,
         end: u64,
         mut take: impl FnMut(&Entry) + Send,
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), Refusal> {
         while from < end {
             let limit = usize::try_from(end - from).unwrap_or(READ_PAGE).min(READ_PAGE);
-            let page = self.store.read_within(session_id, from, limit, READ_BYTES).await?;
-            let Some(last) = page.last() else { break };
+            let page = self.store.read_within(session_id, from, limit, READ_BYTES).await.map_err(store_refusal)?;
+            let Some(last) = page.last() else { return Err(self.no_entries(session_id).await) };
             from = last.pos;
             page.iter().for_each(|entry| take(entry));
         }
