@@ -78,7 +78,7 @@ impl<S: GraphState> Runs<S> {
     /// `invalid_session_id`, `session_not_found` (another owner's), `session_busy`, `approval_pending`,
     /// `invalid_message` (an agent's session; a state that is too large), `store_unavailable`.
     pub async fn run(&self, by: &Principal, session: impl Into<String>, state: &S) -> Result<Outcome<S>, Refusal> {
-        let (live, _) = self.begin(by, Some(session.into()), state, None).await?;
+        let live = self.begin(by, Some(session.into()), state, None).await?;
         self.drive(live).await
     }
 
@@ -93,7 +93,7 @@ impl<S: GraphState> Runs<S> {
         state: &S,
         request_id: Option<String>,
     ) -> Result<Arc<str>, Refusal> {
-        let (live, _) = self.begin(by, session, state, request_id).await?;
+        let live = self.begin(by, session, state, request_id).await?;
         let session_id = live.session_id.clone();
         self.inner.spawn_driver(live);
         Ok(session_id)
@@ -105,9 +105,10 @@ impl<S: GraphState> Runs<S> {
         session: Option<String>,
         state: &S,
         request_id: Option<String>,
-    ) -> Result<(LiveRef, bool), Refusal> {
+    ) -> Result<LiveRef, Refusal> {
         let raw = Raw::of(state).map_err(|error| invalid(format!("the state is no JSON: {error}")))?;
-        self.inner.begin_run(&*self.graph, by, session.as_deref(), raw, request_id).await
+        let begun = self.inner.begin_run(&*self.graph, by, session.as_deref(), raw, request_id).await;
+        begun.map(|(live, _)| live)
     }
 
     fn of_this_graph(&self, state: &State) -> Result<(), Refusal> {
@@ -214,12 +215,13 @@ impl<S: GraphState> Runs<S> {
     ///
     /// # Errors
     /// `session_not_found`, `forbidden` (another owner's, or the edit would withdraw what others decide),
-    /// `session_busy` while nodes run, `invalid_message` (the update does not fit), `store_unavailable`.
+    /// `session_busy` while nodes run, `invalid_message` (not a session of this graph, or the update does not fit),
+    /// `store_unavailable`.
     pub async fn edit(&self, by: &Principal, session: &str, update: &S::Update) -> Result<Outcome<S>, Refusal> {
         check_session_id(session)?;
         let raw = Raw::of(update).map_err(|error| invalid(format!("the update is no JSON: {error}")))?;
         let live = self.inner.live(&Arc::from(session));
-        self.inner.edit_state(&live, by, raw, None).await?;
+        self.inner.edit_state(Some(self.graph.name()), &live, by, raw, None).await?;
         self.drive(live).await
     }
 

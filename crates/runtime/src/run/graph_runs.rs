@@ -91,7 +91,7 @@ impl Runtime {
     ) -> Result<StateView, Refusal> {
         check_session_id(session)?;
         let live = self.inner.live(&Arc::from(session));
-        self.inner.edit_state(&live, by, update, request_id).await?;
+        self.inner.edit_state(None, &live, by, update, request_id).await?;
         let state = self.state(by, session).await?;
         self.inner.spawn_driver(live);
         Ok(state)
@@ -176,19 +176,21 @@ impl Inner {
         Refusal::new(Code::UnknownGraph, format!("there is no graph {name:?}; {known}"))
     }
 
-    /// Edits the state of a graph's run; the update is JSON as a node's is.
+    /// Edits the state of a graph's run: of this graph, if one is named. The update is JSON as a node's is.
     pub(super) async fn edit_state(
         &self,
+        graph: Option<&str>,
         live: &LiveRef,
         by: &Principal,
         update: Raw,
         request_id: Option<String>,
     ) -> Result<(), Refusal> {
-        contested!(self.edit_state_in(live, by, update.clone(), request_id.clone()).await)
+        contested!(self.edit_state_in(graph, live, by, update.clone(), request_id.clone()).await)
     }
 
     async fn edit_state_in(
         &self,
+        of: Option<&str>,
         live: &LiveRef,
         by: &Principal,
         update: Raw,
@@ -200,6 +202,9 @@ impl Inner {
         let request_id = own_request_id(by, &state, request_id);
         if self.is_repeat(&live.session_id, request_id.as_deref()).await? {
             return Ok(());
+        }
+        if let Some(of) = of {
+            of_graph(of, &state)?;
         }
         let graph = state.run.as_ref().filter(|run| !run.agent_loop).and_then(|run| self.graphs.get(&run.graph));
         let Some(graph) = graph else {

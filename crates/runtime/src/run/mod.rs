@@ -535,8 +535,12 @@ impl Runtime {
                     .with_details(json!({ "agents": agents.names })));
             }
             Some(name) => name.into(),
-            // There is at least one: the builder has checked.
-            None => agents.names.first().cloned().unwrap_or_else(|| Arc::from("")),
+            // A program may have graphs alone.
+            None => agents
+                .names
+                .first()
+                .cloned()
+                .ok_or_else(|| Refusal::new(Code::UnknownAgent, "this program has no agents"))?,
         };
         let locale = locale.unwrap_or(self.inner.locale);
         Ok(SessionCreated {
