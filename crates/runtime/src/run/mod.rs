@@ -33,6 +33,7 @@ mod nodes;
 mod note;
 mod open_text;
 mod outcomes;
+mod overdue;
 mod past;
 mod patience;
 mod policy;
