@@ -327,3 +327,28 @@ async fn g6_a_graphs_state_is_not_folded_over_a_gap() {
     store.gap.store(true, Ordering::SeqCst);
     assert_eq!(&*runs.state(&me(), "s").await.expect_err("a gap").message, GAP);
 }
+
+/// Wherever the store fails, the answers that were given are in the error, and the run resumes with them.
+#[tokio::test(start_paused = true)]
+async fn s17_a_graphs_run_gives_its_state_back_when_its_store_fails() {
+    let graph = in_line("ask", |graph| {
+        let ask = graph.node("ask", |ctx: countersign::graph::Context<Work>| async move {
+            let n: i64 = ctx.interrupt("how many?", ()).typed().await;
+            Ok(WorkUpdate::new().sum(n))
+        });
+        graph.start(ask);
+        graph.edge(ask, countersign::graph::Node::END);
+    });
+    for (elsewhere, appends, heads) in [(false, 0, 1), (false, 1, 0), (true, 0, 1), (true, 1, 0)] {
+        let store = Failing::over(Arc::new(MemoryStore::new()));
+        let mut asked = graph.run_in(store.clone(), Work::default()).await.expect("paused");
+        asked.state.answer(&asked.interruptions[0], &5).expect("answered");
+        let store = if elsewhere { Failing::over(Arc::new(MemoryStore::new())) } else { store };
+        store.appends.store(appends, Ordering::SeqCst);
+        store.heads.store(heads, Ordering::SeqCst);
+        let error = graph.run_in(store.clone(), asked.state).await.expect_err("the store fails");
+        let given = error.into_state().expect("the state comes back");
+        let done = graph.run_in(store, given).await.expect("resumed").outcome.done();
+        assert_eq!(done.expect("done").sum, 5);
+    }
+}
