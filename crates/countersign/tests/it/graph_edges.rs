@@ -158,7 +158,7 @@ async fn g1_a_branch_that_fails_leaves_what_runs_alone(store: Arc<dyn Store>) {
 
 /// Code of the user's that panics outside of a node's future fails the run by name; it can be taken up again.
 async fn g1_a_route_or_a_list_that_panics_fails_by_name(store: Arc<dyn Store>) {
-    for what in ["route", "items", "node", "leave"] {
+    for what in ["route", "items", "node", "enter", "leave"] {
         let fixed = Count::default();
         let broken = fixed.clone();
         let fails = move |here: &str| {
@@ -169,7 +169,7 @@ async fn g1_a_route_or_a_list_that_panics_fails_by_name(store: Arc<dyn Store>) {
             graph.start(one);
             graph.edge(one, Node::END);
         });
-        let (a, b, c, d) = (fails.clone(), fails.clone(), fails.clone(), fails);
+        let (a, b, c, d, e) = (fails.clone(), fails.clone(), fails.clone(), fails.clone(), fails);
         let graph = in_line(what, |graph| {
             let first = graph.node("first", move |_| {
                 a("node");
@@ -181,7 +181,10 @@ async fn g1_a_route_or_a_list_that_panics_fails_by_name(store: Arc<dyn Store>) {
             let sub = graph.subgraph(
                 "sub",
                 &inner,
-                |_| Work::default(),
+                move |_| {
+                    e("enter");
+                    Work::default()
+                },
                 move |work: Work| {
                     d("leave");
                     WorkUpdate::new().sum(work.sum)
