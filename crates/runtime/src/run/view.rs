@@ -210,9 +210,7 @@ impl Runtime {
     /// `session_not_found`, `too_busy`, `store_unavailable`.
     pub async fn state(&self, by: &Principal, session_id: &str) -> Result<StateView, Refusal> {
         let state = self.read_state(by, session_id).await?;
-        // A graph's state is folded from its journal.
-        let graph = state.run.as_ref().is_some_and(|run| !run.agent_loop);
-        let _turn = if graph { Some(self.inner.heavy.turn(by).await?) } else { None };
+        let _turn = self.inner.graph_turn(by, &state).await?;
         Ok(StateView { values: self.inner.graph_values(&state).await?, ..StateView::of(&state) })
     }
 
