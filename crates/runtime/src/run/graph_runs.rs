@@ -164,10 +164,9 @@ impl Inner {
 
     /// The state of a session's run as JSON; `None` if it has none, or one that this program cannot read.
     pub(super) async fn graph_values(&self, state: &State) -> Result<Option<Raw>, Refusal> {
-        let Some(run) = state.run.as_ref().filter(|run| !run.agent_loop) else { return Ok(None) };
-        let Some(graph) = self.graphs.get(&run.graph) else { return Ok(None) };
-        let folded = self.fold_states(&state.session_id, run, state.pos).await?;
-        Ok(folded.ok().and_then(|hot| graph.write_state(hot.root()?.1).ok()))
+        let Some(graph) = state.run.as_ref().and_then(|run| self.graphs.get(&run.graph)) else { return Ok(None) };
+        let root = self.graph_root(state).await?;
+        Ok(root.and_then(Result::ok).and_then(|state| graph.write_state(&state).ok()))
     }
 
     fn unknown_graph(&self, name: &str) -> Refusal {
@@ -248,6 +247,16 @@ pub(super) fn of_graph(graph: &str, state: &State) -> Result<(), Refusal> {
         Some(run) if !run.agent_loop && *run.graph == *graph => Ok(()),
         None if state.turns == 0 => Ok(()),
         _ => Err(invalid(format!("the session {:?} is not one of the graph {graph:?}", state.session_id))),
+    }
+}
+
+/// Whether a session takes messages: a graph's does not.
+pub(super) fn takes_messages(state: &State) -> Result<(), Refusal> {
+    match &state.run {
+        Some(run) if !run.agent_loop => {
+            Err(invalid(format!("the session runs the graph {:?}, which takes answers, not messages", run.graph)))
+        }
+        _ => Ok(()),
     }
 }
 

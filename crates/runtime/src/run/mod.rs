@@ -406,10 +406,7 @@ impl Runtime {
         let state = self.inner.load(live, &mut guard).await?;
         if state.pos > 0 {
             owned(by, &state)?;
-            if let Some(run) = state.run.as_ref().filter(|run| !run.agent_loop) {
-                let what = format!("the session runs the graph {:?}, which takes answers, not messages", run.graph);
-                return Err(Refusal::new(Code::InvalidMessage, what));
-            }
+            graph_runs::takes_messages(&state)?;
             if message.on_pending == Some(OnPending::Reject) {
                 // It decides the pending interruptions.
                 by.check_may_decide()?;
