@@ -273,6 +273,16 @@ impl Transcript for GoingOn {
     }
 }
 
+/// A model's stream ended without saying so.
+pub(super) fn ended_early() -> ModelError {
+    ModelError::transient("the model's stream ended in the middle of its answer")
+}
+
+/// A model's adapter panicked.
+pub(super) fn adapter_failed() -> ModelError {
+    ModelError::permanent("the model's adapter failed")
+}
+
 /// A random number from 0 to 1, to spread retries.
 pub(super) fn fraction() -> f64 {
     // The first field of a v4 UUID is random in every bit.
@@ -399,7 +409,7 @@ impl<'a> Writer<'a> {
                 return Ok(Err(Stale));
             }
         }
-        Err(ModelError::transient("the model's stream ended in the middle of its answer"))
+        Err(ended_early())
     }
 
     fn all(&self) -> impl Iterator<Item = &Block> {
