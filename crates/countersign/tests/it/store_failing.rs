@@ -9,14 +9,17 @@ use std::{
 };
 
 use countersign::{
-    Agent, Decision, GuardrailOutput, Permit, Principal, Status,
+    Agent, Args, Decision, GuardrailOutput, Permit, Principal, Status,
     model::{Model, ModelError, ModelEvent, ModelRequest},
     run::{Code, NewMessage, Runtime},
     store::{Store, memory::MemoryStore},
     tool::{Approval, Tool, ToolEntry, ToolError, source::ToolSource},
 };
-use countersign_core::journal::record::{Record, records};
-use countersign_engine::tool::function::FunctionTool;
+use countersign_core::{
+    call::preview::{Preview, PreviewKind},
+    journal::record::{Record, records},
+};
+use countersign_engine::tool::{CallFacts, Previewer, function::FunctionTool};
 use countersign_runtime::run::{Direction, HistoryQuery, NewSession};
 use futures::{FutureExt as _, StreamExt as _, future::BoxFuture, stream::BoxStream};
 use serde_json::{Value, json, value::to_raw_value};
@@ -50,9 +53,13 @@ fn sees(approval: Approval) -> ToolEntry {
 
 /// A session with a context, whose agent calls that tool once.
 async fn runtime(store: &Arc<Failing>, approval: Approval, breaks: u32) -> Runtime {
+    runtime_of(store, sees(approval), breaks).await
+}
+
+async fn runtime_of(store: &Arc<Failing>, tool: ToolEntry, breaks: u32) -> Runtime {
     let says = teller([vec![call("c", "see", "{}")], text("done")]);
     let model = Arc::new(Breaks(says, store.clone(), breaks.into()));
-    let agent = Agent::new("a", ("m", model)).tool(sees(approval));
+    let agent = Agent::new("a", ("m", model)).tool(tool);
     let runtime = Runtime::builder(store.clone()).agent(agent).build().expect("runtime");
     let context = Some(to_raw_value(&json!({ "user": "Bob" })).expect("JSON"));
     let new = NewSession { session_id: Some("s".to_owned()), context, ..NewSession::default() };
@@ -94,6 +101,32 @@ async fn s18_a_call_waits_for_its_context_and_never_runs_as_if_there_were_none()
         let outcome = decide(&runtime, "s_1", vec![Decision::approve()]).await.expect("decided");
         assert_eq!((outcome.status, store.failed.load(Ordering::SeqCst)), (Status::Completed, fails));
         assert_eq!(results(&store).await, [r#"{"user":"Bob"}"#]);
+    }
+}
+
+/// A preview of any call.
+struct Shows;
+
+impl Previewer for Shows {
+    fn preview<'a>(&'a self, call: &'a CallFacts<'a>) -> BoxFuture<'a, Result<Preview, String>> {
+        async { Ok(Preview::text(call.args.text())) }.boxed()
+    }
+}
+
+#[tokio::test]
+async fn s12_an_edited_call_whose_context_cannot_be_read_has_no_preview_and_says_why() {
+    for (fails, shown) in [(0, (PreviewKind::Text, r#"{"n":1}"#)), (2, (PreviewKind::Failed, "the disk is away"))] {
+        let store = Failing::over(Arc::new(MemoryStore::new()));
+        let tool = sees(Approval::always().levels(["first", "second"])).preview(Arc::new(Shows));
+        let runtime = runtime_of(&store, tool, 0).await;
+        send(&runtime, "s", "go").await.expect("paused");
+        // For the verdict on the edited call, and for its preview.
+        store.firsts.store(fails, Ordering::SeqCst);
+        let edit = Decision::edit("see", Args::parse(r#"{"n":1}"#).expect("args"));
+        let outcome = decide(&runtime, "s_1", vec![edit]).await.expect("edited");
+        let preview = outcome.interruptions[0].actions()[0].preview.clone().expect("a preview");
+        assert_eq!(preview.kind, shown.0);
+        assert!(preview.text.contains(shown.1), "{}", preview.text);
     }
 }
 
