@@ -107,7 +107,7 @@ mod tests {
     use crate::tool::{AppContext, Approval, condition::FnCondition, function::FunctionTool};
 
     #[tokio::test]
-    async fn p2_a_condition_that_panics_asks_in_the_sessions_language() {
+    async fn p2_a_condition_that_panics_asks() {
         let args = Args::parse("{}").expect("args");
         let facts = CallFacts {
             session_id: "s",
