@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::redact::redacted;
+
 /// A provider's API key. It is never printed: `Debug` hides it, and there is no `Display`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ApiKey(Box<str>);
@@ -25,9 +27,9 @@ impl ApiKey {
         self.0.len() >= 8
     }
 
-    /// A text with the key redacted, for providers that repeat it in their errors.
+    /// A text with the key redacted, however it is spelled, for providers that repeat it in their errors.
     pub fn redact(&self, text: String) -> String {
-        if self.0.is_empty() || !text.contains(&*self.0) { text } else { text.replace(&*self.0, "[API key]") }
+        redacted(text, &self.0)
     }
 }
 
@@ -46,6 +48,7 @@ mod tests {
         let key = ApiKey::new("sk-secret\n");
         assert_eq!(format!("{key:?}"), "ApiKey(..)");
         assert_eq!(key.redact("Incorrect API key: sk-secret.".into()), "Incorrect API key: [API key].");
+        assert_eq!(ApiKey::new("sk/a=").redact("at /v1?key=sk%2Fa%3D".into()), "at /v1?key=[API key]");
         assert_eq!(ApiKey::new(" ").redact("as it was".into()), "as it was");
     }
 }

@@ -7,6 +7,9 @@ use reqwest::{Client, ClientBuilder, Response, StatusCode, Url, redirect::Policy
 /// The longest time to reach a server, TLS included.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// What is wrong with an address that contains a user or a password.
+pub const CREDENTIALS: &str = "must not contain a user or a password";
+
 /// Sets TLS's cryptography provider, if none is set.
 pub fn install_crypto() {
     if rustls::crypto::CryptoProvider::get_default().is_none() {
@@ -42,7 +45,7 @@ pub fn address(text: &str) -> Result<Url, String> {
         return Err("must begin with http:// or https://".to_owned());
     }
     if !url.username().is_empty() || url.password().is_some() {
-        return Err("must not contain a user or a password: use `api_key_env`".to_owned());
+        return Err(CREDENTIALS.to_owned());
     }
     url.set_fragment(None);
     Ok(url)

@@ -36,7 +36,10 @@ impl Endpoint {
     /// The address of `path` under `base_url`, whose query is kept.
     pub(super) fn new(base_url: &str, path: &[&str]) -> Result<Endpoint, ModelConfigError> {
         let wrong = |why: &str| ModelConfigError(format!("`base_url` {why}; it looks like https://api.example.com/v1"));
-        let mut url = outgoing::address(base_url).map_err(|why| wrong(&why))?;
+        let mut url = outgoing::address(base_url).map_err(|why| match &*why {
+            outgoing::CREDENTIALS => wrong(&format!("{why}: use `api_key_env`")),
+            why => wrong(why),
+        })?;
         if let Ok(mut segments) = url.path_segments_mut() {
             segments.pop_if_empty().extend(path);
         }

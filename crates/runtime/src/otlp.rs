@@ -27,7 +27,8 @@ use std::{
     time::Duration,
 };
 
-use reqwest::{Client, Url, header::CONTENT_TYPE, redirect::Policy};
+use countersign_engine::outgoing;
+use reqwest::{Client, Url, header::CONTENT_TYPE};
 use tokio::sync::{mpsc, oneshot};
 use tracing::{Subscriber, level_filters::LevelFilter};
 use tracing_subscriber::{Layer, filter::Targets, registry::LookupSpan};
@@ -99,13 +100,8 @@ pub struct Sending {
 /// Not an HTTP address, or it contains a user or a password.
 pub fn traces(endpoint: &str) -> Result<(Traces, Sending), OtlpError> {
     let url = address(endpoint)?;
-    countersign_engine::outgoing::install_crypto();
-    let mut builder = Client::builder().timeout(TIMEOUT).redirect(Policy::none());
-    if url.scheme() == "http" {
-        // No certificates are needed, and a machine without any can still reach a local collector.
-        builder = builder.tls_certs_only([]).no_proxy();
-    }
-    let client = builder.build().map_err(|error| OtlpError(format!("the HTTP client cannot be made: {error}")))?;
+    let client = outgoing::client(&url).timeout(TIMEOUT).build();
+    let client = client.map_err(|error| OtlpError(format!("the HTTP client cannot be made: {error}")))?;
     let (sender, receiver) = mpsc::channel(WAITING);
     let dropped = Arc::new(AtomicU64::new(0));
     Ok((Traces { sender, dropped: dropped.clone() }, Sending { receiver, dropped, client, url }))
@@ -120,16 +116,8 @@ pub fn check(endpoint: &str) -> Result<(), OtlpError> {
 }
 
 fn address(endpoint: &str) -> Result<Url, OtlpError> {
-    // The value itself is not repeated: it may hold a secret.
-    let wrong = |why: &str| OtlpError(format!("{why}; it looks like http://127.0.0.1:4318/v1/traces"));
-    let url = Url::parse(endpoint).map_err(|error| wrong(&format!("is not a URL: {error}")))?;
-    if !matches!(url.scheme(), "http" | "https") {
-        return Err(wrong("must begin with http:// or https://"));
-    }
-    if !url.username().is_empty() || url.password().is_some() {
-        return Err(wrong("must not contain a user or a password"));
-    }
-    Ok(url)
+    let wrong = |why: String| OtlpError(format!("{why}; it looks like http://127.0.0.1:4318/v1/traces"));
+    outgoing::address(endpoint).map_err(wrong)
 }
 
 impl Traces {

@@ -50,6 +50,12 @@ pub struct SchemaError {
     pub message: String,
 }
 
+/// A JSON Pointer for people: the whole is `/`.
+#[must_use]
+pub fn pointer_for_people(pointer: &str) -> &str {
+    if pointer.is_empty() { "/" } else { pointer }
+}
+
 impl ArgsSchema {
     /// Compiles a schema.
     ///

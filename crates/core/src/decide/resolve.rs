@@ -22,7 +22,7 @@ use crate::{
         gate::{Ask, DecisionType, Verdict},
         json::Json,
         preview::Preview,
-        schema::ArgsSchema,
+        schema::{ArgsSchema, pointer_for_people},
     },
     journal::{
         draft::{Catalog, Draft, ToolKind, Transition},
@@ -564,7 +564,8 @@ fn check_edit(
     if errors.is_empty() {
         return Ok(());
     }
-    let first = errors.first().map(|e| format!("{}: {}", e.pointer, e.message)).unwrap_or_default();
+    let first =
+        errors.first().map(|e| format!("{}: {}", pointer_for_people(&e.pointer), e.message)).unwrap_or_default();
     let errors = errors.into_iter().map(|e| json!({ "pointer": e.pointer, "message": e.message })).collect();
     Err(invalid_edit(index, &format!("the arguments do not fit the tool's schema: {first}"), errors))
 }

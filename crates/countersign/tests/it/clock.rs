@@ -6,7 +6,7 @@ use countersign::{
     Agent, Decision, Principal, Status,
     model::scripted::Scripted,
     run::{Code, NewDecision, NewMessage, Runtime},
-    store::Store,
+    store::{Store, StoreError, memory::MemoryStore},
     tool::Approval,
 };
 use countersign_core::{
@@ -120,4 +120,50 @@ async fn r6_a_session_with_a_record_from_the_future_times_out_in_time() {
             .unwrap_or_else(|_| panic!("{name}: it waits for a day"));
         assert!(ledger.lock().expect("ledger").is_empty(), "{name}");
     }
+}
+
+/// Runs these sessions to their first pause or end, in a program that watches no clock, and breaks those with names that begin
+/// with "bad".
+async fn then_broken(store: Arc<dyn Store>, asks: bool, sessions: impl Iterator<Item = String>) -> Arc<Failing> {
+    let failing = Failing::over(store);
+    let first = runtime(failing.clone(), &Ledger::default());
+    for session in sessions {
+        send(&first, &session, "hello").await.expect("said");
+        if asks {
+            assert_eq!(send(&first, &session, "trade").await.expect("paused").status, Status::AwaitingInput);
+        }
+    }
+    first.shutdown(Duration::ZERO).await;
+    *failing.broken.lock().expect("broken") = Some("bad");
+    failing
+}
+
+#[tokio::test]
+async fn w7_deadlines_of_sessions_that_cannot_be_read_hold_up_no_others() {
+    let sessions = (0..300).map(|n| format!("bad{n}")).chain(["good".to_owned()]);
+    let store = then_broken(Arc::new(MemoryStore::new()), true, sessions).await;
+    let second = runtime(store.clone(), &Ledger::default());
+    second.start().await.expect("started");
+    let over = async {
+        while store.interruption("good", 1).await.expect("row").expect("asked").resolution.is_none() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), over).await.expect("it times out");
+}
+
+#[tokio::test]
+async fn r11_retention_goes_past_sessions_that_cannot_be_deleted() {
+    let (_, sqlite, _dir) = stores().swap_remove(1);
+    let sessions = (0..120).map(|n| format!("bad{n}")).chain(["good".to_owned()]);
+    let store = then_broken(sqlite, false, sessions).await;
+    let agent = Agent::new("trader", ("demo", Arc::new(Scripted::from_json(SCRIPT).expect("script"))));
+    let second = Runtime::builder(store.clone()).agent(agent).keep(Duration::ZERO).build().expect("runtime");
+    second.start().await.expect("started");
+    let gone = async {
+        while !matches!(store.head("good").await, Err(StoreError::Deleted(_))) {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), gone).await.expect("it is deleted");
 }

@@ -17,7 +17,7 @@ use countersign_store::{
     Append, Due, Durability, Head, InterruptionFilter, InterruptionRow, Page, Paged, RuleFilter, RuleOwner, RuleRow,
     SessionFilter, Summary, Waypoint,
     deliveries::Deliveries,
-    nodes::{Epoch, Nodes},
+    nodes::{Epoch, Nodes, Position},
 };
 use futures::{FutureExt as _, TryFutureExt as _, future::BoxFuture};
 
@@ -40,6 +40,8 @@ pub(crate) struct Failing {
     pub(crate) hangs: AtomicBool,
     /// Whether pages of entries have nothing in them.
     pub(crate) gap: AtomicBool,
+    /// Sessions whose ids begin so cannot be read, nor deleted.
+    pub(crate) broken: Mutex<Option<&'static str>>,
     /// The last position of each session: as it is written, and as it would be after a power cut.
     written: Mutex<HashMap<Arc<str>, u64>>,
     on_disk: Mutex<HashMap<Arc<str>, u64>>,
@@ -78,7 +80,7 @@ impl Failing {
     /// One of several nodes, as `nodes` has them.
     pub(crate) fn among(inner: Arc<dyn Store>, nodes: Option<Arc<dyn Nodes>>, stored: Option<Stored>) -> Arc<Failing> {
         let (appends, heads, firsts, failed) = Default::default();
-        let (largest, read, forgets, waypoints, hangs, gap) = Default::default();
+        let (largest, read, forgets, waypoints, hangs, gap, broken) = Default::default();
         let (written, on_disk, syncs, loses_answers, lost, away) = Default::default();
         Arc::new(Failing {
             inner,
@@ -92,6 +94,7 @@ impl Failing {
             waypoints,
             hangs,
             gap,
+            broken,
             written,
             on_disk,
             syncs,
@@ -157,6 +160,13 @@ impl Failing {
         self.largest.fetch_max(bytes, Ordering::SeqCst);
         self.read.fetch_add(bytes, Ordering::SeqCst);
         page
+    }
+
+    fn check_broken(&self, session_id: &str) -> Result<(), StoreError> {
+        match *self.broken.lock().expect("broken") {
+            Some(broken) if session_id.starts_with(broken) => Err(StoreError::Corrupt(session_id.to_owned())),
+            _ => Ok(()),
+        }
     }
 
     fn check(&self, left: &AtomicU32) -> Result<(), StoreError> {
@@ -240,7 +250,7 @@ impl Store for Failing {
         self.inner.keep_waypoint(session_id, waypoint)
     }
     fn head(&self, session_id: &str) -> BoxFuture<'_, Result<Option<Head>, StoreError>> {
-        match self.check(&self.heads) {
+        match self.check_broken(session_id).and_then(|()| self.check(&self.heads)) {
             Ok(()) => self.inner.head(session_id),
             Err(error) => async { Err(error) }.boxed(),
         }
@@ -315,6 +325,15 @@ impl Store for Failing {
     }
     fn delete(&self, session_id: &str) -> BoxFuture<'_, Result<bool, StoreError>> {
         self.inner.delete(session_id)
+    }
+    fn rested(&self, before: Millis, now: Millis, limit: usize) -> BoxFuture<'_, Result<Vec<Position>, StoreError>> {
+        self.inner.rested(before, now, limit)
+    }
+    fn delete_at(&self, session_id: &str, pos: u64) -> BoxFuture<'_, Result<bool, StoreError>> {
+        match self.check_broken(session_id) {
+            Ok(()) => self.inner.delete_at(session_id, pos),
+            Err(error) => async { Err(error) }.boxed(),
+        }
     }
     fn check(&self) -> BoxFuture<'_, Result<(), StoreError>> {
         self.inner.check()

@@ -158,7 +158,7 @@ async fn g1_a_branch_that_fails_leaves_what_runs_alone(store: Arc<dyn Store>) {
 
 /// Code of the user's that panics outside of a node's future fails the run by name; it can be taken up again.
 async fn g1_a_route_or_a_list_that_panics_fails_by_name(store: Arc<dyn Store>) {
-    for what in ["route", "items", "node", "leave"] {
+    for what in ["route", "items", "node", "enter", "leave"] {
         let fixed = Count::default();
         let broken = fixed.clone();
         let fails = move |here: &str| {
@@ -169,7 +169,7 @@ async fn g1_a_route_or_a_list_that_panics_fails_by_name(store: Arc<dyn Store>) {
             graph.start(one);
             graph.edge(one, Node::END);
         });
-        let (a, b, c, d) = (fails.clone(), fails.clone(), fails.clone(), fails);
+        let (a, b, c, d, e) = (fails.clone(), fails.clone(), fails.clone(), fails.clone(), fails);
         let graph = in_line(what, |graph| {
             let first = graph.node("first", move |_| {
                 a("node");
@@ -181,7 +181,10 @@ async fn g1_a_route_or_a_list_that_panics_fails_by_name(store: Arc<dyn Store>) {
             let sub = graph.subgraph(
                 "sub",
                 &inner,
-                |_| Work::default(),
+                move |_| {
+                    e("enter");
+                    Work::default()
+                },
                 move |work: Work| {
                     d("leave");
                     WorkUpdate::new().sum(work.sum)
@@ -454,7 +457,44 @@ fn deletes(name: &str, clerks: bool, begun: &Count) -> Graph<Work> {
     })
 }
 
+/// A handle on the runs of a graph changes no session of another one, and no agent's.
+async fn g1_an_edit_goes_to_sessions_of_its_graph_only(store: Arc<dyn Store>) {
+    let graph = |name: &str| {
+        in_line(name, |graph| {
+            let ask = graph.node("ask", |ctx: Context<Work>| async move {
+                Ok(said(ctx.interrupt("go on?", ()).await.to_string()))
+            });
+            graph.start(ask);
+            graph.edge(ask, Node::END);
+        })
+    };
+    let (one, other) = (graph("one"), graph("other"));
+    let runtime = Runtime::builder(store).graph(&one).graph(&other).build().expect("runtime");
+    let (one, other) = (runtime.runs(&one).expect("runs"), runtime.runs(&other).expect("runs"));
+    one.run(&me(), "s", &Work::default()).await.expect("run");
+    let refused = other.edit(&me(), "s", &WorkUpdate::new().sum(1)).await.expect_err("another graph's");
+    assert_eq!(refused.code, Code::InvalidMessage);
+    assert!(refused.message.contains("is not one of the graph"), "{refused}");
+    assert_eq!(one.state(&me(), "s").await.expect("state").sum, 0);
+    assert!(one.edit(&me(), "s", &WorkUpdate::new().sum(1)).await.is_ok());
+}
+
+/// Where there are graphs alone, nobody can send a message, and no session is made of it.
+async fn g1_a_program_without_agents_takes_no_messages(store: Arc<dyn Store>) {
+    let graph = in_line("alone", |graph| {
+        let one = graph.node("one", |_| async { Ok(said("one")) });
+        graph.start(one);
+        graph.edge(one, Node::END);
+    });
+    let (runtime, _) = process(&store, &graph);
+    let refused = send(&runtime, "s", "hello").await.expect_err("no agents");
+    assert_eq!((refused.code, &*refused.message), (Code::UnknownAgent, "this program has no agents"));
+    assert_eq!(runtime.session(&me(), "s").await.expect_err("none").code, Code::SessionNotFound);
+}
+
 conformance!(
+    g1_a_program_without_agents_takes_no_messages,
+    g1_an_edit_goes_to_sessions_of_its_graph_only,
     p4_a_step_in_doubt_is_answered_by_the_role_that_was_asked_last,
     p4_a_change_of_the_state_needs_the_right_to_decide_all_that_it_withdraws,
     g6_the_state_at_a_checkpoint_is_what_it_was_then,

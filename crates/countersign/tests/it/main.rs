@@ -19,6 +19,7 @@ mod files;
 mod forks;
 mod formats;
 mod graph_edges;
+mod graph_spawned;
 mod graph_state;
 mod graphs;
 mod groups;

@@ -2,23 +2,26 @@
 
 use std::{
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicU32, AtomicU64, Ordering},
     },
     time::Duration,
 };
 
 use countersign::{
-    Agent, Decision, Permit, Principal, Status,
+    Agent, Args, Decision, GuardrailOutput, Permit, Principal, Status,
     model::{Model, ModelError, ModelEvent, ModelRequest},
-    run::{NewMessage, Runtime},
+    run::{Code, NewMessage, Runtime},
     store::{Store, memory::MemoryStore},
     tool::{Approval, Tool, ToolEntry, ToolError, source::ToolSource},
 };
-use countersign_core::journal::record::{Record, records};
-use countersign_engine::tool::function::FunctionTool;
-use countersign_runtime::run::NewSession;
-use futures::{FutureExt as _, future::BoxFuture, stream::BoxStream};
+use countersign_core::{
+    call::preview::{Preview, PreviewKind},
+    journal::record::{Record, records},
+};
+use countersign_engine::tool::{CallFacts, Previewer, function::FunctionTool};
+use countersign_runtime::run::{Direction, HistoryQuery, NewSession};
+use futures::{FutureExt as _, StreamExt as _, future::BoxFuture, stream::BoxStream};
 use serde_json::{Value, json, value::to_raw_value};
 use tokio::sync::Notify;
 
@@ -50,9 +53,13 @@ fn sees(approval: Approval) -> ToolEntry {
 
 /// A session with a context, whose agent calls that tool once.
 async fn runtime(store: &Arc<Failing>, approval: Approval, breaks: u32) -> Runtime {
+    runtime_of(store, sees(approval), breaks).await
+}
+
+async fn runtime_of(store: &Arc<Failing>, tool: ToolEntry, breaks: u32) -> Runtime {
     let says = teller([vec![call("c", "see", "{}")], text("done")]);
     let model = Arc::new(Breaks(says, store.clone(), breaks.into()));
-    let agent = Agent::new("a", ("m", model)).tool(sees(approval));
+    let agent = Agent::new("a", ("m", model)).tool(tool);
     let runtime = Runtime::builder(store.clone()).agent(agent).build().expect("runtime");
     let context = Some(to_raw_value(&json!({ "user": "Bob" })).expect("JSON"));
     let new = NewSession { session_id: Some("s".to_owned()), context, ..NewSession::default() };
@@ -94,6 +101,32 @@ async fn s18_a_call_waits_for_its_context_and_never_runs_as_if_there_were_none()
         let outcome = decide(&runtime, "s_1", vec![Decision::approve()]).await.expect("decided");
         assert_eq!((outcome.status, store.failed.load(Ordering::SeqCst)), (Status::Completed, fails));
         assert_eq!(results(&store).await, [r#"{"user":"Bob"}"#]);
+    }
+}
+
+/// A preview of any call.
+struct Shows;
+
+impl Previewer for Shows {
+    fn preview<'a>(&'a self, call: &'a CallFacts<'a>) -> BoxFuture<'a, Result<Preview, String>> {
+        async { Ok(Preview::text(call.args.text())) }.boxed()
+    }
+}
+
+#[tokio::test]
+async fn s12_an_edited_call_whose_context_cannot_be_read_has_no_preview_and_says_why() {
+    for (fails, shown) in [(0, (PreviewKind::Text, r#"{"n":1}"#)), (2, (PreviewKind::Failed, "the disk is away"))] {
+        let store = Failing::over(Arc::new(MemoryStore::new()));
+        let tool = sees(Approval::always().levels(["first", "second"])).preview(Arc::new(Shows));
+        let runtime = runtime_of(&store, tool, 0).await;
+        send(&runtime, "s", "go").await.expect("paused");
+        // For the verdict on the edited call, and for its preview.
+        store.firsts.store(fails, Ordering::SeqCst);
+        let edit = Decision::edit("see", Args::parse(r#"{"n":1}"#).expect("args"));
+        let outcome = decide(&runtime, "s_1", vec![edit]).await.expect("edited");
+        let preview = outcome.interruptions[0].actions()[0].preview.clone().expect("a preview");
+        assert_eq!(preview.kind, shown.0);
+        assert!(preview.text.contains(shown.1), "{}", preview.text);
     }
 }
 
@@ -209,27 +242,146 @@ async fn r3_an_append_whose_answer_is_lost_is_neither_lost_nor_stored_twice() {
 
 #[tokio::test(start_paused = true)]
 async fn r3_a_graphs_update_whose_answer_is_lost_counts_once() {
-    let graph = in_line("count", |graph| {
-        let one = graph.node("one", |_| async { Ok(WorkUpdate::new().sum(1)) });
-        let ask = graph.node("ask", |ctx: countersign::graph::Context<Work>| async move {
-            let _: bool = ctx.interrupt("more?", ()).typed().await;
-            Ok(WorkUpdate::new().sum(10))
+    // Every second append that is not answered is stored all the same: with one more round before, it is the others.
+    for rounds in [1, 2] {
+        let graph = in_line("count", |graph| {
+            let one = graph.node("one", |_| async { Ok(WorkUpdate::new().sum(1)) });
+            let ask = graph.node("ask", |ctx: countersign::graph::Context<Work>| async move {
+                let _: bool = ctx.interrupt("more?", ()).typed().await;
+                Ok(WorkUpdate::new().sum(10))
+            });
+            graph.start(one);
+            if rounds == 1 {
+                graph.edge(one, ask);
+            } else {
+                let two = graph.node("two", |_| async { Ok(WorkUpdate::new()) });
+                graph.edge(one, two);
+                graph.edge(two, ask);
+            }
+            graph.edge(ask, one);
         });
-        graph.start(one);
-        graph.edge(one, ask);
-        graph.edge(ask, one);
-    });
-    for losses in LOSSES {
-        let store = lossy(losses);
-        let plain: Arc<dyn Store> = store.clone();
-        let (_, runs) = process(&plain, &graph);
-        runs.run(&me(), "s", &Work::default()).await.expect("run");
-        for n in 1..=2 {
-            runs.resume(&me(), &format!("s_{n}"), true).await.expect("resume");
+        for losses in LOSSES {
+            let store = lossy(losses);
+            let plain: Arc<dyn Store> = store.clone();
+            let (_, runs) = process(&plain, &graph);
+            runs.run(&me(), "s", &Work::default()).await.expect("run");
+            for n in 1..=2 {
+                // People answer when the outage is over.
+                store.appends.store(0, Ordering::SeqCst);
+                let paused = runs.resume(&me(), &format!("s_{n}"), true).await.expect("resume");
+                assert_eq!(paused.waiting().len(), 1, "{losses:?}");
+            }
+            // As another process folds it.
+            let (_, runs) = process(&plain, &graph);
+            assert_eq!(runs.state(&me(), "s").await.expect("state").sum, 23, "{losses:?}");
+            assert_eq!(store.lost() > 0, losses.0);
         }
-        // As another process folds it.
-        let (_, runs) = process(&plain, &graph);
-        assert_eq!(runs.state(&me(), "s").await.expect("state").sum, 23, "{losses:?}");
-        assert_eq!(store.lost() > 0, losses.0);
+    }
+}
+
+/// A runtime whose session's state is in memory, and whose store has lost the entries.
+async fn with_a_gap(store: &Arc<Failing>, agent: Agent) -> Runtime {
+    let before = Agent::new("a", ("m", teller([text("hello")])));
+    let before = Runtime::builder(store.clone()).agent(before).build().expect("one");
+    send(&before, "s", "the first").await.expect("run");
+    before.shutdown(Duration::ZERO).await;
+    let after = Runtime::builder(store.clone()).agent(agent).build().expect("two");
+    after.session(&me(), "s").await.expect("session");
+    store.gap.store(true, Ordering::SeqCst);
+    after
+}
+
+const GAP: &str = "the session's journal has a gap";
+
+#[tokio::test]
+async fn r9_a_page_of_history_does_not_end_at_a_gap() {
+    let store = Failing::over(Arc::new(MemoryStore::new()));
+    let runtime = with_a_gap(&store, Agent::new("a", ("m", teller([])))).await;
+    for direction in [Direction::Forward, Direction::Backward] {
+        let query = HistoryQuery { direction, cursor: None, limit: 10 };
+        let refused = runtime.history(&me(), "s", query).await.expect_err("a gap");
+        assert_eq!((refused.code, &*refused.message), (Code::Internal, GAP), "{direction:?}");
+    }
+}
+
+/// A model that answers how many messages it has read.
+struct Counts;
+
+impl Model for Counts {
+    fn call(&self, request: ModelRequest) -> BoxStream<'static, Result<ModelEvent, ModelError>> {
+        let answer = async move {
+            let read = request.conversation.messages().await.map(|messages| messages.len().to_string());
+            let events = read.map(|read| [ModelEvent::Text(read), ModelEvent::Stop].map(Ok).to_vec());
+            futures::stream::iter(events.unwrap_or_else(|error| vec![Err(error)]))
+        };
+        answer.flatten_stream().boxed()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn s13_no_model_reads_a_conversation_with_a_gap() {
+    let store = Failing::over(Arc::new(MemoryStore::new()));
+    let runtime = with_a_gap(&store, Agent::new("a", ("m", Arc::new(Counts)))).await;
+    let outcome = send(&runtime, "s", "the second").await.expect("run");
+    assert_eq!(outcome.status, Status::Failed, "{outcome:?}");
+    assert!(outcome.error.is_some_and(|error| error.message.contains(GAP)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn s13_a_guardrail_waits_for_the_whole_input() {
+    let (store, seen) = (Failing::over(Arc::new(MemoryStore::new())), Arc::new(Mutex::new(Vec::new())));
+    let heard = seen.clone();
+    let agent = Agent::new("a", ("m", teller([text("done")]))).input_guardrail("reads", move |_, text| {
+        heard.lock().expect("seen").push(text);
+        async { GuardrailOutput::pass() }
+    });
+    let runtime = with_a_gap(&store, agent).await;
+    let run = tokio::spawn(async move { send(&runtime, "s", "the second").await });
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert!(seen.lock().expect("seen").is_empty() && !run.is_finished());
+    store.gap.store(false, Ordering::SeqCst);
+    let outcome = run.await.expect("task").expect("run");
+    assert_eq!((outcome.status, &**seen.lock().expect("seen")), (Status::Completed, &["the second".to_owned()][..]));
+}
+
+#[tokio::test]
+async fn g6_a_graphs_state_is_not_folded_over_a_gap() {
+    let graph = in_line("one", |graph| {
+        let one = graph.node("one", |_| async { Ok(WorkUpdate::new().sum(1)) });
+        graph.start(one);
+        graph.edge(one, countersign::graph::Node::END);
+    });
+    let store = Failing::over(Arc::new(MemoryStore::new()));
+    let plain: Arc<dyn Store> = store.clone();
+    let (_, runs) = process(&plain, &graph);
+    runs.run(&me(), "s", &Work::default()).await.expect("run");
+    let (runtime, runs) = process(&plain, &graph);
+    runtime.session(&me(), "s").await.expect("session");
+    store.gap.store(true, Ordering::SeqCst);
+    assert_eq!(&*runs.state(&me(), "s").await.expect_err("a gap").message, GAP);
+}
+
+/// Wherever the store fails, the answers that were given are in the error, and the run resumes with them.
+#[tokio::test(start_paused = true)]
+async fn s17_a_graphs_run_gives_its_state_back_when_its_store_fails() {
+    let graph = in_line("ask", |graph| {
+        let ask = graph.node("ask", |ctx: countersign::graph::Context<Work>| async move {
+            let n: i64 = ctx.interrupt("how many?", ()).typed().await;
+            Ok(WorkUpdate::new().sum(n))
+        });
+        graph.start(ask);
+        graph.edge(ask, countersign::graph::Node::END);
+    });
+    for (elsewhere, appends, heads) in [(false, 0, 1), (false, 1, 0), (true, 0, 1), (true, 1, 0)] {
+        let store = Failing::over(Arc::new(MemoryStore::new()));
+        let mut asked = graph.run_in(store.clone(), Work::default()).await.expect("paused");
+        asked.state.answer(&asked.interruptions[0], &5).expect("answered");
+        let store = if elsewhere { Failing::over(Arc::new(MemoryStore::new())) } else { store };
+        store.appends.store(appends, Ordering::SeqCst);
+        store.heads.store(heads, Ordering::SeqCst);
+        let error = graph.run_in(store.clone(), asked.state).await.expect_err("the store fails");
+        let given = error.into_state().expect("the state comes back");
+        let done = graph.run_in(store, given).await.expect("resumed").outcome.done();
+        assert_eq!(done.expect("done").sum, 5);
     }
 }

@@ -98,3 +98,44 @@ impl Judge {
         Some(verdict(&self.policy, || self.version.clone(), rules, tool, call, locale).await)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use countersign_core::call::args::Args;
+
+    use super::*;
+    use crate::tool::{AppContext, Approval, condition::FnCondition, function::FunctionTool};
+
+    #[tokio::test]
+    async fn p2_a_condition_that_panics_asks() {
+        let args = Args::parse("{}").expect("args");
+        let facts = CallFacts {
+            session_id: "s",
+            subject: None,
+            tenant: None,
+            roles: &[],
+            agent: "a",
+            tool: "t",
+            tool_use_id: "c",
+            args: &args,
+            context: &AppContext::default(),
+        };
+        // It may panic before it returns a future.
+        let at_once = FnCondition::new(|call| {
+            assert!(call.agent.is_empty(), "broken");
+            async { Ok(false) }
+        });
+        let later = FnCondition::new(|call| async move {
+            assert!(call.agent.is_empty(), "broken");
+            Ok(false)
+        });
+        for condition in [at_once, later] {
+            let tool = FunctionTool::with_context("t", "", |_, _: serde_json::Value| async { Ok(0) }).entry();
+            let tool = tool.needs_approval(Approval::when(Arc::new(condition)));
+            for locale in [Locale::En, Locale::Vi] {
+                let Verdict::Ask(ask) = own_verdict(&tool, &facts, locale).await else { panic!("nobody is asked") };
+                assert_eq!(ask.reason.as_deref(), Some(locale.text(Text::ConditionBroke)));
+            }
+        }
+    }
+}

@@ -21,7 +21,7 @@ use schemars::JsonSchema;
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
-use super::{AppContext, ContextError, Tool, ToolEntry, ToolError};
+use super::{AppContext, ContextError, Tool, ToolEntry, ToolError, guardrail::panic_text};
 use crate::tool::ToolSpec;
 
 /// Which call a function runs for.
@@ -165,9 +165,7 @@ impl FunctionTool {
         // The function itself may panic before it returns a future: it is called within.
         let outcome = AssertUnwindSafe(async move { run(context, args).await }).catch_unwind().await;
         outcome.unwrap_or_else(|panic| {
-            let text = panic.downcast_ref::<String>().map(String::as_str);
-            let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no text");
-            tracing::error!(tool = %name, panic = text, "a tool panicked");
+            tracing::error!(tool = %name, panic = panic_text(&*panic), "a tool panicked");
             Err(ToolError::new(locale.text(Text::ToolBroke)))
         })
     }

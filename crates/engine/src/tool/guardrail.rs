@@ -32,8 +32,13 @@ pub fn bounded(text: &str) -> String {
 /// Describes a guardrail's panic.
 #[must_use]
 pub fn panicked(panic: &(dyn Any + Send)) -> String {
+    format!("it panicked: {}", panic_text(panic))
+}
+
+/// The text that code panicked with.
+pub(super) fn panic_text(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<String>().map(String::as_str);
-    format!("it panicked: {}", text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no text"))
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no text")
 }
 
 type OnCall =

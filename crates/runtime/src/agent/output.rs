@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use countersign_core::{
-    call::schema::ArgsSchema,
+    call::schema::{ArgsSchema, pointer_for_people},
     locale::{Locale, Text},
     plain,
 };
@@ -56,9 +56,7 @@ impl Output {
                 .compiled
                 .check_value(&value)
                 .into_iter()
-                .map(|error| {
-                    format!("{}: {}", if error.pointer.is_empty() { "/" } else { &error.pointer }, error.message)
-                })
+                .map(|error| format!("{}: {}", pointer_for_people(&error.pointer), error.message))
                 .collect(),
             Err(error) => vec![locale.fill(Text::OutputNotJson, &[("error", &error.to_string())])],
         }

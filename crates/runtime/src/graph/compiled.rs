@@ -188,7 +188,7 @@ pub(crate) trait AnyGraph: Send + Sync {
     /// Starts a node.
     fn begin(&self, node: &str, state: &AnyState, item: Option<&Raw>, memory: Arc<Memory>) -> NodeFuture;
     /// The initial state of an inner graph.
-    fn enter(&self, node: &str, state: &AnyState) -> Option<AnyState>;
+    fn enter(&self, node: &str, state: &AnyState) -> Result<AnyState, NodeError>;
     /// Its picture: nodes by name, with inner graphs inside theirs.
     fn drawing(&self) -> Drawing;
     /// The update that the end of an inner graph makes.
@@ -220,6 +220,10 @@ fn guarded<T>(what: impl Display, run: impl FnOnce() -> Result<T, NodeError>) ->
 
 fn wrong_type() -> String {
     "the state is of another type than the graph's".to_owned()
+}
+
+fn no_graph(node: &str) -> NodeError {
+    NodeError::permanent(format!("the node {node:?} is no graph"))
 }
 
 impl<S: GraphState> Compiled<S> {
@@ -399,13 +403,11 @@ impl<S: GraphState> AnyGraph for Compiled<S> {
         }
     }
 
-    fn enter(&self, node: &str, state: &AnyState) -> Option<AnyState> {
-        match &self.node(node)?.work {
-            Work::Graph { enter, .. } => {
-                let state = state.downcast_ref::<S>()?;
-                guarded("the beginning of the inner graph", || Ok(enter(state))).ok()
-            }
-            _ => None,
+    fn enter(&self, node: &str, state: &AnyState) -> Result<AnyState, NodeError> {
+        let state = self.state(state).map_err(NodeError::permanent)?;
+        match self.node(node).map(|node| &node.work) {
+            Some(Work::Graph { enter, .. }) => guarded("the beginning of the inner graph", || Ok(enter(state))),
+            _ => Err(no_graph(node)),
         }
     }
 
@@ -483,7 +485,7 @@ impl<S: GraphState> AnyGraph for Compiled<S> {
     fn leave(&self, node: &str, state: &AnyState) -> Result<Given, NodeError> {
         match self.node(node).map(|node| &node.work) {
             Some(Work::Graph { leave, .. }) => guarded("the end of the inner graph", || leave(state)),
-            _ => Err(NodeError::permanent(format!("the node {node:?} is no graph"))),
+            _ => Err(no_graph(node)),
         }
     }
 }

@@ -358,6 +358,8 @@ impl AtWork {
 impl Drop for AtWork {
     fn drop(&mut self) {
         self.0.at_work.fetch_sub(1, Ordering::SeqCst);
+        // The node may be suspended now, also if another task has run the step.
+        self.0.node_waker.wake();
     }
 }
 

@@ -206,8 +206,10 @@ impl Memory {
         said || lost
     }
 
+    /// Makes the node fail, whichever task has found out.
     pub(crate) fn fail(&self, error: NodeError) {
         self.inside().failure.get_or_insert(error);
+        self.node_waker.wake();
     }
 
     /// Resets what the previous attempt has reached.

@@ -78,7 +78,8 @@ impl Runtime {
         let mut verifier = Verifier::new(anchor);
         let (mut checked, mut readable, mut after) = (0, 0, 0);
         let mut pages = 0;
-        while after < until {
+        let mut fault = None;
+        'log: while after < until {
             pages += 1;
             if pages % TURN_PAGES == 0 {
                 drop(turn);
@@ -87,11 +88,13 @@ impl Runtime {
             let page = store.audit(after, VERIFY_PAGE).await.map_err(store_refusal)?;
             let Some(reached) = page.last().map(|last| last.n) else {
                 let what = format!("record {} is gone: a moment ago the log had {until}", after + 1);
-                return Ok(AuditCheck { checked, readable, end: Err(Fault { n: after + 1, what }) });
+                fault = Some(Fault { n: after + 1, what });
+                break;
             };
             for record in page.iter().filter(|record| record.n <= until) {
-                if let Err(fault) = verifier.take(record) {
-                    return Ok(AuditCheck { checked, readable, end: Err(fault) });
+                if let Err(found) = verifier.take(record) {
+                    fault = Some(found);
+                    break 'log;
                 }
                 checked += 1;
                 readable += u64::from(may_read(by, record));
@@ -100,7 +103,7 @@ impl Runtime {
         }
         drop(turn);
         self.inner.released().await?;
-        Ok(AuditCheck { checked, readable, end: verifier.end() })
+        Ok(AuditCheck { checked, readable, end: fault.map_or_else(|| verifier.end(), Err) })
     }
 }
 

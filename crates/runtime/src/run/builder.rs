@@ -108,10 +108,10 @@ impl RuntimeBuilder {
         self.threads = Some(threads);
         self
     }
-    /// How many bytes of conversations are cached over all sessions ([`KEPT_CONVERSATIONS_BYTES`] by default), so that
-    /// a model call reads only what is new in its own. With 0 each call reads all of it from the store.
-    #[must_use]
-    pub fn kept_conversations(mut self, bytes: usize) -> RuntimeBuilder {
+    /// How many bytes of conversations are cached over all sessions, so that a model call reads only what is new in its own.
+    /// With 0 each call reads all of it from the store.
+    #[cfg(test)]
+    pub(crate) fn kept_conversations(mut self, bytes: usize) -> RuntimeBuilder {
         self.conversation_bytes = bytes;
         self
     }

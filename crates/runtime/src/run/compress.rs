@@ -21,7 +21,13 @@ use futures::{FutureExt as _, StreamExt as _, future::BoxFuture};
 
 use tracing::Instrument as _;
 
-use super::{Inner, patience::until_stored, spans, stream::fraction, transcript::JournalTranscript};
+use super::{
+    Inner,
+    patience::until_stored,
+    spans,
+    stream::{adapter_failed, ended_early, fraction},
+    transcript::JournalTranscript,
+};
 use crate::{
     compression::Strategy,
     model::{Model, ModelError, ModelEvent, ModelRequest, Transcript},
@@ -103,7 +109,7 @@ impl Inner {
             };
             // An adapter that panics gives no summary.
             let read = std::panic::AssertUnwindSafe(read(model, request)).catch_unwind().await;
-            let error = match read.unwrap_or_else(|_| Err(ModelError::permanent("the model's adapter failed"))) {
+            let error = match read.unwrap_or_else(|_| Err(adapter_failed())) {
                 Ok((text, usage)) => return Ok(Summary { text, model: name.clone(), usage }),
                 Err(error) => error,
             };
@@ -140,7 +146,7 @@ async fn read(model: &Arc<dyn Model>, request: ModelRequest) -> Result<(String, 
             | ModelEvent::Opaque(_) => {}
         }
     }
-    Err(ModelError::transient("the model's stream ended in the middle of its answer"))
+    Err(ended_early())
 }
 
 /// The part to be summarised, as the only message of a conversation.

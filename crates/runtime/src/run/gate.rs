@@ -10,6 +10,7 @@ use countersign_core::{
         gate::{Ask, Gate, StoodIn, Target, Verdict},
         json::Json,
         preview::Preview,
+        schema::pointer_for_people,
     },
     journal::{
         draft::ToolKind,
@@ -191,8 +192,11 @@ impl Inner {
         };
         let errors = tool.schema.check(&args);
         if !errors.is_empty() {
-            let told: Vec<String> =
-                errors.iter().take(ERRORS_TOLD).map(|e| format!("{}: {}", pointer(&e.pointer), e.message)).collect();
+            let told: Vec<String> = errors
+                .iter()
+                .take(ERRORS_TOLD)
+                .map(|e| format!("{}: {}", pointer_for_people(&e.pointer), e.message))
+                .collect();
             return refuse(locale.fill(Text::BadArgs, &[("errors", &told.join("; "))]));
         }
         if let Err(error) = tool.entry.tool.fits(&args) {
@@ -302,9 +306,12 @@ impl Inner {
         if !ready.schema.check(&edited.args).is_empty() {
             return None;
         }
-        let context = self.app_context(state).await.ok()?;
-        let facts = facts(state, agent, &ready.entry.spec.name, tool_use_id, &edited.args, &context);
         let previewer = ready.entry.preview.as_ref()?;
+        let context = match self.app_context(state).await {
+            Ok(context) => context,
+            Err(error) => return Some(Preview::failed(&error.to_string())),
+        };
+        let facts = facts(state, agent, &ready.entry.spec.name, tool_use_id, &edited.args, &context);
         Some(previewed(async { previewer.edited(&facts, shown).await }, state.locale).await)
     }
 
@@ -342,7 +349,8 @@ impl Inner {
         }
         let errors = tool.schema.check(&edited.args);
         if let Some(first) = errors.first() {
-            let message = format!("the arguments do not fit the tool's schema: {}: {}", first.pointer, first.message);
+            let at = pointer_for_people(&first.pointer);
+            let message = format!("the arguments do not fit the tool's schema: {at}: {}", first.message);
             let errors = errors.iter().map(|e| json!({ "pointer": e.pointer, "message": e.message })).collect();
             return Err(refuse(message, errors));
         }
@@ -422,10 +430,7 @@ impl Inner {
         };
         let id = |(session, rule): (&str, &Rule)| Some(rule.id.name(session).into());
         if let Some((session, rule)) = found(false) {
-            let text = rule.message.clone().unwrap_or_else(|| {
-                let default = state.locale.text(Text::Rejected);
-                self.rejection(call.tool, call.tool_use_id, default).unwrap_or_else(|| default.to_owned())
-            });
+            let text = self.rejected(call, rule.message.as_deref(), state.locale);
             let said_by = rule.message.as_ref().and_then(|_| rule.by.clone());
             let rule = id((session, rule));
             return Standing { verdict: Verdict::Deny(text), rule, said_by, instead: None, rules_read: true };
@@ -546,9 +551,4 @@ fn unknown_tool(agent: &Ready, name: &str, locale: Locale) -> String {
 fn says_what_it_is_for(input: &str) -> bool {
     Args::parse_without(input, MESSAGE_ARGUMENT)
         .is_ok_and(|(_, said)| said.is_none_or(|said| matches!(said, Json::String(_) | Json::Null)))
-}
-
-/// A JSON pointer for people: the root is `/`.
-fn pointer(pointer: &str) -> &str {
-    if pointer.is_empty() { "/" } else { pointer }
 }

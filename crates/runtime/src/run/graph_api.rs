@@ -27,13 +27,14 @@ use serde_json::Value;
 use super::{
     Inner, Runtime,
     graph_runs::{invalid, of_graph},
+    heavy::Turn,
     live::{LiveRef, LiveState},
     nodes::contested,
     retry::NewRetry,
     visible,
 };
 use crate::{
-    graph::{Graph, GraphState, Outcome, Waiting, compiled::AnyGraph},
+    graph::{Graph, GraphState, NodeError, Outcome, Waiting, compiled::AnyGraph, task::AnyState},
     store::Durability,
 };
 
@@ -78,7 +79,7 @@ impl<S: GraphState> Runs<S> {
     /// `invalid_session_id`, `session_not_found` (another owner's), `session_busy`, `approval_pending`,
     /// `invalid_message` (an agent's session; a state that is too large), `store_unavailable`.
     pub async fn run(&self, by: &Principal, session: impl Into<String>, state: &S) -> Result<Outcome<S>, Refusal> {
-        let (live, _) = self.begin(by, Some(session.into()), state, None).await?;
+        let live = self.begin(by, Some(session.into()), state, None).await?;
         self.drive(live).await
     }
 
@@ -93,7 +94,7 @@ impl<S: GraphState> Runs<S> {
         state: &S,
         request_id: Option<String>,
     ) -> Result<Arc<str>, Refusal> {
-        let (live, _) = self.begin(by, session, state, request_id).await?;
+        let live = self.begin(by, session, state, request_id).await?;
         let session_id = live.session_id.clone();
         self.inner.spawn_driver(live);
         Ok(session_id)
@@ -105,10 +106,11 @@ impl<S: GraphState> Runs<S> {
         session: Option<String>,
         state: &S,
         request_id: Option<String>,
-    ) -> Result<(LiveRef, bool), Refusal> {
+    ) -> Result<LiveRef, Refusal> {
         let raw =
             Raw::of(state).map_err(|error| invalid(format!("the state cannot be serialised as JSON: {error}")))?;
-        self.inner.begin_run(&*self.graph, by, session.as_deref(), raw, request_id).await
+        let begun = self.inner.begin_run(&*self.graph, by, session.as_deref(), raw, request_id).await;
+        begun.map(|(live, _)| live)
     }
 
     fn of_this_graph(&self, state: &State) -> Result<(), Refusal> {
@@ -216,23 +218,25 @@ impl<S: GraphState> Runs<S> {
     ///
     /// # Errors
     /// `session_not_found`, `forbidden` (another owner's, or the edit would withdraw what others decide),
-    /// `session_busy` while nodes run, `invalid_message` (the update does not fit), `store_unavailable`.
+    /// `session_busy` while nodes run, `invalid_message` (not a session of this graph, or the update does not fit),
+    /// `store_unavailable`.
     pub async fn edit(&self, by: &Principal, session: &str, update: &S::Update) -> Result<Outcome<S>, Refusal> {
         check_session_id(session)?;
         let raw =
             Raw::of(update).map_err(|error| invalid(format!("the update cannot be serialised as JSON: {error}")))?;
         let live = self.inner.live(&Arc::from(session));
-        self.inner.edit_state(&live, by, raw, None).await?;
+        self.inner.edit_state(Some(self.graph.name()), &live, by, raw, None).await?;
         self.drive(live).await
     }
 
     /// The current state: with all finished rounds.
     ///
     /// # Errors
-    /// `session_not_found`, `invalid_message` (not a session of this graph), `store_unavailable`.
+    /// `session_not_found`, `invalid_message` (not a session of this graph), `too_busy`, `store_unavailable`.
     pub async fn state(&self, by: &Principal, session: &str) -> Result<S, Refusal> {
         let state = self.inner.read_state(by, session).await?;
         self.of_this_graph(&state)?;
+        let _turn = self.inner.graph_turn(by, &state).await?;
         self.typed(&state).await
     }
 
@@ -242,6 +246,7 @@ impl<S: GraphState> Runs<S> {
     /// As [`Runs::state`]; `invalid_message` if there is no such checkpoint.
     pub async fn state_at(&self, by: &Principal, session: &str, checkpoint: u64) -> Result<S, Refusal> {
         let state = self.inner.read_state(by, session).await?;
+        let _turn = self.inner.heavy.turn(by).await?;
         let then = self.inner.at_checkpoint(&state, &state.session_id, checkpoint).await?;
         self.of_this_graph(&then.session)?;
         self.typed(&then.session).await
@@ -261,6 +266,7 @@ impl<S: GraphState> Runs<S> {
         };
         visible(by, &state)?;
         self.of_this_graph(&state)?;
+        let _turn = self.inner.graph_turn(by, &state).await?;
         self.outcome_of(&state).await
     }
 
@@ -299,14 +305,26 @@ impl<S: GraphState> Runs<S> {
 
 impl Inner {
     /// The recorded state of a session's run.
-    pub(crate) async fn graph_state(&self, state: &State) -> Result<Option<crate::graph::task::AnyState>, Refusal> {
+    pub(crate) async fn graph_state(&self, state: &State) -> Result<Option<AnyState>, Refusal> {
+        let root = self.graph_root(state).await?.transpose();
+        root.map_err(|error| invalid(error.to_string()))
+    }
+
+    /// The same, or why this program cannot read it.
+    pub(super) async fn graph_root(&self, state: &State) -> Result<Option<Result<AnyState, NodeError>>, Refusal> {
         let Some(run) = state.run.as_ref().filter(|run| !run.agent_loop) else { return Ok(None) };
         if let Some(kept) = self.warm.root(&state.session_id, state.pos) {
-            return Ok(Some(kept));
+            return Ok(Some(Ok(kept)));
         }
         let folded = self.fold_states(&state.session_id, run, state.pos).await?;
-        let folded = folded.map_err(|error| Refusal::new(Code::InvalidMessage, error.to_string()))?;
-        Ok(folded.root().map(|(_, state)| state.clone()))
+        Ok(folded.map(|hot| hot.root().map(|(_, state)| state.clone())).transpose())
+    }
+
+    /// A turn to fold the state of a session's run, unless it has none or it is in memory.
+    pub(super) async fn graph_turn(&self, by: &Principal, state: &State) -> Result<Option<Turn<'_>>, Refusal> {
+        let graph = state.run.as_ref().is_some_and(|run| !run.agent_loop);
+        let folds = graph && self.warm.root(&state.session_id, state.pos).is_none();
+        if folds { self.heavy.turn(by).await.map(Some) } else { Ok(None) }
     }
 }
 

@@ -91,7 +91,7 @@ impl Runtime {
     ) -> Result<StateView, Refusal> {
         check_session_id(session)?;
         let live = self.inner.live(&Arc::from(session));
-        self.inner.edit_state(&live, by, update, request_id).await?;
+        self.inner.edit_state(None, &live, by, update, request_id).await?;
         let state = self.state(by, session).await?;
         self.inner.spawn_driver(live);
         Ok(state)
@@ -164,10 +164,9 @@ impl Inner {
 
     /// The state of a session's run as JSON; `None` if it has none, or one that this program cannot read.
     pub(super) async fn graph_values(&self, state: &State) -> Result<Option<Raw>, Refusal> {
-        let Some(run) = state.run.as_ref().filter(|run| !run.agent_loop) else { return Ok(None) };
-        let Some(graph) = self.graphs.get(&run.graph) else { return Ok(None) };
-        let folded = self.fold_states(&state.session_id, run, state.pos).await?;
-        Ok(folded.ok().and_then(|hot| graph.write_state(hot.root()?.1).ok()))
+        let Some(graph) = state.run.as_ref().and_then(|run| self.graphs.get(&run.graph)) else { return Ok(None) };
+        let root = self.graph_root(state).await?;
+        Ok(root.and_then(Result::ok).and_then(|state| graph.write_state(&state).ok()))
     }
 
     fn unknown_graph(&self, name: &str) -> Refusal {
@@ -176,19 +175,21 @@ impl Inner {
         Refusal::new(Code::UnknownGraph, format!("there is no graph {name:?}; {known}"))
     }
 
-    /// Edits the state of a graph's run; the update is JSON as a node's is.
+    /// Edits the state of a graph's run: of this graph, if one is named. The update is JSON as a node's is.
     pub(super) async fn edit_state(
         &self,
+        graph: Option<&str>,
         live: &LiveRef,
         by: &Principal,
         update: Raw,
         request_id: Option<String>,
     ) -> Result<(), Refusal> {
-        contested!(self.edit_state_in(live, by, update.clone(), request_id.clone()).await)
+        contested!(self.edit_state_in(graph, live, by, update.clone(), request_id.clone()).await)
     }
 
     async fn edit_state_in(
         &self,
+        of: Option<&str>,
         live: &LiveRef,
         by: &Principal,
         update: Raw,
@@ -200,6 +201,9 @@ impl Inner {
         let request_id = own_request_id(by, &state, request_id);
         if self.is_repeat(&live.session_id, request_id.as_deref()).await? {
             return Ok(());
+        }
+        if let Some(of) = of {
+            of_graph(of, &state)?;
         }
         let graph = state.run.as_ref().filter(|run| !run.agent_loop).and_then(|run| self.graphs.get(&run.graph));
         let Some(graph) = graph else {
@@ -243,6 +247,16 @@ pub(super) fn of_graph(graph: &str, state: &State) -> Result<(), Refusal> {
         Some(run) if !run.agent_loop && *run.graph == *graph => Ok(()),
         None if state.turns == 0 => Ok(()),
         _ => Err(invalid(format!("the session {:?} is not one of the graph {graph:?}", state.session_id))),
+    }
+}
+
+/// Whether a session takes messages: a graph's does not.
+pub(super) fn takes_messages(state: &State) -> Result<(), Refusal> {
+    match &state.run {
+        Some(run) if !run.agent_loop => {
+            Err(invalid(format!("the session runs the graph {:?}, which takes answers, not messages", run.graph)))
+        }
+        _ => Ok(()),
     }
 }
 

@@ -279,10 +279,12 @@ impl Inner {
         while after < state.pos {
             let page = until_it_works!(async {
                 let page = self.store.read_within(&state.session_id, after, READ_PAGE, READ_BYTES).await;
-                page.map_err(store_refusal)
+                match page.map_err(store_refusal)? {
+                    page if page.is_empty() => Err(self.no_entries(&state.session_id).await),
+                    page => Ok(page),
+                }
             });
-            let Some(last) = page.last() else { break };
-            after = last.pos;
+            after = page.last().map_or(state.pos, |last| last.pos);
             for record in page.iter().filter(|entry| entry.pos <= state.pos).flat_map(|entry| &entry.records) {
                 if matches!(record, Record::ModelResponded(answer) if answer.run == 0) {
                     // Earlier messages have been read.

@@ -168,9 +168,7 @@ impl Pages<'_> {
     /// A window that begins with the entry at `pos`.
     async fn open(&self, pos: u64, entries: usize) -> Result<Window, Refusal> {
         let read = self.read(pos.saturating_sub(1), entries).await?;
-        Ok(self
-            .fold(&read)
-            .unwrap_or_else(|| Window { fold: Fold::new(self.session_id, &Default::default()), pos: self.end }))
+        Ok(self.fold(&read))
     }
 
     /// A window that begins with the first entry from `pos` on that continues no message; `None` if there is none
@@ -181,18 +179,18 @@ impl Pages<'_> {
             let entries = usize::try_from(until - after - 1).unwrap_or(READ_PAGE);
             let read = self.read(after, entries).await?;
             if let Some(first) = read.iter().position(|entry| begins_anew(self.session_id, entry)) {
-                return Ok(self.fold(&read[first..]));
+                return Ok(Some(self.fold(&read[first..])));
             }
-            let Some(last) = read.last() else { break };
-            after = last.pos;
+            after = read.last().map_or(until, |last| last.pos);
         }
         Ok(None)
     }
 
-    fn fold(&self, entries: &[Arc<Entry>]) -> Option<Window> {
-        let mut window = Window { fold: Fold::new(self.session_id, &entries.first()?.cursor), pos: 0 };
+    fn fold(&self, entries: &[Arc<Entry>]) -> Window {
+        let begins = entries.first().map(|first| first.cursor.clone()).unwrap_or_default();
+        let mut window = Window { fold: Fold::new(self.session_id, &begins), pos: 0 };
         self.take(&mut window, entries);
-        Some(window)
+        window
     }
 
     fn take(&self, window: &mut Window, entries: &[Arc<Entry>]) {
@@ -205,19 +203,16 @@ impl Pages<'_> {
 
     async fn read_on(&self, window: &mut Window, entries: usize) -> Result<(), Refusal> {
         let read = self.read(window.pos, entries).await?;
-        if read.is_empty() {
-            return Err(self.inner.no_entries(self.session_id).await);
-        }
         self.take(window, &read);
         Ok(())
     }
 
+    /// Entries after `after`, which is not the last one: there are some.
     async fn read(&self, after: u64, entries: usize) -> Result<Vec<Arc<Entry>>, Refusal> {
-        self.inner
-            .store
-            .read_within(self.session_id, after, entries.min(READ_PAGE), READ_BYTES)
-            .await
-            .map_err(store_refusal)
+        let limit = entries.min(READ_PAGE);
+        let read = self.inner.store.read_within(self.session_id, after, limit, READ_BYTES).await;
+        let read = read.map_err(store_refusal)?;
+        if read.is_empty() { Err(self.inner.no_entries(self.session_id).await) } else { Ok(read) }
     }
 
     /// The messages, once the outcome of everything they show is known.

@@ -110,14 +110,18 @@ impl Clone for LiveRef {
 
 impl Drop for LiveRef {
     fn drop(&mut self) {
+        let Some(live) = self.live.take() else { return };
         let mut sessions = self.inner.live_sessions();
-        if let Some(live) = self.live.take()
-            // Counted under the map's lock: the map's own reference and this one.
-            && Arc::strong_count(&live) <= 2
-            && sessions.get(&live.session_id).is_some_and(|known| Arc::ptr_eq(known, &live))
-        {
-            sessions.remove(&live.session_id);
+        let is_known = sessions.get(&live.session_id).is_some_and(|known| Arc::ptr_eq(known, &live));
+        if is_known && Arc::strong_count(&live) > 2 {
+            // Given back under the map's lock, so that of the last two one sees that it is the last.
+            drop(live);
+            return;
         }
+        let last = if is_known { sessions.remove(&live.session_id) } else { None };
+        drop(sessions);
+        // A session's state may be large: nobody waits for the map until it is freed.
+        drop((last, live));
     }
 }
 

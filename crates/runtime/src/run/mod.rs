@@ -33,6 +33,7 @@ mod nodes;
 mod note;
 mod open_text;
 mod outcomes;
+mod overdue;
 mod past;
 mod patience;
 mod policy;
@@ -405,10 +406,7 @@ impl Runtime {
         let state = self.inner.load(live, &mut guard).await?;
         if state.pos > 0 {
             owned(by, &state)?;
-            if let Some(run) = state.run.as_ref().filter(|run| !run.agent_loop) {
-                let what = format!("the session runs the graph {:?}, which takes answers, not messages", run.graph);
-                return Err(Refusal::new(Code::InvalidMessage, what));
-            }
+            graph_runs::takes_messages(&state)?;
             if message.on_pending == Some(OnPending::Reject) {
                 // It decides the pending interruptions.
                 by.check_may_decide()?;
@@ -535,8 +533,12 @@ impl Runtime {
                     .with_details(json!({ "agents": agents.names })));
             }
             Some(name) => name.into(),
-            // There is at least one: the builder has checked.
-            None => agents.names.first().cloned().unwrap_or_else(|| Arc::from("")),
+            // A program may have graphs alone.
+            None => agents
+                .names
+                .first()
+                .cloned()
+                .ok_or_else(|| Refusal::new(Code::UnknownAgent, "this program has no agents"))?,
         };
         let locale = locale.unwrap_or(self.inner.locale);
         Ok(SessionCreated {

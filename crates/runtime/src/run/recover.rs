@@ -24,9 +24,10 @@ use super::{
     Inner, failpoint,
     live::{LiveRef, LiveState},
     nodes::contested,
+    overdue::Overdue,
     store_refusal,
 };
-use crate::store::{Durability, Guards, nodes::Epoch};
+use crate::store::{Due, Durability, Guards, nodes::Epoch};
 
 /// How often deadlines are looked for. A deadline fires within this time, well within spec W7's second.
 const DEADLINE_TICK: Duration = Duration::from_millis(200);
@@ -36,8 +37,6 @@ const SIDE_BY_SIDE: usize = 64;
 const TAKEN_UP: u32 = 2;
 /// How long a turn that is resumed again runs alone, before the next one is resumed.
 const PROBATION: Duration = Duration::from_secs(10);
-/// Deadlines handled in one look.
-const DEADLINES_AT_ONCE: usize = 256;
 
 impl Inner {
     /// Resumes what was running when its last append was stored, in a store that belongs to this process.
@@ -187,22 +186,10 @@ impl Inner {
     /// memory.
     pub(super) async fn watch_deadlines(self: Arc<Self>) {
         let mut closing = self.closing.subscribe();
+        let mut overdue = Overdue::default();
         while !*closing.borrow() {
             self.warm.expire();
-            let due = match self.store.nodes() {
-                None => self.store.due(self.now(), DEADLINES_AT_ONCE).await,
-                Some(nodes) => nodes.take_due(self.now(), DEADLINES_AT_ONCE).await,
-            };
-            let due = due.unwrap_or_else(|error| {
-                tracing::error!(%error, "deadlines could not be read");
-                self.refused(error);
-                Vec::new()
-            });
-            let more = due.len() == DEADLINES_AT_ONCE;
-            // Concurrently, so that the store can group them and one busy session delays no other.
-            let over = futures::stream::iter(due).map(|(session_id, n)| self.over(session_id, n));
-            let stored = over.buffer_unordered(SIDE_BY_SIDE).fold(false, async |any, one| any | one).await;
-            if more && stored {
+            if self.times_over(&mut overdue).await {
                 continue;
             }
             tokio::select! {
@@ -212,14 +199,41 @@ impl Inner {
         }
     }
 
-    /// Whether something was stored.
-    async fn over(self: &Arc<Self>, session_id: Arc<str>, n: u32) -> bool {
-        self.time_out(&session_id, n).await.unwrap_or_else(|error| {
-            if !error.is_gone() || error.is_unreadable() {
-                tracing::error!(session = &*session_id, n, %error, "a time-out could not be stored");
+    /// Times out what is due now; whether there is more.
+    async fn times_over(self: &Arc<Self>, overdue: &mut Overdue) -> bool {
+        let limit = overdue.limit();
+        let due = match self.store.nodes() {
+            None => self.store.due(self.now(), limit).await,
+            Some(nodes) => nodes.take_due(self.now(), limit).await,
+        };
+        let due = match due {
+            Ok(due) => due,
+            Err(error) => {
+                overdue.away(&self.refused(error));
+                return false;
             }
-            false
-        })
+        };
+        let more = due.len() == limit;
+        // Concurrently, so that the store can group them and one busy session delays no other.
+        let over = futures::stream::iter(overdue.ready(due)).map(|(session_id, n)| async move {
+            let stored = self.time_out(&session_id, n).await;
+            stored.map_err(|error| ((session_id, n), error))
+        });
+        let over: Vec<Result<bool, (Due, Refusal)>> = over.buffer_unordered(SIDE_BY_SIDE).collect().await;
+        let (mut stored, mut reached) = (false, true);
+        for one in over {
+            match one {
+                Ok(one) => stored |= one,
+                Err((due, error)) => {
+                    reached &= !Overdue::is_outage(&error);
+                    overdue.failed(due, &error);
+                }
+            }
+        }
+        if reached {
+            overdue.reached();
+        }
+        more && stored
     }
 
     async fn time_out(self: &Arc<Self>, session_id: &Arc<str>, n: u32) -> Result<bool, Refusal> {

@@ -99,7 +99,7 @@ pub enum RuleScope {
 impl RuleView {
     fn of(row: &RuleRow, inner: &Inner) -> RuleView {
         let rule = &row.rule;
-        let standing = row.revoked_at.is_none() && rule.until.is_none_or(|until| inner.now() < until);
+        let standing = row.is_in_force(inner.now());
         let suspended = inner.settings.authorities.check(rule, row.tenant.as_deref()).err().filter(|_| standing);
         RuleView {
             id: row.rule.id.name(&row.session_id),
@@ -171,7 +171,7 @@ impl Runtime {
     /// # Errors
     /// `rule_not_found`, `forbidden`, `store_unavailable`.
     pub async fn revoke_rule(&self, by: &Principal, id: &str) -> Result<RuleView, Refusal> {
-        let not_found = || Refusal::new(Code::RuleNotFound, format!("there is no rule {id:?}"));
+        let not_found = || rule_not_found(id);
         let (session_id, rule) = RuleId::parse(id).ok_or_else(not_found)?;
         check_session_id(session_id).map_err(|_| not_found())?;
         let live = self.inner.live(&Arc::from(session_id));
@@ -185,10 +185,9 @@ impl Runtime {
         id: &str,
         rule: RuleId,
     ) -> Result<RuleView, Refusal> {
-        let not_found = || Refusal::new(Code::RuleNotFound, format!("there is no rule {id:?}"));
         let session_id = &live.session_id;
         let mut guard = live.lock().await;
-        let Some(row) = self.rule_row(by, session_id, rule).await? else { return Err(not_found()) };
+        let Some(row) = self.rule_row(by, session_id, rule).await? else { return Err(rule_not_found(id)) };
         by.check_may_decide()?;
         if row.revoked_at.is_some() {
             self.inner.released().await?;
@@ -198,7 +197,7 @@ impl Runtime {
         let transition = Draft::new(&state, self.inner.now()).revoke(rule, by.subject.clone());
         self.inner.transact(live, &mut guard, Durability::Synced, |_| Ok(transition)).await?;
         drop(guard);
-        let row = self.rule_row(by, session_id, rule).await?.ok_or_else(not_found)?;
+        let row = self.rule_row(by, session_id, rule).await?.ok_or_else(|| rule_not_found(id))?;
         Ok(RuleView::of(&row, &self.inner))
     }
 
@@ -212,4 +211,8 @@ impl Runtime {
         let page = self.inner.store.rules(filter, Page { cursor: None, limit: 1 }).await.map_err(store_refusal)?;
         Ok(page.rows.into_iter().next())
     }
+}
+
+fn rule_not_found(id: &str) -> Refusal {
+    Refusal::new(Code::RuleNotFound, format!("there is no rule {id:?}"))
 }

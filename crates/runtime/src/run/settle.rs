@@ -14,11 +14,11 @@ use countersign_core::{
         record::{Entry, Millis},
         state::{State, Status},
     },
-    refusal::{Code, Refusal},
+    refusal::Refusal,
     session::Session,
 };
 
-use super::{NewDecision, Runtime, decide::Judged, owned, store_refusal, visible};
+use super::{NewDecision, Runtime, decide::Judged, graph_runs::takes_messages, owned, store_refusal, visible};
 use crate::store::{Durability, Guards};
 
 /// Why nothing was accepted. Nothing is stored then.
@@ -128,10 +128,7 @@ impl Runtime {
 /// The owner's next message; while something is pending it is queued.
 fn message(by: &Principal, state: &State, content: Content) -> Result<MessageInput, Refusal> {
     owned(by, state)?;
-    if let Some(run) = state.run.as_ref().filter(|run| !run.agent_loop) {
-        let what = format!("the session runs the graph {:?}, which takes answers, not messages", run.graph);
-        return Err(Refusal::new(Code::InvalidMessage, what));
-    }
+    takes_messages(state)?;
     Ok(MessageInput {
         content,
         by: by.subject.clone(),

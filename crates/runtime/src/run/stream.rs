@@ -273,9 +273,20 @@ impl Transcript for GoingOn {
     }
 }
 
-/// A number from 0 to 1 that differs between sessions, to spread retries.
+/// A model's stream ended without saying so.
+pub(super) fn ended_early() -> ModelError {
+    ModelError::transient("the model's stream ended in the middle of its answer")
+}
+
+/// A model's adapter panicked.
+pub(super) fn adapter_failed() -> ModelError {
+    ModelError::permanent("the model's adapter failed")
+}
+
+/// A random number from 0 to 1, to spread retries.
 pub(super) fn fraction() -> f64 {
-    f64::from(uuid::Uuid::now_v7().as_fields().2) / f64::from(u16::MAX)
+    // The first field of a v4 UUID is random in every bit.
+    f64::from(uuid::Uuid::new_v4().as_fields().0) / f64::from(u32::MAX)
 }
 
 /// Turns one stream into blocks.
@@ -398,7 +409,7 @@ impl<'a> Writer<'a> {
                 return Ok(Err(Stale));
             }
         }
-        Err(ModelError::transient("the model's stream ended in the middle of its answer"))
+        Err(ended_early())
     }
 
     fn all(&self) -> impl Iterator<Item = &Block> {
@@ -632,5 +643,20 @@ impl<'a> Writer<'a> {
     async fn current(&self, guard: &mut LiveState) -> Option<Arc<State>> {
         let Session { state, .. } = self.inner.known(self.live, guard).await.ok()?;
         (state.is_in(self.turn) && state.wants_answer(self.run)).then_some(state)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn s23_retries_are_spread_over_their_whole_range() {
+        let drawn: Vec<f64> = (0..1000).map(|_| fraction()).collect();
+        assert!(drawn.iter().all(|part| (0.0..=1.0).contains(part)));
+        for tenth in 0..10 {
+            let from = f64::from(tenth) / 10.0;
+            assert!(drawn.iter().any(|part| (from..from + 0.1).contains(part)), "none from {from}");
+        }
     }
 }

@@ -126,7 +126,7 @@ impl JournalTranscript {
             let after = folded.until;
             let page =
                 self.inner.store.read_within(&self.session_id, after, READ_PAGE, READ_BYTES).await.map_err(failed)?;
-            let Some(last) = page.last() else { break };
+            let Some(last) = page.last() else { return Err(failed(self.inner.no_entries(&self.session_id).await)) };
             page.iter().filter(|entry| entry.pos <= self.until).for_each(|entry| folded.conversation.apply(entry));
             folded.until = last.pos.min(self.until);
             so_far(&mut folded.conversation);

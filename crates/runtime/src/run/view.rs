@@ -30,7 +30,7 @@ use serde_json::Value;
 use super::{Activity, Inner, Outcome, Runtime, owned, store_refusal, visible};
 use crate::{
     agent::output::Output,
-    store::{Page, PendingCount, RuleFilter, SessionFilter, StoreError, Summary, Visible},
+    store::{Page, PendingCount, RuleFilter, SessionFilter, Summary, Visible},
 };
 
 /// The role that may read the audit log.
@@ -211,9 +211,7 @@ impl Runtime {
     /// `session_not_found`, `too_busy`, `store_unavailable`.
     pub async fn state(&self, by: &Principal, session_id: &str) -> Result<StateView, Refusal> {
         let state = self.read_state(by, session_id).await?;
-        // A graph's state is folded from its journal.
-        let graph = state.run.as_ref().is_some_and(|run| !run.agent_loop);
-        let _turn = if graph { Some(self.inner.heavy.turn(by).await?) } else { None };
+        let _turn = self.inner.graph_turn(by, &state).await?;
         Ok(StateView { values: self.inner.graph_values(&state).await?, ..StateView::of(&state) })
     }
 
@@ -363,7 +361,7 @@ impl Inner {
                     _ => None,
                 }));
             };
-            self.read_between(session_id, from, end, look).await.map_err(store_refusal)?;
+            self.read_between(session_id, from, end, look).await?;
             found.append(&mut blocks);
             blocks = found;
             end = from;
@@ -378,11 +376,11 @@ impl Inner {
         mut from: u64,
         end: u64,
         mut take: impl FnMut(&Entry) + Send,
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), Refusal> {
         while from < end {
             let limit = usize::try_from(end - from).unwrap_or(READ_PAGE).min(READ_PAGE);
-            let page = self.store.read_within(session_id, from, limit, READ_BYTES).await?;
-            let Some(last) = page.last() else { break };
+            let page = self.store.read_within(session_id, from, limit, READ_BYTES).await.map_err(store_refusal)?;
+            let Some(last) = page.last() else { return Err(self.no_entries(session_id).await) };
             from = last.pos;
             page.iter().for_each(|entry| take(entry));
         }

@@ -16,11 +16,14 @@ use futures::{FutureExt as _, future::BoxFuture};
 use tokio::task::{AbortHandle, JoinError, JoinSet};
 use tracing::Instrument as _;
 
-use super::{Inner, failpoint, live::LiveRef, outcomes::Done, spans, stream::Asked};
-use crate::{
-    model::ModelError,
-    tool::{AppContext, ToolError},
+use super::{
+    Inner, failpoint,
+    live::LiveRef,
+    outcomes::Done,
+    spans,
+    stream::{Asked, adapter_failed},
 };
+use crate::tool::{AppContext, ToolError};
 
 pub(super) struct Work {
     /// The tool call, if it is one.
@@ -154,8 +157,7 @@ impl Inner {
     /// Asks a run's model for its next answer.
     pub(super) async fn ask(self: Arc<Self>, live: LiveRef, state: Arc<State>, run: u32) -> Done {
         let asked = std::panic::AssertUnwindSafe(self.clone().ask_model(live, state, run)).catch_unwind().await;
-        let failed = |_| Asked::Failed(ModelError::permanent("the model's adapter failed"));
-        let asked = asked.unwrap_or_else(failed);
+        let asked = asked.unwrap_or_else(|_| Asked::Failed(adapter_failed()));
         self.trace_asked(&asked);
         Done::Model(run, asked)
     }

@@ -10,7 +10,11 @@
 
 use countersign_core::{
     approval::{decision::Decision, key::approval_key, rule::Always},
-    call::{args::Args, gate::DecisionType, schema::ArgsSchema},
+    call::{
+        args::Args,
+        gate::DecisionType,
+        schema::{ArgsSchema, SchemaError, pointer_for_people},
+    },
     decide::resolve::check_answer,
     journal::{
         record::{Action, Interrupted, Kind, Record, records},
@@ -391,7 +395,9 @@ fn stale(item: &Interruption, action: &Action) -> DecisionError {
 fn told(refusal: &Refusal) -> String {
     let message = refusal.message.trim_start_matches("resume: ");
     let errors = refusal.details.as_ref().and_then(|details| details["errors"].as_array());
-    let of = |error: &Value| Some(format!("{}: {}", error["pointer"].as_str()?, error["message"].as_str()?));
+    let of = |error: &Value| {
+        Some(format!("{}: {}", pointer_for_people(error["pointer"].as_str()?), error["message"].as_str()?))
+    };
     let errors: Option<Vec<String>> = errors.and_then(|errors| errors.iter().map(of).collect());
     match (errors, &refusal.details) {
         (Some(errors), _) => format!("{message}: {}", errors.join("; ")),
@@ -410,5 +416,6 @@ fn fits(action: &Action, args: &Args) -> Result<(), DecisionError> {
     if errors.is_empty() {
         return Ok(());
     }
-    Err(wrong(errors.into_iter().map(|error| format!("{}: {}", error.pointer, error.message)).collect()))
+    let told = |error: SchemaError| format!("{}: {}", pointer_for_people(&error.pointer), error.message);
+    Err(wrong(errors.into_iter().map(told).collect()))
 }

@@ -2,6 +2,7 @@
 
 use std::{error, fmt};
 
+use countersign_core::call::schema::pointer_for_people;
 use serde::{Serialize, Serializer, ser};
 
 /// Finds a number in a value that JSON does not have. Other errors appear when the value is written.
@@ -11,7 +12,7 @@ pub(super) fn check(value: &impl Serialize) -> Result<(), String> {
             at.reverse();
             let pointer: String =
                 at.iter().map(|key| format!("/{}", key.replace('~', "~0").replace('/', "~1"))).collect();
-            let pointer = if pointer.is_empty() { "/" } else { &pointer };
+            let pointer = pointer_for_people(&pointer);
             Err(format!("{pointer}: {number} is no number of JSON; give a finite one, or null where that is allowed"))
         }
         Err(Wrong::Other) | Ok(()) => Ok(()),

@@ -12,7 +12,7 @@ use crate::{
     graph::{Graph, GraphState, Outcome},
     interruption::Interruption,
     run::{
-        NewDecision, Runtime,
+        NewDecision, Runs, Runtime,
         guard::Settings,
         settle::{Stands, Unsettled},
     },
@@ -114,35 +114,51 @@ impl<S: GraphState> Graph<S> {
         store: Arc<dyn Store>,
         input: impl Into<GraphInput<S>>,
     ) -> Result<GraphResult<S>, RunError> {
+        match input.into() {
+            GraphInput::State(state) => {
+                let (_, runs) = self.runs_in(&store)?;
+                let id = uuid::Uuid::now_v7().to_string();
+                let outcome = Box::pin(runs.run(&Principal::trusted(), &*id, &state)).await?;
+                result(&*store, &id, outcome).await
+            }
+            GraphInput::Paused(mut state) => {
+                let resumed = self.resume_in(&store, &mut state).await;
+                resumed.map_err(|error| error.with(Some(*state)))
+            }
+        }
+    }
+
+    fn runs_in(&self, store: &Arc<dyn Store>) -> Result<(Runtime, Runs<S>), RunError> {
         let settings = Settings { patient: true, ..Settings::default() };
         let runtime = Runtime::builder(store.clone()).graph(self).settings(settings).build()?;
-        let (runs, by) = (runtime.runs(self)?, Principal::trusted());
-        let (outcome, id) = match input.into() {
-            GraphInput::State(state) => {
-                let id = uuid::Uuid::now_v7().to_string();
-                (Box::pin(runs.run(&by, &*id, &state)).await?, id)
-            }
-            GraphInput::Paused(state) => {
-                let id = state.state().session_id.clone();
-                Box::pin(goes_on(&runtime, &by, &*store, *state)).await?;
-                Box::pin(runtime.go_on(&id)).await;
-                (runs.outcome(&by, &id).await?, id.to_string())
-            }
-        };
-        let state = RunState::save(&*store, &id).await?;
-        Ok(GraphResult { outcome, interruptions: state.interruptions(), state })
+        let runs = runtime.runs(self)?;
+        Ok((runtime, runs))
+    }
+
+    async fn resume_in(&self, store: &Arc<dyn Store>, state: &mut RunState) -> Result<GraphResult<S>, RunError> {
+        let ((runtime, runs), by) = (self.runs_in(store)?, Principal::trusted());
+        let id = state.state().session_id.clone();
+        Box::pin(goes_on(&runtime, &by, &**store, state)).await?;
+        Box::pin(runtime.go_on(&id)).await;
+        let outcome = runs.outcome(&by, &id).await?;
+        result(&**store, &id, outcome).await
     }
 }
 
+async fn result<S>(store: &dyn Store, id: &str, outcome: Outcome<S>) -> Result<GraphResult<S>, RunError> {
+    let state = RunState::save(store, id).await?;
+    Ok(GraphResult { outcome, interruptions: state.interruptions(), state })
+}
+
 /// Prepares a paused run to resume, with the answers and decisions recorded on it.
-async fn goes_on(runtime: &Runtime, by: &Principal, store: &dyn Store, mut state: RunState) -> Result<(), RunError> {
+async fn goes_on(runtime: &Runtime, by: &Principal, store: &dyn Store, state: &mut RunState) -> Result<(), RunError> {
     let id = state.state().session_id.clone();
-    let claimed = |state: RunState| RunError::new(Cause::Claimed(id.to_string()), Some(state));
+    let claimed = || RunError::new(Cause::Claimed(id.to_string()), None);
     match store.head(&id).await.map_err(crate::run_state::RunStateError::from)? {
         None => state.begins_in(store).await?,
         Some(head) => {
             if !state.is_at_end_of(store, head.pos).await? {
-                return Err(claimed(state));
+                return Err(claimed());
             }
         }
     }
@@ -152,11 +168,11 @@ async fn goes_on(runtime: &Runtime, by: &Principal, store: &dyn Store, mut state
         let approval_key = approval_key(&id, open.asked.n);
         Some(NewDecision::new(approval_key, vec![staged.decision.clone()]))
     });
-    let replies = decided.chain(answers(&state, &id)).collect();
+    let replies = decided.chain(answers(state, &id)).collect();
     let stands = Stands { pos: state.stored_pos(), unstored: state.unstored().to_vec(), at: runtime.inner.now() };
     match runtime.settle(by, &id, stands, replies, state.inputs.clone(), std::future::pending()).await {
         Ok(()) => Ok(()),
-        Err(Unsettled::Refused(refusal)) => Err(RunError::from(refusal).with(Some(state))),
-        Err(Unsettled::Moved | Unsettled::Cancelled) => Err(claimed(state)),
+        Err(Unsettled::Refused(refusal)) => Err(refusal.into()),
+        Err(Unsettled::Moved | Unsettled::Cancelled) => Err(claimed()),
     }
 }

@@ -278,7 +278,7 @@ fn enter(run: &GraphRun, task: &Task, node: &Node, inner: &Arc<dyn AnyGraph>) ->
     if depth > limits::GRAPH_DEPTH {
         return Err(fatal("too_deep", format!("graphs in graphs go {} deep at most", limits::GRAPH_DEPTH)));
     }
-    let state = node.graph.enter(&node.name, &node.of).ok_or_else(|| node_gone(&node.name))?;
+    let state = node.graph.enter(&node.name, &node.of)?;
     let raw = inner
         .write_state(&state)
         .map_err(|error| NodeError::permanent(format!("the state of {:?}: {error}", inner.name())))?;

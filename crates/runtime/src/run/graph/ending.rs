@@ -69,8 +69,9 @@ impl Ending<'_> {
             let mut inside = memory.inside();
             (std::mem::take(&mut inside.asked), std::mem::take(&mut inside.lost))
         };
-        if self.state.open.len() + asked.len() > limits::OPEN_QUESTIONS {
-            let what = format!("{} questions wait in this session already", self.state.open.len());
+        let waiting = self.state.open.len() + self.ops.iter().map(Op::asks).sum::<usize>();
+        if waiting + asked.len() > limits::OPEN_QUESTIONS {
+            let what = format!("{waiting} questions wait in this session already");
             self.failed(known.task, fatal("too_many_questions", what));
             return;
         }
@@ -131,9 +132,10 @@ impl Ending<'_> {
     /// Merges a round's updates and finds what follows; at the end of an inner frame also the outer task's update.
     fn round_over(&mut self, frame: u32) -> Result<(Ahead, Option<(u32, DoneTask)>), NodeError> {
         let (run, hot) = (self.run, &mut *self.hot);
-        let open = run.frames.get(&frame).ok_or_else(|| node_gone("?"))?;
+        let missing = || fatal("internal", format!("the frame {frame} of the run is missing"));
+        let open = run.frames.get(&frame).ok_or_else(missing)?;
         let tasks: Vec<&Arc<Task>> = run.tasks.values().filter(|task| task.frame == frame).collect();
-        let HotFrame { graph, state } = hot.frames.get_mut(&frame).ok_or_else(|| node_gone("?"))?;
+        let HotFrame { graph, state } = hot.frames.get_mut(&frame).ok_or_else(missing)?;
         let mut updates = Vec::with_capacity(tasks.len());
         let mut names: Vec<Arc<str>> = Vec::with_capacity(tasks.len());
         for task in tasks {
@@ -155,9 +157,9 @@ impl Ending<'_> {
         if !ahead.tasks.is_empty() || frame == 0 {
             return Ok((ahead, None));
         }
-        let task = run.tasks.get(&open.task).ok_or_else(|| node_gone("?"))?;
-        let inner = hot.frames.remove(&frame).ok_or_else(|| node_gone("?"))?;
-        let outer = hot.frames.get(&task.frame).ok_or_else(|| node_gone(&task.node))?;
+        let task = run.tasks.get(&open.task).ok_or_else(missing)?;
+        let inner = hot.frames.remove(&frame).ok_or_else(missing)?;
+        let outer = hot.frames.get(&task.frame).ok_or_else(missing)?;
         let node = resolve(&*outer.graph, &task.node).ok_or_else(|| node_gone(&task.node))?;
         let given = outer.graph.leave(&node, &inner.state)?;
         hot.bytes.0 += given.json.as_ref().map_or(0, |json| json.get().len());

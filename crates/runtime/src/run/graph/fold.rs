@@ -42,7 +42,7 @@ impl Inner {
         let mut after = run.since.saturating_sub(1);
         while after < until {
             let page = self.store.read_within(session_id, after, READ_PAGE, READ_BYTES).await.map_err(store_refusal)?;
-            let Some(last) = page.last() else { break };
+            let Some(last) = page.last() else { return Err(self.no_entries(session_id).await) };
             after = last.pos;
             for entry in page.iter().filter(|entry| entry.pos <= until) {
                 if let Err(error) = entry.records.iter().try_for_each(|record| fold.record(&root, record, entry.pos)) {

@@ -19,7 +19,7 @@ use countersign_core::{
         draft::{Draft, Transition},
         failure::Turn,
         graph as loops,
-        run::{FrameState, GraphRun, NewTask, Raw, Round, Task, TaskFailed, TaskPhase, TasksDone, Then},
+        run::{FrameState, GraphRun, NewTask, Raw, Round, Step, Task, TaskFailed, TaskPhase, TasksDone, Then},
         running::NewQuestion,
         state::{Call, Phase, State},
     },
@@ -177,6 +177,14 @@ enum Op {
 }
 
 impl Op {
+    /// How many questions it asks.
+    fn asks(&self) -> usize {
+        match self {
+            Op::Asks(_, asked, ..) => asked.len(),
+            Op::Done(_) | Op::Failed(_) | Op::States(_) => 0,
+        }
+    }
+
     /// Whether it is on record: what was tried before may have been stored though the store did not say so.
     fn is_in(&self, state: &State) -> bool {
         let Some(run) = &state.run else { return false };
@@ -187,7 +195,12 @@ impl Op {
         match self {
             Op::Done(done) => done.done.iter().any(|done| has_ended(done.task)),
             Op::Failed(failed) => has_ended(failed.task),
-            Op::Asks(..) | Op::States(_) => false,
+            // Its answers may have come since, and the task may be over.
+            Op::Asks(task, asked, lost, _) => run.tasks.get(task).is_none_or(|found| {
+                asked.iter().any(|question| found.questions.contains_key(&question.name))
+                    || lost.iter().any(|step| found.steps.get(step) != Some(&Step::Started))
+            }),
+            Op::States(_) => false,
         }
     }
 }
@@ -368,7 +381,7 @@ impl Memory {
                 tokio::time::sleep(ELSEWHERE).await;
             }
         }
-        self.inside().steps.insert(step.clone(), countersign_core::journal::run::Step::Started);
+        self.inside().steps.insert(step.clone(), Step::Started);
     }
 
     pub(crate) async fn step_done(&self, step: &Arc<str>, value: Option<Raw>) {
@@ -378,7 +391,7 @@ impl Memory {
         }
         let mut inside = self.inside();
         match known {
-            Some(value) => drop(inside.steps.insert(step.clone(), countersign_core::journal::run::Step::Done(value))),
+            Some(value) => drop(inside.steps.insert(step.clone(), Step::Done(value))),
             None => drop(inside.steps.remove(step)),
         }
     }
