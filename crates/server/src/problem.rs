@@ -47,7 +47,7 @@ impl Problem {
     #[must_use]
     pub(crate) fn with_status(status: StatusCode, refusal: Refusal) -> Problem {
         if refusal.code == Code::Internal {
-            tracing::error!(message = refusal.message, "internal error");
+            tracing::error!(error = refusal.message, "internal error");
         }
         Problem {
             kind: "about:blank",

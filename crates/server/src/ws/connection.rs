@@ -348,7 +348,7 @@ impl Connection {
     async fn refuse(&mut self, refusal: Refusal, about: About) -> Result<(), Over> {
         self.app.metrics.refused(refusal.code);
         if refusal.code == Code::Internal {
-            tracing::error!(message = refusal.message, session_id = about.session_id, "internal error");
+            tracing::error!(error = refusal.message, session_id = about.session_id, "internal error");
         }
         self.say(&ConnectionEvent::Error {
             code: refusal.code,
