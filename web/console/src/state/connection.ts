@@ -14,7 +14,10 @@ export const tokenRefused = new Store(false);
 export const tokenEnded = new Store<string | undefined>(undefined);
 export const hasToken = new Store(token !== undefined);
 
-export const http = new CountersignHttp({ baseUrl: base.href.replace(/\/$/, ""), token: () => token });
+/** On a network that hangs no answer comes: what waits for one says so, and can be tried again. */
+const TIMEOUT_MS = 15_000;
+
+export const http = new CountersignHttp({ baseUrl: base.href.replace(/\/$/, ""), token: () => token, timeoutMs: TIMEOUT_MS });
 
 export const client = new CountersignClient({
   url: http.webSocketUrl(),
