@@ -66,6 +66,16 @@ test("u1: who waits for a decision to be stored goes on from its place, also whe
   expect(location.hash).toBe(inboxHref({ ...everything, open: "s_4" }));
 });
 
+test("u1: who leaves the inbox and comes back before a decision is stored goes on there", async () => {
+  const page = await approve();
+  await goTo("#/s/other");
+  await goTo(inboxHref({ ...everything, open: "s_1" }));
+  await act(async () => waiting.set({ rows: [1, 3, 4].map(request), more: false, loaded: true }));
+  await act(async () => stored());
+  expect(location.hash).toBe(inboxHref({ ...everything, open: "s_3" }));
+  expect(page.querySelector(".inbox-stored")?.textContent).toContain("pay1");
+});
+
 test.each([
   ["another request", inboxHref({ ...everything, open: "s_3" })],
   ["the list", inboxHref()],
