@@ -1,7 +1,7 @@
 // @vitest-environment jsdom
 import { act, createElement as h } from "react";
 import { createRoot } from "react-dom/client";
-import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { afterEach, expect, test, vi } from "vitest";
 import { CountersignHttp, type ApprovalView, type ConnectionState, type CountersignClient } from "@countersign/client";
 import { CountersignProvider } from "@countersign/react";
 import { useDates } from "../src/state/dates.js";
@@ -24,12 +24,27 @@ const become = (now: ConnectionState) =>
     for (const listener of listeners) listener();
   });
 
-beforeEach(() => {
-  Object.assign(globalThis, { IS_REACT_ACT_ENVIRONMENT: true });
-  vi.useFakeTimers();
+Object.assign(globalThis, { IS_REACT_ACT_ENVIRONMENT: true });
+vi.useFakeTimers();
+afterEach(() => void server.approvals.mockReset());
+const wait = (ms = 10) => act(() => vi.advanceTimersByTimeAsync(ms));
+
+test("times that the server could not be asked for are asked for again a while later", async () => {
+  const approval: ApprovalView = { approvalKey: "s_2", sessionId: "s", kind: "approval", actions: [], reviewConfigs: [], complete: true, updates: [] };
+  const createdAt = "2027-01-01T00:00:00Z";
+  server.approvals.mockRejectedValueOnce(new TypeError("fetch failed")).mockResolvedValue({ approvals: [{ ...approval, createdAt }], next: undefined });
+  const When = () => h("p", null, useDates(approval, true).createdAt ?? "unknown");
+  const box = document.createElement("div");
+  const root = createRoot(box);
+  await act(async () => root.render(h(CountersignProvider, { client, http: new CountersignHttp(), children: h(When) })));
+  await wait();
+  await wait(4_000);
+  expect(box.textContent).toBe("unknown");
+  await wait(2_000);
+  await wait();
+  expect(box.textContent).toBe(createdAt);
+  await act(async () => root.unmount());
 });
-afterEach(() => void vi.useRealTimers());
-const wait = () => act(() => vi.advanceTimersByTimeAsync(10));
 
 test("times that the server could not be asked for are asked for again once it is back, and only then", async () => {
   const approval: ApprovalView = { approvalKey: "s_1", sessionId: "s", kind: "approval", actions: [], reviewConfigs: [], complete: true, updates: [] };
