@@ -24,7 +24,7 @@ async function load() {
   const { App } = await import("../src/components/App.js");
   const connection = await import("../src/state/connection.js");
   connection.client.connect();
-  return { ...connection, open: async () => (await show(h(App))).page };
+  return { ...connection, show, open: async () => (await show(h(App))).page };
 }
 
 beforeEach(() => {
@@ -32,7 +32,8 @@ beforeEach(() => {
   sessionStorage.clear();
   writeTab("token", "alice-token");
   for (const key of OF_SOMEBODY) writeTab(key, '"mine"');
-  writeLocal("later", '{"s_1":9e15}');
+  localStorage.clear();
+  for (const name of ["alice", "carol"]) writeLocal(`later=${name}`, JSON.stringify({ s_1: Date.now() + 60_000 }));
 });
 
 test("u1: who signs in next finds nothing that somebody else has written, and their own again", async () => {
@@ -43,19 +44,28 @@ test("u1: who signs in next finds nothing that somebody else has written, and th
   expect(reload).not.toHaveBeenCalled();
   hello("bob");
   expect(left()).toEqual([]);
-  expect(localStorage.getItem("countersign:later")).toBeNull();
+  expect(Object.keys(localStorage)).toEqual(["countersign:later=carol"]);
   expect(readTab("token")).toBe("alice-token");
   expect(client.state).toBe("closed");
   expect(reload).toHaveBeenCalledOnce();
 });
 
+test("u1: who signs in where nobody had to finds nothing of before", async () => {
+  await load();
+  hello("");
+  hello("bob");
+  expect(left()).toEqual([]);
+  expect(reload).toHaveBeenCalledOnce();
+});
+
 test.each([true, false])("u1: who signs out leaves nothing in the tab (greeted: %s)", async (greeted) => {
+  if (!greeted) writeTab("person", "=alice");
   const { client, signOut } = await load();
   if (greeted) hello("alice");
   const sent = client.sendMessage({ session_id: "s", content: "Sell everything" });
   signOut();
   expect(Object.keys(sessionStorage)).toEqual([]);
-  expect(localStorage.getItem("countersign:later")).toBeNull();
+  expect(Object.keys(localStorage)).toEqual(["countersign:later=carol"]);
   expect(reload).toHaveBeenCalledOnce();
   expect(client.state).toBe("closed");
   await expect(sent).rejects.toMatchObject({ code: "closed" });
@@ -85,7 +95,7 @@ test.each(["signs out", "is followed by somebody else"])("u1: the page of who %s
 });
 
 test("u1: after a sign-in nothing is shown or sent before it is known whose it is", async () => {
-  writeTab("person", "alice");
+  writeTab("person", "=alice");
   const before = await load();
   before.setToken("bob-token");
   before.client.close();
@@ -100,5 +110,17 @@ test("u1: after a sign-in nothing is shown or sent before it is known whose it i
     expect(page.querySelector(".app") !== null, next).toBe(next === "alice");
     expect(socket.sent.some(({ type }) => type === "message"), next).toBe(next === "alice");
     if (next === "alice") writeTab("unknown", "yes");
+  }
+});
+
+test("u1: what somebody has put off is theirs alone", async () => {
+  for (const [name, keys] of [["alice", "s_1"], ["bob", ""]] as const) {
+    sessionStorage.clear();
+    const { show } = await load();
+    const { usePutOff } = await import("../src/state/later.js");
+    const PutOff = () => h("p", null, [...usePutOff().keys()].join(" "));
+    const { page } = await show(h(PutOff));
+    await act(async () => hello(name));
+    expect(page.textContent, name).toBe(keys);
   }
 });

@@ -36,8 +36,14 @@ client.on("state", (state) => {
   if (state === "unauthorized" && token !== undefined) tokenRefused.set(true);
 });
 
-/** Who used this tab last, by name: tokens end, and whoever signs in next may be somebody else. */
+/** Who used this tab last: tokens end, and whoever signs in next may be somebody else. */
 const PERSON = "person";
+/** As it is kept: without tokens the name is empty, and nothing empty is kept. */
+const named = (subject: string) => `=${subject}`;
+
+/** Under what name this browser keeps what the person of this tab has put off. */
+export const laterKey = () => `later${readTab(PERSON) ?? ""}`;
+
 /** A token was given, and the server has not said yet whose it is. */
 const UNKNOWN = "unknown";
 
@@ -57,22 +63,22 @@ function leave(forget = () => {}): void {
 
 /** Drafts, texts that wait to be sent and what was put off are nobody else's to see. */
 function forgetPerson(): void {
+  writeLocal(laterKey(), null);
   forgetTab();
   writeTab("token", token ?? null);
-  writeLocal("later", null);
 }
 
 let wasGreeted = false;
 client.on("hello", ({ subject = "" }) => {
   wasGreeted = true;
-  const before = readTab(PERSON);
-  if (before !== null && before !== subject) {
+  const [before, now] = [readTab(PERSON), named(subject)];
+  if (before !== null && before !== now) {
     return leave(() => {
       forgetPerson();
-      writeTab(PERSON, subject);
+      writeTab(PERSON, now);
     });
   }
-  writeTab(PERSON, subject);
+  writeTab(PERSON, now);
   writeTab(UNKNOWN, null);
   personUnknown.set(false);
 });
