@@ -65,8 +65,8 @@ export interface HttpOptions {
   token?: () => string | undefined;
   fetch?: typeof fetch;
   /**
-   * For how long an answer is awaited before the server counts as `unreachable`; without an end if absent. Streams, exports, and what
-   * waits for a turn or for the whole audit log have no such end.
+   * For how long an answer is awaited before the server counts as `unreachable`; without a limit if absent. Streams, exports, and what
+   * waits for a turn or for the whole audit log have none.
    */
   timeoutMs?: number;
 }
