@@ -12,7 +12,7 @@ vi.stubGlobal("fetch", () => new Promise(() => {}));
 vi.stubGlobal("matchMedia", () => ({ matches: false }));
 const { client, http } = await import("../src/state/connection.js");
 const { agents, sessionList } = await import("../src/state/lists.js");
-const { sessions } = await import("../src/state/sessions.js");
+const { sendMessage, sessions } = await import("../src/state/sessions.js");
 
 client.connect();
 Socket.last.onopen?.();
@@ -59,6 +59,28 @@ test("u1: requests that come together are all announced", async () => {
   ];
   await open("two", 1, { type: "message_start", message_id: "m1", role: "assistant" }, ...asked(0, "pay"), ...asked(1, "sell"));
   expect(announcement.get()).toMatch(/pay.*sell/);
+});
+
+test("u1: a message is drawn once, also while its own event is coming", async () => {
+  const page = await open("drawn", 1, { type: "run_status", status: "idle", pending: [] });
+  const said = () => page.querySelectorAll(".message.user").length;
+  await act(async () => void sendMessage("drawn", "", [{ type: "base64", media_type: "image/png", data: "AA==" }]));
+  const sent = Socket.last.sent.find(({ type }) => type === "message");
+  await act(async () => Socket.last.receive({ type: "ack", request_id: sent?.request_id, session_id: "drawn" }));
+  expect(said()).toBe(1);
+  const image = { type: "image", source: { type: "base64", media_type: "image/png", data: "AA==" } };
+  const events = [
+    { type: "message_start", message_id: "m1", role: "user" },
+    { type: "content_block_start", message_id: "m1", index: 0, content_block: image },
+    { type: "message_stop", message_id: "m1" },
+  ];
+  for (const [i, event] of events.entries()) {
+    await act(async () => {
+      Socket.last.receive({ ...event, session_id: "drawn", seq: 2 + i });
+      await vi.waitFor(() => expect(sessions.get("drawn").view.lastSeq).toBe(2 + i));
+    });
+    expect(said(), event.type).toBe(1);
+  }
 });
 
 test("u1: that earlier messages could not be read is said until they are", async () => {

@@ -7,6 +7,7 @@ import { Composer } from "../src/components/Composer.js";
 import { NewSession } from "../src/components/NewSession.js";
 import { keepDraftImages } from "../src/lib/useDraftImages.js";
 import { client } from "../src/state/connection.js";
+import { outgoingOf } from "../src/state/sessions.js";
 import { click, show, write } from "./page.js";
 
 let refuse: (error: CountersignError) => void;
@@ -56,10 +57,12 @@ test("u1: a session that is not made takes nobody away from where they are, and 
   const { page, draw, leave } = await show(h(NewSession, { onMenu: () => {} }));
   await send(page, "Buy 100 VNM");
   expect(location.hash).toMatch(/^#\/s\//);
+  const id = location.hash.slice("#/s/".length);
   await leave();
   location.hash = "#/rules";
   await refused();
   expect(location.hash).toBe("#/rules");
+  expect(outgoingOf(id).get().refused).toBeUndefined(); // It is told here only.
   await draw(h(NewSession, { onMenu: () => {} }));
   expect(field(page).value).toBe("Buy 100 VNM");
   expect(page.querySelector("[role=alert]")?.textContent).toContain("Too much at once.");

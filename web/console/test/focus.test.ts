@@ -1,9 +1,11 @@
 // @vitest-environment jsdom
-import { createElement as h } from "react";
+import { createElement as h, useState } from "react";
 import { beforeEach, expect, test, vi } from "vitest";
-import type { ApprovalView } from "@countersign/client";
+import type { ApprovalView, SessionSummary } from "@countersign/client";
 import { ApprovalCard } from "../src/components/approval/ApprovalCard.js";
-import { show } from "./page.js";
+import { DeleteSession } from "../src/components/DeleteSession.js";
+import { http } from "../src/state/connection.js";
+import { button, click, show } from "./page.js";
 
 const request = (more: Partial<ApprovalView> = {}): ApprovalView => ({
   approvalKey: "s_1",
@@ -38,4 +40,24 @@ test("u1: the focus stays on a card whose buttons go, and is not taken from who 
 test("u1: the buttons of a card do not move when the time of the request comes to be known", async () => {
   const { page } = await show(drawn(request()));
   expect(page.querySelectorAll(".card-asked")).toHaveLength(1);
+});
+
+test.each([false, true])("u1: the focus stays on the page once a session is deleted (from the list of a phone: %s)", async (phone) => {
+  HTMLDialogElement.prototype.showModal = () => {};
+  HTMLDialogElement.prototype.close = () => {};
+  vi.spyOn(http, "deleteSession").mockResolvedValue();
+  function Page() {
+    const [asks, setAsks] = useState(true);
+    return h(
+      "div",
+      null,
+      h("aside", { className: "sidebar" }, h("a", { href: "#/" })),
+      h("main", { id: "main", tabIndex: -1, inert: phone }),
+      asks && h(DeleteSession, { session: { session_id: "s" } as SessionSummary, onClose: () => setAsks(false) }),
+    );
+  }
+  const { page } = await show(h(Page));
+  await click(button(page, "sessions.deleteConfirm"));
+  expect(page.querySelector("dialog")).toBeNull();
+  expect(document.activeElement?.matches(phone ? ".sidebar a" : "#main")).toBe(true);
 });

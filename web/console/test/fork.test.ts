@@ -31,7 +31,8 @@ async function pastOf() {
   const press = (n: number) => click(page.querySelectorAll(".past-point > .button")[n]);
   return { page, open, press };
 }
-const fails = () => act(async () => answers.pop()!.reject(new CountersignError("unreachable", "Gone.")));
+const failsWith = (error: CountersignError) => act(async () => answers.pop()!.reject(error));
+const fails = () => failsWith(new CountersignError("unreachable", "Gone."));
 const made = (id: string) => act(async () => answers.pop()!.resolve({ session_id: id } as never));
 const ids = () => fork.mock.calls.map(([, request]) => request?.request_id);
 
@@ -54,6 +55,19 @@ test("g6: a fork whose answer is lost is asked for again under the same id, and 
   await open();
   await press(0);
   expect(ids()[3]).not.toBe(ids()[0]);
+});
+
+test("g6: a fork that was refused is asked for under another id, and one that may have been made under the same", async () => {
+  for (const [status, again] of [[409, false], [429, true], [503, true]] as const) {
+    const { press } = await pastOf();
+    fork.mockClear();
+    await press(0);
+    await failsWith(new CountersignError(`http_${status}`, "No.", { status }));
+    await press(0);
+    await made("n");
+    expect(ids()[0] === ids()[1], String(status)).toBe(again);
+    at("#/s/s");
+  }
 });
 
 test("g6: the dialog stays open while a fork is made, and who has left meanwhile is not taken there", async () => {

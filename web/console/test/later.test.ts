@@ -7,7 +7,7 @@ import { putOffRequest, usePutOff } from "../src/state/later.js";
 
 /** The server's clock minus ours. */
 let offset = 0;
-vi.mock("../src/state/connection.js", () => ({ serverNow: () => Date.now() + offset }));
+vi.mock("../src/state/connection.js", () => ({ client: { on: () => {} }, laterKey: () => "later", serverNow: () => Date.now() + offset }));
 
 beforeEach(() => {
   Object.assign(globalThis, { IS_REACT_ACT_ENVIRONMENT: true });

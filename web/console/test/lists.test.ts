@@ -6,7 +6,7 @@ import { Socket } from "./socket.js";
 vi.stubGlobal("WebSocket", Socket);
 vi.useFakeTimers();
 const { client, http } = await import("../src/state/connection.js");
-const { agents, loadMoreSessions, sessionList, startLists, waiting } = await import("../src/state/lists.js");
+const { agents, forgetSession, loadMoreSessions, sessionList, startLists, waiting } = await import("../src/state/lists.js");
 
 const HOUR = Date.parse("2026-01-01T00:00:00Z");
 /** `n`: the higher, the later something happened there. */
@@ -35,6 +35,20 @@ beforeEach(async () => {
   await soon();
 });
 afterEach(() => sessions.mockClear());
+
+test("u1: a session that falls off the first page while the next one is read stays in the list", async () => {
+  let read = () => {};
+  second = new Promise((resolve) => (read = () => resolve({ sessions: page(3, 2), next: undefined })));
+  const loading = loadMoreSessions();
+  first = page(6, 5);
+  await soon();
+  read();
+  await loading;
+  expect(shown()).toEqual(["s6", "s5", "s4", "s3", "s2"]);
+  await soon();
+  expect(shown()).toEqual(["s6", "s5", "s4", "s3", "s2"]);
+  for (const id of shown()) forgetSession(id);
+});
 
 test("u1: sessions that fall off the first page stay in the list once more pages are read", async () => {
   await loadMoreSessions();

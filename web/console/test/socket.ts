@@ -2,7 +2,7 @@
 export class Socket {
   static last: Socket;
   onopen: (() => void) | null = null;
-  onclose = null;
+  onclose: (() => void) | null = null;
   onerror = null;
   onmessage: ((message: { data: string }) => void) | null = null;
   readonly sent: Record<string, unknown>[] = [];

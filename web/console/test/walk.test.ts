@@ -44,9 +44,9 @@ function Page() {
   return inbox ? h(InboxPage, { query: inbox, onMenu: () => {} }) : null;
 }
 
-/** Approves the first request; it is not stored yet. */
-async function approve() {
-  await goTo(inboxHref({ ...everything, open: "s_1" }));
+/** Approves a request; it is not stored yet. */
+async function approve(approvalKey = "s_1") {
+  await goTo(inboxHref({ ...everything, open: approvalKey }));
   const { page } = await show(h(Page));
   await click(page.querySelector(".inbox-pane [data-choice=approve]"));
   return page;
@@ -57,6 +57,23 @@ test("u1: the next request opens once one is decided, by the filters that hold t
   await goTo(inboxHref({ ...everything, search: "pay", open: "s_1" }));
   await act(async () => stored());
   expect(location.hash).toBe(inboxHref({ ...everything, search: "pay", open: "s_2" }));
+});
+
+test("u1: who waits for a decision to be stored goes on from its place, also where the list has lost it by then", async () => {
+  await approve("s_2");
+  await act(async () => waiting.set({ rows: [1, 4].map(request), more: false, loaded: true }));
+  await act(async () => stored());
+  expect(location.hash).toBe(inboxHref({ ...everything, open: "s_4" }));
+});
+
+test("u1: who leaves the inbox and comes back before a decision is stored goes on there", async () => {
+  const page = await approve();
+  await goTo("#/s/other");
+  await goTo(inboxHref({ ...everything, open: "s_1" }));
+  await act(async () => waiting.set({ rows: [1, 3, 4].map(request), more: false, loaded: true }));
+  await act(async () => stored());
+  expect(location.hash).toBe(inboxHref({ ...everything, open: "s_3" }));
+  expect(page.querySelector(".inbox-stored")?.textContent).toContain("pay1");
 });
 
 test.each([

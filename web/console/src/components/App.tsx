@@ -4,11 +4,13 @@ import { useI18n } from "../i18n/index.js";
 import { announcement } from "../lib/announce.js";
 import { late, loadAhead } from "../lib/late.js";
 import { usePhone } from "../lib/usePhone.js";
+import { gone, personUnknown } from "../state/connection.js";
 import { useWaits } from "../state/me.js";
 import { startNotifying } from "../state/notify.js";
 import { newHref, route } from "../state/route.js";
 import { useStore } from "../state/store.js";
 import { Boundary } from "./Boundary.js";
+import { ConnectionBadge } from "./ConnectionBadge.js";
 import { Icon } from "./Icon.js";
 import { NewSession } from "./NewSession.js";
 import { shortId, Sidebar } from "./Sidebar.js";
@@ -27,6 +29,18 @@ const WebhooksPage = page(async () => (await import("./webhooks/WebhooksPage.js"
 const AuditPage = page(async () => (await import("./audit/AuditPage.js")).AuditPage);
 
 export function App() {
+  const connection = useConnection();
+  const unknown = useStore(personUnknown);
+  if (useStore(gone)) return null;
+  if (!unknown || connection === "unauthorized") return <Page />;
+  return (
+    <main className="token-page">
+      <ConnectionBadge />
+    </main>
+  );
+}
+
+function Page() {
   const { t } = useI18n();
   const { sessionId, rules, audit, policy, webhooks, inbox } = useStore(route);
   const connection = useConnection();

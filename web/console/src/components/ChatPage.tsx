@@ -53,7 +53,9 @@ export function ChatPage({ sessionId, onMenu }: Props) {
   // What this person can decide comes first.
   const next = mine ?? pending[0];
   const scroll = useStickToEnd([view, outgoing], next && cardId(next.approvalKey));
-  const parts = useMemo(() => timeline(view), [view]);
+  const onTheWay = outgoing.length > 0;
+  // Until its own event has come whole, the message that is on its way stands for it.
+  const parts = useMemo(() => timeline(view).filter(({ message }) => !(onTheWay && message.role === "user" && message.open)), [view, onTheWay]);
   const asked = pending.length > 0 ? parts.findIndex(({ blocks }) => blocks.some((b) => b.type === "approval_request" && pending.some((a) => a.approvalKey === b.approvalKey))) : -1;
   const more = useCallback(
     () =>

@@ -37,8 +37,10 @@ export function DeleteSession({ session, onClose }: Props) {
     forgetSession(sessionId);
     if (route.get().sessionId === sessionId) location.hash = newHref;
     flushSync(onClose);
-    // The row whose button was pressed, where the dialog has left the focus, is gone.
-    document.getElementById("main")?.focus();
+    // The row whose button was pressed, where the dialog has left the focus, is gone. On a phone the list covers the page, which
+    // takes no focus then.
+    const main = document.getElementById("main");
+    (main?.hasAttribute("inert") ? document.querySelector<HTMLElement>(".sidebar a") : main)?.focus();
   };
 
   const title = session.title || t("sessions.untitled", { id: shortId(session.session_id) });

@@ -5,7 +5,7 @@ import type { InlineImage } from "../lib/images.js";
 import { readTab, writeTab } from "../lib/storage.js";
 import { agents, sessionList } from "../state/lists.js";
 import { newHref, openSession, sessionHref } from "../state/route.js";
-import { startSession } from "../state/sessions.js";
+import { forgetRefusal, startSession } from "../state/sessions.js";
 import { Store, useStore } from "../state/store.js";
 import { Composer } from "./Composer.js";
 import { Refused } from "./Refusal.js";
@@ -32,6 +32,7 @@ export function NewSession({ onMenu }: { onMenu: () => void }) {
     return sent.catch((e: unknown) => {
       // The session was never made: who looks at it comes back here, where the message is, and anybody else once they like.
       refused.set(CountersignError.of(e));
+      forgetRefusal(id);
       if (location.hash === sessionHref(id)) location.hash = newHref;
       throw e;
     });
@@ -67,7 +68,7 @@ export function NewSession({ onMenu }: { onMenu: () => void }) {
               </select>
               {(agent.description || tools.length > 0) && (
                 <p className="hint">
-                  {agent.description} {tools.length > 0 && t("new.tools", { list: tools.join(t("resolved.comma")) })}
+                  {agent.description} {tools.length > 0 && t("new.tools", { list: tools.join(t("text.comma")) })}
                 </p>
               )}
             </div>

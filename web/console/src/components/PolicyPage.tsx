@@ -82,7 +82,7 @@ function Rule({ rule, n }: { rule: PolicyRule; n: number }) {
     [t("policy.calls"), names(rule.tools, t("policy.anyTool"))],
     ...(rule.agents.length > 0 ? [[t("rules.agent"), <Codes names={rule.agents} />] as Fact] : []),
     ...(rule.hints ?? []).map(({ name, value }): Fact => [t("policy.declared"), <code>{`${name} = ${String(value)}`}</code>]),
-    ...(rule.roles.length > 0 ? [[t("policy.requestedBy"), visibleText(rule.roles.join(t("resolved.comma")))] as Fact] : []),
+    ...(rule.roles.length > 0 ? [[t("policy.requestedBy"), visibleText(rule.roles.join(t("text.comma")))] as Fact] : []),
     ...(rule.when === undefined ? [] : [[t("policy.when"), <Code text={rule.when} />] as Fact]),
     ...thenFacts(rule, t, language),
   ];

@@ -96,7 +96,7 @@ function Rule({ rule, onRevoked }: { rule: StandingRule; onRevoked: (rule: Stand
     ...(rule.role === undefined ? [] : [[t("rules.inPlaceOf"), roleName(rule.role, t)] as [string, string]]),
     [
       t("rules.made"),
-      [rule.by && t("resolved.by", { name: visibleText(rule.by) }), agoText(rule.made_at, now, language)].filter(Boolean).join(t("resolved.comma")),
+      [rule.by && t("resolved.by", { name: visibleText(rule.by) }), agoText(rule.made_at, now, language)].filter(Boolean).join(t("text.comma")),
     ],
     [
       t("rules.until"),
@@ -109,7 +109,7 @@ function Rule({ rule, onRevoked }: { rule: StandingRule; onRevoked: (rule: Stand
             t("rules.revokedAt"),
             [rule.revoked_by && t("resolved.by", { name: visibleText(rule.revoked_by) }), agoText(rule.revoked_at, now, language)]
               .filter(Boolean)
-              .join(t("resolved.comma")),
+              .join(t("text.comma")),
           ] as [string, string],
         ]
       : []),

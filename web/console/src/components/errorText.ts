@@ -22,5 +22,5 @@ function howResolved(details: JsonObject | undefined, t: Translate): string {
   const how = answers ? t("resolved.answered") : (words[details?.resolution as keyof typeof words] ?? words.decided);
   const said = answers?.map((a) => (a === NO_PREFERENCE ? t("question.noPreference") : `“${visibleText(a)}”`));
   const by = typeof details?.by === "string" ? t("resolved.by", { name: visibleText(details.by) }) : undefined;
-  return [how, by, ...(said ?? [])].filter(Boolean).join(t("resolved.comma"));
+  return [how, by, ...(said ?? [])].filter(Boolean).join(t("text.comma"));
 }

@@ -285,7 +285,7 @@ export const en = {
   "resolved.n.respond": "{n} with a result given by a person",
   "resolved.n.defer": "{n} left for later",
   "resolved.n.reject": "{n} rejected",
-  "resolved.comma": ", ",
+  "text.comma": ", ",
   "text.colon": ": ",
   "text.paren": " ({text})",
   "resolved.by": "by {name}",

@@ -287,7 +287,7 @@ export const vi: Catalogue = {
   "resolved.n.respond": "{n} do người trả lời thay",
   "resolved.n.defer": "{n} để quyết định sau",
   "resolved.n.reject": "{n} bị từ chối",
-  "resolved.comma": ", ",
+  "text.comma": ", ",
   "text.colon": ": ",
   "text.paren": " ({text})",
   "resolved.by": "bởi {name}",

@@ -286,7 +286,7 @@ export const zh: Catalogue = {
   "resolved.n.respond": "{n} 项由人工回答",
   "resolved.n.defer": "{n} 项留待稍后决定",
   "resolved.n.reject": "{n} 项已拒绝",
-  "resolved.comma": "，",
+  "text.comma": "，",
   "text.colon": "：",
   "text.paren": "（{text}）",
   "resolved.by": "操作人：{name}",

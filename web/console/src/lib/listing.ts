@@ -104,8 +104,9 @@ export function stepFrom(order: readonly string[], from: string | undefined, by:
   return order[Math.min(order.length - 1, Math.max(0, at + by))];
 }
 
-/** What opens once a request is decided: the one below it, else the one above. */
-export function nextAfter(order: readonly string[], decided: string): string | undefined {
-  const at = order.indexOf(decided);
-  return at < 0 ? order[0] : (order[at + 1] ?? order[at - 1]);
+/** What opens once a request is decided: the one below it in the order that had it last, else the one above. */
+export function nextAfter(order: readonly string[], decided: string, around = order): string | undefined {
+  const at = around.indexOf(decided);
+  const left = (key: string) => key !== decided && order.includes(key);
+  return around.slice(at + 1).find(left) ?? around.slice(0, Math.max(0, at)).findLast(left) ?? order.find(left);
 }

@@ -14,7 +14,10 @@ export const tokenRefused = new Store(false);
 export const tokenEnded = new Store<string | undefined>(undefined);
 export const hasToken = new Store(token !== undefined);
 
-export const http = new CountersignHttp({ baseUrl: base.href.replace(/\/$/, ""), token: () => token });
+/** On a network that hangs no answer comes: what waits for one says so, and can be tried again. */
+const TIMEOUT_MS = 15_000;
+
+export const http = new CountersignHttp({ baseUrl: base.href.replace(/\/$/, ""), token: () => token, timeoutMs: TIMEOUT_MS });
 
 export const client = new CountersignClient({
   url: http.webSocketUrl(),
@@ -33,27 +36,51 @@ client.on("state", (state) => {
   if (state === "unauthorized" && token !== undefined) tokenRefused.set(true);
 });
 
-/** Who used this tab last, by name: tokens end, and whoever signs in next may be somebody else. */
+/** Who used this tab last: tokens end, and whoever signs in next may be somebody else. */
 const PERSON = "person";
+/** As it is kept: without tokens the name is empty, and nothing empty is kept. */
+const named = (subject: string) => `=${subject}`;
+
+/** Under what name this browser keeps what the person of this tab has put off. */
+export const laterKey = () => `later${readTab(PERSON) ?? ""}`;
+
+/** A token was given, and the server has not said yet whose it is. */
+const UNKNOWN = "unknown";
+
+/** While it is not known whether the same person has signed in again, nothing of theirs is shown. */
+export const personUnknown = new Store(readTab(UNKNOWN) !== null);
+
+/** The page is about to be loaded anew, for somebody else: however long that takes, it shows and sends nothing. */
+export const gone = new Store(false);
+
+function leave(forget = () => {}): void {
+  gone.set(true);
+  client.close();
+  // After the page, which keeps what it has not sent.
+  forget();
+  location.reload(); // Nothing of the session stays in memory.
+}
 
 /** Drafts, texts that wait to be sent and what was put off are nobody else's to see. */
 function forgetPerson(): void {
+  writeLocal(laterKey(), null);
   forgetTab();
   writeTab("token", token ?? null);
-  writeLocal("later", null);
 }
 
 let wasGreeted = false;
 client.on("hello", ({ subject = "" }) => {
   wasGreeted = true;
-  const before = readTab(PERSON);
-  const another = before !== null && before !== subject;
-  if (another) forgetPerson();
-  writeTab(PERSON, subject);
-  if (!another) return;
-  // Some of it is in memory, too. Until that is gone nothing is shown, nor sent in the name of the next.
-  client.close();
-  location.reload();
+  const [before, now] = [readTab(PERSON), named(subject)];
+  if (before !== null && before !== now) {
+    return leave(() => {
+      forgetPerson();
+      writeTab(PERSON, now);
+    });
+  }
+  writeTab(PERSON, now);
+  writeTab(UNKNOWN, null);
+  personUnknown.set(false);
 });
 
 client.on("tokenEnded", (reason) => {
@@ -63,28 +90,24 @@ client.on("tokenEnded", (reason) => {
   tokenEnded.set(reason);
 });
 
-/** The page goes, whatever is not stored yet: the next one may be somebody else's. */
-let leaving = false;
-
-export function setToken(next: string | undefined): void {
+export function setToken(next: string): void {
   token = next;
-  writeTab("token", next ?? null);
-  // Who the next token belongs to is not known yet.
+  writeTab("token", next);
   forgetVotes();
-  // Whoever comes next finds nothing of the one before in memory.
-  if (wasGreeted) {
-    leaving = true;
-    return location.reload();
+  if (readTab(PERSON) !== null) {
+    writeTab(UNKNOWN, "yes");
+    personUnknown.set(true);
   }
-  hasToken.set(next !== undefined);
+  // Whoever comes next finds nothing of the one before in memory.
+  if (wasGreeted) return leave();
+  hasToken.set(true);
   tokenRefused.set(false);
   client.setToken(next);
 }
 
 export function signOut(): void {
-  forgetPerson();
-  setToken(undefined);
-  location.reload(); // Nothing of the session stays in memory.
+  token = undefined;
+  leave(forgetPerson);
 }
 
 /** The server's time now, for countdowns. */
@@ -94,7 +117,7 @@ export function serverNow(): number {
 
 // What is not stored yet is lost with the page: a person is asked before they leave it.
 window.addEventListener("beforeunload", (event) => {
-  if (client.unsent > 0 && !leaving) event.preventDefault();
+  if (client.unsent > 0 && !gone.get()) event.preventDefault();
 });
 
 window.addEventListener("online", () => client.retryNow());

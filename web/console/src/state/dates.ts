@@ -4,8 +4,8 @@
  */
 import { useEffect, useState, type RefObject } from "react";
 import type { ListedApproval, UpdateView } from "@countersign/client";
-import { useConnection } from "@countersign/react";
 import { forgetOldest } from "../lib/bounded.js";
+import { askAgain, useAttempt } from "./again.js";
 import { http } from "./connection.js";
 import { Store, useStore } from "./store.js";
 
@@ -58,11 +58,12 @@ async function read(session_id: string, reading: Reading): Promise<void> {
       reading.resolved.clear();
       if (keys.size > 0) await readResolved(session_id, reading, keys);
     }
-  } catch {
+  } catch (error) {
     // What happened is here; only its times are missing, until they are asked for anew.
     reading.waiting = false;
     reading.resolved.clear();
     for (const [key, { sessionId }] of asked) if (sessionId === session_id) asked.delete(key);
+    askAgain(error);
   }
 }
 
@@ -101,14 +102,14 @@ export function useDates(approval: ListedApproval, wanted: boolean): Dates {
   const found = useStore(known).get(approvalKey);
   const whole = createdAt !== undefined && (resolution === undefined || resolvedAt !== undefined) && updates.every((u) => u.at);
   const state = `${resolution ?? ""} ${updates.length}`;
-  const online = useConnection() === "open";
+  const attempt = useAttempt();
   useEffect(() => {
-    if (!wanted || whole || !online || asked.get(approvalKey)?.state === state) return;
+    if (!wanted || whole || attempt === undefined || asked.get(approvalKey)?.state === state) return;
     asked.set(approvalKey, { state, sessionId: approval.sessionId });
     forgetOldest(asked, MOST);
     want(approval);
     // The request as it is when its state changes is the one to ask about.
-  }, [approvalKey, state, wanted, whole, online]);
+  }, [approvalKey, state, wanted, whole, attempt]);
   const own = {
     ...(subject === undefined ? {} : { subject }),
     ...(createdAt === undefined ? {} : { createdAt }),

@@ -2,20 +2,19 @@
 import { useEffect, useMemo, useState } from "react";
 import type { ApprovalView } from "@countersign/client";
 import { readLocal, writeLocal } from "../lib/storage.js";
-import { serverNow } from "./connection.js";
+import { client, laterKey, serverNow } from "./connection.js";
 import { Store, useStore } from "./store.js";
 
 /** Until when, by the request's key. */
 type PutOff = Readonly<Record<string, number>>;
 
-const KEY = "later";
 const HOUR_MS = 3_600_000;
 /** Older ones come back first. */
 const MOST = 500;
 
 function read(): PutOff {
   try {
-    const stored: unknown = JSON.parse(readLocal(KEY) ?? "{}");
+    const stored: unknown = JSON.parse(readLocal(laterKey()) ?? "{}");
     const entries = Object.entries(stored as object).filter(([, until]) => typeof until === "number");
     return Object.fromEntries(entries) as PutOff;
   } catch {
@@ -25,6 +24,8 @@ function read(): PutOff {
 
 const putOff = new Store<PutOff>(read());
 
+// Now it is known whose they are.
+client.on("hello", () => putOff.set(read()));
 // Another tab of this browser.
 window.addEventListener("storage", () => putOff.set(read()));
 
@@ -32,7 +33,7 @@ function write(change: (all: PutOff) => PutOff): void {
   const now = serverNow();
   const left = Object.entries(change(read())).filter(([, until]) => until > now);
   const kept = Object.fromEntries(left.slice(-MOST));
-  writeLocal(KEY, left.length > 0 ? JSON.stringify(kept) : null);
+  writeLocal(laterKey(), left.length > 0 ? JSON.stringify(kept) : null);
   putOff.set(kept);
 }
 

@@ -112,7 +112,8 @@ function inTime(ms: number, what: () => Promise<void>): void {
 function keepOlder(first: readonly SessionSummary[]): void {
   const last = first.at(-1);
   const ids = (rows: readonly SessionSummary[]) => rows.map((row) => row.session_id);
-  if (older.length > 0 && last) {
+  // Also while the first of them is being read, by where the first page ended before.
+  if ((older.length > 0 || loading) && last) {
     const there = new Set([...ids(first), ...ids(older)]);
     const end = Date.parse(last.updated_at);
     older = [...sessionList.get().rows.filter((row) => !there.has(row.session_id) && Date.parse(row.updated_at) <= end), ...older];
@@ -199,6 +200,7 @@ export function loadMoreSessions(): Promise<void> {
 async function readMoreSessions(): Promise<void> {
   const { next } = sessionList.get();
   if (!next) return;
+  olderNext = next;
   const page = await http.sessions(next);
   olderNext = page.next;
   // One that has come to the first page meanwhile is there already.

@@ -4,9 +4,10 @@
  */
 import { useEffect, useMemo } from "react";
 import type { ApprovalView, ListedApproval, SessionSummary, SessionView } from "@countersign/client";
-import { useConnection, useSessionState } from "@countersign/react";
+import { useSessionState } from "@countersign/react";
 import { forgetOldest } from "../lib/bounded.js";
 import { barOf, mayHand, type Bar, type Me } from "../lib/people.js";
+import { askAgain, useAttempt } from "./again.js";
 import { client, http } from "./connection.js";
 import { sessionList, waiting } from "./lists.js";
 import { Store, useStore } from "./store.js";
@@ -50,10 +51,9 @@ export function useSummary(sessionId: string): SessionSummary | undefined {
   // One whose first message is on its way, or was refused, is not there.
   const begun = useSessionState(sessionId).view.lastSeq > 0;
   const unknown = begun && list.loaded && row === undefined && !known.has(sessionId);
-  // What the server could not be asked is asked again once it is back.
-  const online = useConnection() === "open";
+  const attempt = useAttempt();
   useEffect(() => {
-    if (!unknown || !online || asking.has(sessionId)) return;
+    if (!unknown || attempt === undefined || asking.has(sessionId)) return;
     asking.add(sessionId);
     http.session(sessionId).then(
       (session) =>
@@ -62,9 +62,9 @@ export function useSummary(sessionId: string): SessionSummary | undefined {
           forgetOldest(next, MOST);
           return next;
         }),
-      () => {}, // It is not there, or not ours to see, which the page says already.
+      askAgain, // Where it is not there, or not ours to see, the page says so already.
     ).finally(() => asking.delete(sessionId));
-  }, [sessionId, unknown, online]);
+  }, [sessionId, unknown, attempt]);
   return row ?? known.get(sessionId);
 }
 

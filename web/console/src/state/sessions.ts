@@ -2,7 +2,7 @@
 import { CountersignError, randomId, type MessageCommand, type MessageView } from "@countersign/client";
 import { keepDraft, readDraft, sessionsOf } from "@countersign/react";
 import { contentOf, type InlineImage } from "../lib/images.js";
-import { client } from "./connection.js";
+import { client, gone } from "./connection.js";
 import { Store } from "./store.js";
 
 /** A message on its way: shown until the server's own events bring it. */
@@ -118,7 +118,7 @@ function waiting(id: string, messages: readonly OutgoingMessage[]): readonly Out
     return !found;
   });
   const kept = left.filter((m) => m.queuedAfter !== undefined && m.text !== "").map((m) => ({ ...m, images: [] }));
-  keepDraft(queueKey(id), kept.length > 0 ? kept : undefined);
+  if (!gone.get()) keepDraft(queueKey(id), kept.length > 0 ? kept : undefined);
   return left;
 }
 

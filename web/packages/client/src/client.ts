@@ -65,6 +65,7 @@ export interface AnyWebSocket {
 
 export type ClientEvents = {
   state: ConnectionState;
+  /** The server greets a new connection. What waits to be sent goes out after the listeners, unless one closes the connection. */
   hello: HelloEvent;
   /** An event of a session that is followed: in order, and without gaps. */
   event: SessionEvent;
@@ -361,9 +362,20 @@ export class CountersignClient extends Emitter<ClientEvents> {
 
   #welcome(hello: HelloEvent): void {
     clearTimeout(this.#helloTimer);
-    this.#ready = true;
     this.#attempt = 0;
     this.#beat(hello.heartbeat_seconds);
+    const socket = this.#socket;
+    try {
+      // The token may be another person's than before: a listener can close the connection before anything is sent.
+      this.#setState("open");
+      this.emit("hello", hello);
+    } finally {
+      if (this.#socket === socket) this.#sendWhatWaits();
+    }
+  }
+
+  #sendWhatWaits(): void {
+    this.#ready = true;
     for (const [sessionId, followed] of this.#followed) {
       if (followed.exists) this.#follow(sessionId, followed);
     }
@@ -371,8 +383,6 @@ export class CountersignClient extends Emitter<ClientEvents> {
       pending.sent++;
       this.#send(pending.command);
     }
-    this.#setState("open");
-    this.emit("hello", hello);
   }
 
   #receiveSessionEvent(event: SessionEvent): void {

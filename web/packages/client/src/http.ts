@@ -66,6 +66,11 @@ export interface HttpOptions {
   baseUrl?: string;
   token?: () => string | undefined;
   fetch?: typeof fetch;
+  /**
+   * For how long an answer is awaited before the server counts as `unreachable`; without a limit if absent. Streams, exports, and what
+   * waits for a turn or for the whole audit log have none.
+   */
+  timeoutMs?: number;
 }
 
 /** What an operation takes, and how its answer is wanted. */
@@ -74,7 +79,10 @@ interface Ask {
   query?: object;
   body?: object;
   accept?: string;
+  /** Ends it, in place of the time limit. */
   signal?: AbortSignal | undefined;
+  /** The answer may take any time. */
+  endless?: boolean;
 }
 
 export class CountersignHttp {
@@ -141,7 +149,7 @@ export class CountersignHttp {
 
   /** Send a message, and wait until the turn pauses or ends. */
   sendMessage(sessionId: string, message: Http.PostMessage): Promise<Http.Outcome> {
-    return this.#json("sendMessage", { ...of(sessionId), body: message });
+    return this.#json("sendMessage", { ...of(sessionId), body: message, endless: true });
   }
 
   /** Send a message, and follow the turn until it pauses or ends. */
@@ -226,7 +234,7 @@ export class CountersignHttp {
 
   /** Decide or answer, and wait until the turn pauses or ends. */
   async decideAndWait(approvalKey: string, reply: Http.Decide): Promise<Http.Outcome> {
-    const asked = { ...about(approvalKey), query: { wait: true }, body: reply };
+    const asked = { ...about(approvalKey), query: { wait: true }, body: reply, endless: true };
     return (await this.#json("decideApproval", asked)) as Http.Outcome;
   }
 
@@ -270,13 +278,13 @@ export class CountersignHttp {
 
   /** A page of it as an export has it: a record a line, each as it is stored. */
   async auditLines(query: Omit<Query<"readAudit">, "format"> = {}, signal?: AbortSignal): Promise<string> {
-    const asked = { query: { ...query, format: "jsonl" }, accept: "application/jsonl", signal };
-    return (await this.#fetch("readAudit", asked)).text();
+    const asked = { query: { ...query, format: "jsonl" }, accept: "application/jsonl", signal, endless: true };
+    return this.#text("readAudit", asked);
   }
 
   /** Verify the whole chain of the audit log, also against the anchor of an earlier verification. */
   verifyAudit(anchor?: string): Promise<Http.AuditVerification> {
-    return this.#json("verifyAudit", { query: { anchor } });
+    return this.#json("verifyAudit", { query: { anchor }, endless: true });
   }
 
   /** Who is notified, and how that goes. */
@@ -324,8 +332,8 @@ export class CountersignHttp {
   }
 
   /** What the server counts, as OpenMetrics text. */
-  async metrics(): Promise<string> {
-    return (await this.#fetch("metrics", { accept: "application/openmetrics-text, text/plain" })).text();
+  metrics(): Promise<string> {
+    return this.#text("metrics", { accept: "application/openmetrics-text, text/plain" });
   }
 
   /** The OpenAPI document. */
@@ -354,12 +362,17 @@ export class CountersignHttp {
   // ------------------------------------------------------------ asking
 
   async #json<K extends keyof Operations>(operation: K, ask: Ask = {}): Promise<Operations[K]["answer"]> {
-    const text = await (await this.#fetch(operation, ask)).text();
+    const text = await this.#text(operation, ask);
     return (text === "" ? undefined : parseJson(text)) as Operations[K]["answer"];
   }
 
+  async #text(operation: keyof Operations, ask: Ask): Promise<string> {
+    const response = await this.#fetch(operation, ask);
+    return response.text().catch(unreachableUnless(ask.signal));
+  }
+
   async *#stream(operation: keyof Operations, ask: Ask): AsyncGenerator<SessionEvent, void> {
-    const { body } = await this.#fetch(operation, { ...ask, accept: "text/event-stream" });
+    const { body } = await this.#fetch(operation, { ...ask, accept: "text/event-stream", endless: true });
     if (!body) return;
     for await (const data of dataOf(body)) {
       const event = parseJson(data) as unknown as SessionEvent | ErrorEvent;
@@ -369,11 +382,12 @@ export class CountersignHttp {
     }
   }
 
-  async #fetch(operation: keyof Operations, { path = {}, query = {}, body, accept, signal }: Ask): Promise<Response> {
-    const { baseUrl = "", token, fetch: fetchFn = globalThis.fetch } = this.#options;
+  async #fetch(operation: keyof Operations, { path = {}, query = {}, body, accept, signal, endless }: Ask): Promise<Response> {
+    const { baseUrl = "", token, fetch: fetchFn = globalThis.fetch, timeoutMs } = this.#options;
     const { method, path: template } = OPERATIONS[operation];
     const place = template.replace(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(path[name] ?? ""));
     const bearer = token?.();
+    const ends = signal ?? (endless || timeoutMs === undefined ? undefined : AbortSignal.timeout(timeoutMs));
     const before = Date.now();
     const response = await fetchFn(baseUrl + place + search(query), {
       method,
@@ -383,15 +397,12 @@ export class CountersignHttp {
         ...(bearer ? { authorization: `Bearer ${bearer}` } : {}),
       },
       ...(body === undefined ? {} : { body: stringifyJson(body) }),
-      ...(signal ? { signal } : {}),
+      ...(ends ? { signal: ends } : {}),
       cache: "no-store",
-    }).catch((cause: unknown) => {
-      if (signal?.aborted) throw cause;
-      throw unreachable(cause);
-    });
+    }).catch(unreachableUnless(signal));
     this.#readClock(response.headers.get("date"), before);
     if (response.ok) return response;
-    throw CountersignError.fromAnswer(response.status, await response.text());
+    throw CountersignError.fromAnswer(response.status, await response.text().catch(unreachableUnless(signal)));
   }
 
   #readClock(date: string | null, before: number): void {
@@ -408,8 +419,10 @@ export class CountersignHttp {
   }
 }
 
-const unreachable = (cause: unknown) =>
-  new CountersignError("unreachable", cause instanceof Error ? cause.message : String(cause), { cause });
+/** No answer came, unless the caller has given up itself. */
+const unreachableUnless = (signal: AbortSignal | undefined) => (cause: unknown): never => {
+  throw signal?.aborted ? cause : CountersignError.of(cause);
+};
 
 const of = (session_id: string) => ({ path: { session_id } });
 const about = (approval_key: string) => ({ path: { approval_key } });

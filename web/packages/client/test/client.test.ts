@@ -77,6 +77,29 @@ describe("u2: CountersignClient", () => {
     expect(error).toMatchObject({ code: "approval_already_resolved", details: { by: "bob" } });
   });
 
+  it("sends nothing in the name of who the server greets, where a listener closes the connection", async () => {
+    const client = make();
+    client.on("hello", () => client.close());
+    client.subscribe("s");
+    client.connect();
+    const sent = client.sendMessage({ session_id: "s", content: "hi" });
+    last().hello();
+    expect(last().sent).toEqual([]);
+    await expect(sent).rejects.toMatchObject({ code: "closed" });
+  });
+
+  it("sends once what a listener asks for when the server greets, and all of it where one throws", () => {
+    const client = make();
+    client.on("hello", () => void client.sendMessage({ session_id: "s", content: "hi" }));
+    client.on("hello", () => {
+      throw new Error("Mine.");
+    });
+    client.subscribe("s");
+    client.connect();
+    expect(() => last().hello()).toThrow("Mine.");
+    expect(last().sent.map(({ type }) => type)).toEqual(["subscribe", "message"]);
+  });
+
   const event = (seq: number, session_id = "s") => ({ type: "run_status", session_id, seq, status: "running", pending: [] });
   const seen = (client: CountersignClient) => {
     const seqs: number[] = [];

@@ -60,6 +60,32 @@ describe("CountersignHttp", () => {
     });
   });
 
+  describe("on a network that hangs", () => {
+    /** No answer; or its beginning only. */
+    const hanging = (begun: boolean) =>
+      new CountersignHttp({
+        timeoutMs: 20,
+        fetch: ((_: string, { signal }: RequestInit) => {
+          const aborted = new Promise<never>((_, reject) => signal?.addEventListener("abort", () => reject(signal.reason)));
+          const body = new ReadableStream({ pull: () => aborted });
+          return begun ? Promise.resolve(new Response(body)) : aborted;
+        }) as typeof globalThis.fetch,
+      });
+
+    it.each([false, true])("counts the server as unreachable after a time (the answer had begun: %s)", async (begun) => {
+      await expect(hanging(begun).session("s")).rejects.toMatchObject({ name: "CountersignError", code: "unreachable" });
+    });
+
+    it("waits on for what may take any time, until the caller gives up", async () => {
+      const [http, gaveUp] = [hanging(false), new AbortController()];
+      const endless = [http.sendMessage("s", { content: "hi" }), http.decideAndWait("s_1", {}), http.verifyAudit(), http.auditLines({}, gaveUp.signal)];
+      const first = Promise.race(endless);
+      await expect(http.session("s")).rejects.toMatchObject({ code: "unreachable" });
+      gaveUp.abort(new Error("Enough."));
+      await expect(first).rejects.toThrow("Enough.");
+    });
+  });
+
   it("reads a history in pages, both ways", async () => {
     const page = { messages: [], has_more: true, next_cursor: "m7" };
     const { asked, http } = answering(page);

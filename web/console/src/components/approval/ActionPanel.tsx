@@ -80,7 +80,7 @@ export function ActionPanel({
   const keys = choices
     .filter((c) => shortcuts[c] && !barred(c))
     .map((c) => `${shortcuts[c]?.toUpperCase()} ${label(c)}`)
-    .join(t("resolved.comma"));
+    .join(t("text.comma"));
 
   const open = (choice: DecisionType) => {
     if (!single && draft.choice === choice) return onPress(undefined);

@@ -1,5 +1,5 @@
 /** A request for a person: the card to decide or answer it on, and once it is resolved what became of it. */
-import { useEffect, useRef } from "react";
+import { useEffect, useLayoutEffect, useRef } from "react";
 import { asksForValue, type ApprovalView } from "@countersign/client";
 import { useReply } from "@countersign/react";
 import { useI18n } from "../../i18n/index.js";
@@ -22,6 +22,12 @@ interface Props {
   onSent?: () => void;
 }
 
+/**
+ * What to do once a reply is stored, by the request's key: while it is on its way its card may be drawn anew, and the place where it was
+ * drawn before knows nothing of the page any more.
+ */
+const onStored = new Map<string, () => void>();
+
 export function ApprovalCard({ approval, onSent }: Props) {
   const { t } = useI18n();
   const box = useRef<HTMLDivElement>(null);
@@ -30,8 +36,14 @@ export function ApprovalCard({ approval, onSent }: Props) {
   const wasWaiting = useRef(!resolved);
   const submission = useReply(approval, async (one, reply) => {
     await client.reply(one, reply);
-    onSent?.();
+    (onStored.get(one.approvalKey) ?? onSent)?.();
   });
+  const { approvalKey } = approval;
+  useLayoutEffect(() => {
+    if (!onSent) return;
+    onStored.set(approvalKey, onSent);
+    return () => void onStored.delete(approvalKey);
+  }, [approvalKey, onSent]);
   const question = approval.kind === "question";
   const interrupt = asksForValue(approval);
 
@@ -53,7 +65,7 @@ export function ApprovalCard({ approval, onSent }: Props) {
   }, [settled, approval, t]);
 
   // The card is drawn once all of the request has come, which may be some frames after its beginning.
-  useEffect(() => takeFocus(approval.approvalKey), [approval.approvalKey, approval.complete]);
+  useEffect(() => takeFocus(approvalKey), [approvalKey, approval.complete]);
 
   const Waiting = question ? QuestionCard : interrupt ? InterruptCard : DecisionCard;
   const Resolved = question ? ResolvedQuestion : interrupt ? ResolvedInterrupt : ResolvedLine;

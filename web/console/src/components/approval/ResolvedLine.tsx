@@ -96,7 +96,7 @@ export function summarize(approval: ApprovalView, t: Translate, approvals: Sessi
   if (approval.kind === "question") return summarizeQuestion(approval, t);
   if (asksForValue(approval) && !approval.escalatedTo) return summarizeInterrupt(approval, t);
   if (approval.escalatedTo) {
-    const role = approval.escalatedTo.map((name) => roleName(name, t)).join(t("resolved.comma"));
+    const role = approval.escalatedTo.map((name) => roleName(name, t)).join(t("text.comma"));
     return { text: t("people.escalated", { role }), tone: "neutral", icon: "clock" };
   }
   if (approval.resolution === "timeout") return { text: t("resolved.timeout"), tone: "bad", icon: "clock" };
@@ -138,7 +138,7 @@ function mixedText(outcomes: Outcome[], approval: ApprovalView, t: Translate): s
     if (approval.kind !== "in_doubt") return t(`resolved.n.${type}`, { n });
     return decisionText(alike[0]!.decision, approval, t, alike[0]!.again) + t("text.paren", { text: n });
   });
-  return said.join(t("resolved.comma"));
+  return said.join(t("text.comma"));
 }
 
 /** With the answer, where it is a short one. */

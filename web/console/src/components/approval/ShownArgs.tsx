@@ -153,7 +153,7 @@ function Warnings({ display }: { display: Display }) {
       <Icon name="warning" />
       <div>
         <p>
-          {t("shown.warning")} {totals(warnings).map(([kind, n]) => kindText(kind, n, t)).join(t("resolved.comma"))}
+          {t("shown.warning")} {totals(warnings).map(([kind, n]) => kindText(kind, n, t)).join(t("text.comma"))}
         </p>
         <details>
           <summary>{t("shown.places")}</summary>

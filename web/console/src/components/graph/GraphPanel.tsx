@@ -84,7 +84,7 @@ function standsAt({ drawing, status }: SessionGraph, t: Translate): string {
       running > 0 && waiting + running > 1 ? t("graph.running", { n: running }) : "",
       waiting > 0 ? t("graph.waiting", { n: waiting }) : "",
     ].filter(Boolean);
-    return tasks.length > 0 ? t("graph.nodeTasks", { node: label, tasks: tasks.join(t("resolved.comma")) }) : label;
+    return tasks.length > 0 ? t("graph.nodeTasks", { node: label, tasks: tasks.join(t("text.comma")) }) : label;
   });
   return said.length > 0 ? t("graph.standsAt", { nodes: said.join(" · ") }) : t("graph.nowhere");
 }

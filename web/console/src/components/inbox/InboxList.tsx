@@ -76,7 +76,7 @@ export function InboxList({ groups, query, chosen: { choosable, chosen, choose, 
 /** What the rows of a group have in common, as it is called on the page. */
 function groupName(group: Group, values: readonly string[], t: Translate): string {
   if (values.length === 0) return t(`inbox.without.${group === "risk" ? "risk" : "value"}`);
-  return values.map((value) => valueName(group, value, t)).join(t("resolved.comma"));
+  return values.map((value) => valueName(group, value, t)).join(t("text.comma"));
 }
 
 export function valueName(group: Group, value: string, t: Translate): string {

@@ -157,7 +157,12 @@ function useWalk({ open }: InboxQuery, listing: Listing, list: { current: HTMLEl
   const { t, language } = useI18n();
   // A decision is stored a while after it was sent: on from there goes by what is on the page then.
   const latest = useRef(listing);
-  useLayoutEffect(() => void (latest.current = listing));
+  // By then the list may have been read without it: its place is the one that it had last.
+  const around = useRef(listing.order);
+  useLayoutEffect(() => {
+    latest.current = listing;
+    if (open !== undefined && listing.order.includes(open)) around.current = listing.order;
+  });
   const { rows } = useStore(waiting);
   const row = rows.find((one) => one.approvalKey === open);
   const [stored, setStored] = useState<Stored>();
@@ -179,7 +184,7 @@ function useWalk({ open }: InboxQuery, listing: Listing, list: { current: HTMLEl
   };
   /** On from one that is done with, and what opens in its place, in words. */
   const goOn = (from: string): string => {
-    const next = nextAfter(latest.current.order, from);
+    const next = nextAfter(latest.current.order, from, around.current);
     settle();
     go(next);
     const nextRow = latest.current.found.find((one) => one.approvalKey === next);

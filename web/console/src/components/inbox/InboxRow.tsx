@@ -70,7 +70,7 @@ export const InboxRow = memo(function InboxRow({ row, href, open, others, until,
 function RowFacts({ row, mine }: { row: ListedApproval; mine: boolean }) {
   const { t, language } = useI18n();
   const now = useNow(30_000);
-  const tools = [...new Set(row.actions.map((action) => action.name))].map((name) => visibleText(name)).join(t("resolved.comma"));
+  const tools = [...new Set(row.actions.map((action) => action.name))].map((name) => visibleText(name)).join(t("text.comma"));
   const agent = row.actions[0]?.agent;
   const role = decidingRole(row);
   const comments = row.updates.filter((update) => update.update === "comment").length;
@@ -100,7 +100,7 @@ function decidedSoFar(row: ListedApproval, t: Translate): string {
   const votesText =
     votes &&
     (votes.by.length > 0
-      ? t("people.progressBy", { n: votes.approved, of: votes.quorum, names: votes.by.map((name) => visibleText(name)).join(t("resolved.comma")) })
+      ? t("people.progressBy", { n: votes.approved, of: votes.quorum, names: votes.by.map((name) => visibleText(name)).join(t("text.comma")) })
       : t("people.progress", { n: votes.approved, of: votes.quorum }));
   return [step, votesText].filter(Boolean).join(" · ");
 }

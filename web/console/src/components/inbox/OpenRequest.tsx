@@ -1,6 +1,6 @@
 /** The request that is open beside the list: who asks, and the card to decide it on. */
 import { useEffect, useMemo, useState } from "react";
-import type { ListedApproval } from "@countersign/client";
+import { CountersignError, type ErrorEvent, type ListedApproval } from "@countersign/client";
 import { useConnection, useSessionState, visibleText } from "@countersign/react";
 import { useI18n } from "../../i18n/index.js";
 import { agoText, momentText } from "../../lib/time.js";
@@ -13,10 +13,14 @@ import { sessions } from "../../state/sessions.js";
 import { useStore } from "../../state/store.js";
 import { ApprovalCard } from "../approval/ApprovalCard.js";
 import { Icon } from "../Icon.js";
+import { Refused } from "../Refusal.js";
 import { shortId } from "../Sidebar.js";
 
 /** Whoever walks through the list looks at a request for longer than this before its session is read. */
 const FOLLOW_AFTER_MS = 250;
+
+/** There is no such request, or none that is this person's to see. */
+const MISSING: readonly string[] = ["approval_not_found", "forbidden", "session_deleted"] satisfies ErrorEvent["code"][];
 
 interface Props {
   approvalKey: string;
@@ -27,10 +31,11 @@ interface Props {
 
 export function OpenRequest({ approvalKey, row, onSent }: Props) {
   const { t } = useI18n();
-  const { request, missing } = useKnown(approvalKey, row);
-  if (missing) return <p className="notice">{t("error.approval_not_found")}</p>;
-  if (!request) return <p className="muted">{t("inbox.loading")}</p>;
-  return <Request listed={request} onSent={onSent} />;
+  const { request, error, retry } = useKnown(approvalKey, row);
+  if (request) return <Request listed={request} onSent={onSent} />;
+  if (!error) return <p className="muted">{t("inbox.loading")}</p>;
+  if (MISSING.includes(error.code)) return <p className="notice">{t("error.approval_not_found")}</p>;
+  return <Refused error={error} onRetry={retry} />;
 }
 
 function Request({ listed, onSent }: { listed: ListedApproval; onSent: (approval: ListedApproval) => void }) {
@@ -81,12 +86,14 @@ function Asked({ request: { sessionId, subject, createdAt } }: { request: Listed
 
 interface Known {
   request: ListedApproval | undefined;
-  missing: boolean;
+  /** Why it could not be read. */
+  error?: CountersignError;
 }
 
 /** A request that is in no list, or no longer, is asked for by its key. */
-function useKnown(approvalKey: string, row: ListedApproval | undefined): Known {
-  const [read, setRead] = useState<Known>({ request: row, missing: false });
+function useKnown(approvalKey: string, row: ListedApproval | undefined): Known & { retry: () => void } {
+  const [read, setRead] = useState<Known>({ request: row });
+  const [attempt, setAttempt] = useState(0);
   const waits = row !== undefined;
   // What the server could not be asked is asked again once it is back.
   const online = useConnection() === "open";
@@ -94,13 +101,17 @@ function useKnown(approvalKey: string, row: ListedApproval | undefined): Known {
     if (waits || !online) return;
     let gone = false;
     http.approval(approvalKey).then(
-      (request) => !gone && setRead({ request, missing: false }),
-      () => !gone && setRead(({ request }) => ({ request, missing: request === undefined })),
+      (request) => !gone && setRead({ request }),
+      (e: unknown) => !gone && setRead(({ request }) => ({ request, error: CountersignError.of(e) })),
     );
     return () => void (gone = true);
-  }, [approvalKey, waits, online]);
+  }, [approvalKey, waits, online, attempt]);
   useEffect(() => {
-    if (row) setRead({ request: row, missing: false });
+    if (row) setRead({ request: row });
   }, [row]);
-  return row ? { request: row, missing: false } : read;
+  const retry = () => {
+    setRead({ request: undefined });
+    setAttempt((n) => n + 1);
+  };
+  return { ...(row ? { request: row } : read), retry };
 }

@@ -50,7 +50,14 @@ export function Past({ sessionId, onClose }: { sessionId: string; onClose: () =>
     requests.set(what, request_id);
     let made = "";
     const done = await run(async () => {
-      made = (await http.fork(sessionId, { checkpoint: point.checkpoint, run: true, request_id, ...(edit ? { edit } : {}) })).session_id;
+      try {
+        made = (await http.fork(sessionId, { checkpoint: point.checkpoint, run: true, request_id, ...(edit ? { edit } : {}) })).session_id;
+      } catch (e) {
+        // Nothing was made, so the same is another wish the next time; unless it was turned away unread.
+        const { status = 500 } = CountersignError.of(e);
+        if (status < 500 && status !== 401 && status !== 429) requests.delete(what);
+        throw e;
+      }
     });
     if (!done) return;
     requests.delete(what);

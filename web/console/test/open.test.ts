@@ -1,0 +1,43 @@
+// @vitest-environment jsdom
+import { createElement as h } from "react";
+import { expect, test, vi } from "vitest";
+import { CountersignError, type AnyCode, type ListedApproval } from "@countersign/client";
+import { OpenRequest } from "../src/components/inbox/OpenRequest.js";
+import { catalogues } from "../src/i18n/all.js";
+import { Socket } from "./socket.js";
+import { button, click, show } from "./page.js";
+
+vi.stubGlobal("WebSocket", Socket);
+vi.stubGlobal("fetch", () => new Promise(() => {}));
+const { client, http } = await import("../src/state/connection.js");
+
+const request: ListedApproval = {
+  approvalKey: "s_1",
+  sessionId: "s",
+  kind: "approval",
+  actions: [{ id: "c1", name: "pay", args: {}, digest: "d" }],
+  reviewConfigs: [{ allowed_decisions: ["approve"] }],
+  complete: true,
+  updates: [],
+};
+
+client.connect();
+Socket.last.receive({ type: "hello", protocol: "countersign.v1", server: "test", heartbeat_seconds: 0 });
+
+async function opened(code: AnyCode) {
+  vi.spyOn(http, "approval").mockRejectedValueOnce(new CountersignError(code, "Refused.")).mockResolvedValue(request);
+  const { page } = await show(h(OpenRequest, { approvalKey: "s_1", row: undefined, onSent: () => {} }));
+  return page;
+}
+
+test.each(["approval_not_found", "forbidden", "session_deleted"] as const)("u1: a request that is not there, or not to be seen, is said to be none (%s)", async (code) => {
+  const page = await opened(code);
+  expect(page.textContent).toBe(catalogues.en["error.approval_not_found"]);
+});
+
+test("u1: a request that could not be read is not said to be none, and is read again", async () => {
+  const page = await opened("unreachable");
+  expect(page.textContent).toContain(catalogues.en["error.unreachable"]);
+  await click(button(page, "app.retry"));
+  expect(page.querySelector("[data-choice=approve]")).not.toBeNull();
+});
