@@ -327,7 +327,8 @@ async fn s13_a_program_that_takes_longer_to_begin_than_the_probe_is_waited_for_i
     *server/discover*) say '{{"jsonrpc":"2.0","id":'$id',"result":{found}}}' ;;
     *'"initialize"'*) say '{{"jsonrpc":"2.0","id":'$id',"error":{{"code":-32022,"message":"no"}}}}' ;;"#
     );
-    let newest = SHELL.replace(r#"case "$line" in"#, &newest);
+    let newest =
+        SHELL.replace(r#"case "$line" in"#, &newest).replace(r#""result":{"#, r#""result":{"resultType":"complete","#);
     let late = |script: &str| {
         let server = McpServer::stdio("sh", ["sh", "-c", &format!("sleep 11\n{script}")]).build().unwrap();
         async move { server.connect().await.unwrap().len() }
