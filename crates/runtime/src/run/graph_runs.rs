@@ -70,9 +70,10 @@ impl Runtime {
         let state = graph.read_state(&new.state).and_then(|state| graph.write_state(&state));
         let state = state.map_err(|error| invalid(format!("state: {error}")))?;
         let (live, made) = self.inner.begin_run(&**graph, by, new.session_id.as_deref(), state, new.request_id).await?;
-        let session = self.session(by, &live.session_id).await?;
+        let session = self.session(by, &live.session_id).await;
+        // It runs even if it cannot be read now.
         self.inner.spawn_driver(live);
-        Ok(BegunRun { session, made })
+        Ok(BegunRun { session: session?, made })
     }
 
     /// Edits the state of a session's run, as a node's update would. Paused nodes start over with it, in the
@@ -92,9 +93,10 @@ impl Runtime {
         check_session_id(session)?;
         let live = self.inner.live(&Arc::from(session));
         self.inner.edit_state(None, &live, by, update, request_id).await?;
-        let state = self.state(by, session).await?;
+        let state = self.state(by, session).await;
+        // It continues even if it cannot be read now.
         self.inner.spawn_driver(live);
-        Ok(state)
+        state
     }
 }
 
