@@ -164,10 +164,11 @@ impl Inner {
         Ok(true)
     }
 
-    /// The state of a session's run as JSON; `None` if it has none, or one that this program cannot read.
-    pub(super) async fn graph_values(&self, state: &State) -> Result<Option<Raw>, Refusal> {
+    /// The state of a session's run as JSON, for [`Inner::graph_root`]; `None` if it has none, or one that this program
+    /// cannot read.
+    pub(super) async fn graph_values(&self, by: Option<&Principal>, state: &State) -> Result<Option<Raw>, Refusal> {
         let Some(graph) = state.run.as_ref().and_then(|run| self.graphs.get(&run.graph)) else { return Ok(None) };
-        let root = self.graph_root(state).await?;
+        let root = self.graph_root(by, state).await?;
         Ok(root.and_then(Result::ok).and_then(|state| graph.write_state(&state).ok()))
     }
 
@@ -211,7 +212,7 @@ impl Inner {
         let Some(graph) = graph else {
             return Err(invalid("the session runs no graph of this program, so it has no state to change".to_owned()));
         };
-        let Some(mut merged) = self.graph_state(&state).await? else {
+        let Some(mut merged) = self.graph_state(None, &state).await? else {
             return Err(invalid("no run has begun in this session".to_owned()));
         };
         let read = graph
