@@ -27,7 +27,6 @@ use serde_json::Value;
 use super::{
     Inner, Runtime,
     graph_runs::{invalid, of_graph},
-    heavy::Turn,
     live::{LiveRef, LiveState},
     nodes::contested,
     retry::NewRetry,
@@ -236,8 +235,7 @@ impl<S: GraphState> Runs<S> {
     pub async fn state(&self, by: &Principal, session: &str) -> Result<S, Refusal> {
         let state = self.inner.read_state(by, session).await?;
         self.of_this_graph(&state)?;
-        let _turn = self.inner.graph_turn(by, &state).await?;
-        self.typed(&state).await
+        self.typed(Some(by), &state).await
     }
 
     /// The state at a checkpoint (spec G6): see [`Runtime::checkpoints`].
@@ -249,7 +247,7 @@ impl<S: GraphState> Runs<S> {
         let _turn = self.inner.heavy.turn(by).await?;
         let then = self.inner.at_checkpoint(&state, &state.session_id, checkpoint).await?;
         self.of_this_graph(&then.session)?;
-        self.typed(&then.session).await
+        self.typed(None, &then.session).await
     }
 
     /// The outcome of a session's run so far.
@@ -266,12 +264,11 @@ impl<S: GraphState> Runs<S> {
         };
         visible(by, &state)?;
         self.of_this_graph(&state)?;
-        let _turn = self.inner.graph_turn(by, &state).await?;
-        self.outcome_of(&state).await
+        self.outcome_of(Some(by), &state).await
     }
 
-    async fn typed(&self, state: &State) -> Result<S, Refusal> {
-        let raw = self.inner.graph_state(state).await?;
+    async fn typed(&self, by: Option<&Principal>, state: &State) -> Result<S, Refusal> {
+        let raw = self.inner.graph_state(by, state).await?;
         let raw = raw.ok_or_else(|| invalid("no run has begun in this session".to_owned()))?;
         raw.downcast_ref::<S>().cloned().ok_or_else(|| Refusal::new(Code::Internal, "the state is of another type"))
     }
@@ -282,10 +279,10 @@ impl<S: GraphState> Runs<S> {
             let mut guard: tokio::sync::MutexGuard<'_, LiveState> = live.lock().await;
             self.inner.load(&live, &mut guard).await?
         };
-        self.outcome_of(&state).await
+        self.outcome_of(None, &state).await
     }
 
-    async fn outcome_of(&self, state: &State) -> Result<Outcome<S>, Refusal> {
+    async fn outcome_of(&self, by: Option<&Principal>, state: &State) -> Result<Outcome<S>, Refusal> {
         self.inner.released().await?;
         Ok(match state.status {
             Status::Failed => {
@@ -294,9 +291,9 @@ impl<S: GraphState> Runs<S> {
                 Outcome::Failed { code, message }
             }
             Status::Cancelled => Outcome::Cancelled,
-            Status::Completed | Status::Idle => Outcome::Done(self.typed(state).await?),
+            Status::Completed | Status::Idle => Outcome::Done(self.typed(by, state).await?),
             Status::Running | Status::AwaitingInput => Outcome::Paused {
-                state: self.typed(state).await?,
+                state: self.typed(by, state).await?,
                 waiting: state.open.iter().filter_map(|open| Waiting::of(&state.session_id, open)).collect(),
             },
         })
@@ -304,27 +301,29 @@ impl<S: GraphState> Runs<S> {
 }
 
 impl Inner {
-    /// The recorded state of a session's run.
-    pub(crate) async fn graph_state(&self, state: &State) -> Result<Option<AnyState>, Refusal> {
-        let root = self.graph_root(state).await?.transpose();
+    /// The recorded state of a session's run, for [`Inner::graph_root`].
+    pub(crate) async fn graph_state(&self, by: Option<&Principal>, state: &State) -> Result<Option<AnyState>, Refusal> {
+        let root = self.graph_root(by, state).await?.transpose();
         root.map_err(|error| invalid(error.to_string()))
     }
 
-    /// The same, or why this program cannot read it.
-    pub(super) async fn graph_root(&self, state: &State) -> Result<Option<Result<AnyState, NodeError>>, Refusal> {
+    /// The same, or why this program cannot read it. A person who reads it takes a turn to fold it; who has one already, or
+    /// works on the session, names nobody.
+    pub(super) async fn graph_root(
+        &self,
+        by: Option<&Principal>,
+        state: &State,
+    ) -> Result<Option<Result<AnyState, NodeError>>, Refusal> {
         let Some(run) = state.run.as_ref().filter(|run| !run.agent_loop) else { return Ok(None) };
         if let Some(kept) = self.warm.root(&state.session_id, state.pos) {
             return Ok(Some(Ok(kept)));
         }
+        let _turn = match by {
+            Some(by) => Some(self.heavy.turn(by).await?),
+            None => None,
+        };
         let folded = self.fold_states(&state.session_id, run, state.pos).await?;
         Ok(folded.map(|hot| hot.root().map(|(_, state)| state.clone())).transpose())
-    }
-
-    /// A turn to fold the state of a session's run, unless it has none or it is in memory.
-    pub(super) async fn graph_turn(&self, by: &Principal, state: &State) -> Result<Option<Turn<'_>>, Refusal> {
-        let graph = state.run.as_ref().is_some_and(|run| !run.agent_loop);
-        let folds = graph && self.warm.root(&state.session_id, state.pos).is_none();
-        if folds { self.heavy.turn(by).await.map(Some) } else { Ok(None) }
     }
 }
 

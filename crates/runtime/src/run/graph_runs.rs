@@ -70,9 +70,10 @@ impl Runtime {
         let state = graph.read_state(&new.state).and_then(|state| graph.write_state(&state));
         let state = state.map_err(|error| invalid(format!("state: {error}")))?;
         let (live, made) = self.inner.begin_run(&**graph, by, new.session_id.as_deref(), state, new.request_id).await?;
-        let session = self.session(by, &live.session_id).await?;
+        let session = self.session(by, &live.session_id).await;
+        // It runs even if it cannot be read now.
         self.inner.spawn_driver(live);
-        Ok(BegunRun { session, made })
+        Ok(BegunRun { session: session?, made })
     }
 
     /// Edits the state of a session's run, as a node's update would. Paused nodes start over with it, in the
@@ -92,9 +93,10 @@ impl Runtime {
         check_session_id(session)?;
         let live = self.inner.live(&Arc::from(session));
         self.inner.edit_state(None, &live, by, update, request_id).await?;
-        let state = self.state(by, session).await?;
+        let state = self.state(by, session).await;
+        // It continues even if it cannot be read now.
         self.inner.spawn_driver(live);
-        Ok(state)
+        state
     }
 }
 
@@ -162,10 +164,11 @@ impl Inner {
         Ok(true)
     }
 
-    /// The state of a session's run as JSON; `None` if it has none, or one that this program cannot read.
-    pub(super) async fn graph_values(&self, state: &State) -> Result<Option<Raw>, Refusal> {
+    /// The state of a session's run as JSON, for [`Inner::graph_root`]; `None` if it has none, or one that this program
+    /// cannot read.
+    pub(super) async fn graph_values(&self, by: Option<&Principal>, state: &State) -> Result<Option<Raw>, Refusal> {
         let Some(graph) = state.run.as_ref().and_then(|run| self.graphs.get(&run.graph)) else { return Ok(None) };
-        let root = self.graph_root(state).await?;
+        let root = self.graph_root(by, state).await?;
         Ok(root.and_then(Result::ok).and_then(|state| graph.write_state(&state).ok()))
     }
 
@@ -209,7 +212,7 @@ impl Inner {
         let Some(graph) = graph else {
             return Err(invalid("the session runs no graph of this program, so it has no state to change".to_owned()));
         };
-        let Some(mut merged) = self.graph_state(&state).await? else {
+        let Some(mut merged) = self.graph_state(None, &state).await? else {
             return Err(invalid("no run has begun in this session".to_owned()));
         };
         let read = graph

@@ -1,5 +1,5 @@
-//! Operations that read a whole journal take turns: past states and checkpoints, forks, and states of graphs that are not in
-//! memory; and so does the verification of the audit log.
+//! People's reads of a whole journal take turns: past states and checkpoints, forks, and states of graphs that are not in
+//! memory; and so does the verification of the audit log. Work on a session takes none: what drives it, and edits of its state.
 //!
 //! A few of them run at a time in a runtime, and one per person; a person's others queue behind it, blocking nobody
 //! else. So heavy users wait for their own requests, and others for at most one of theirs.

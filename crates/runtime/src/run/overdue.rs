@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use crate::store::Due;
 
-/// Deadlines handled in one look.
+/// Deadlines asked for in one look, in addition to those that have failed.
 const AT_ONCE: usize = 256;
 /// How many that failed are remembered. Further ones are tried each time.
 const REMEMBERED: usize = 4096;
@@ -38,21 +38,32 @@ impl Overdue {
         AT_ONCE + self.failed.len()
     }
 
-    /// Which of those that are due to handle now.
+    /// Which of those that are due to handle now: none is dropped, since the store gives it to nobody else for a while.
     pub(super) fn ready(&mut self, mut due: Vec<Due>) -> Vec<Due> {
         let now = Instant::now();
         // What is not due any more, or another node's, is forgotten.
         self.failed.retain(|_, failed| now < failed.again + LONGEST_PAUSE);
         due.retain(|due| self.failed.get(due).is_none_or(|failed| failed.again <= now));
-        due.truncate(AT_ONCE);
         due
     }
 
-    /// One could not be stored.
-    pub(super) fn failed(&mut self, due: Due, error: &Refusal) {
-        if Overdue::is_outage(error) {
-            return self.away(error);
+    /// A look is over: these could not be stored, and whether any other could be. A store may answer what is wrong with one
+    /// session as it answers an outage, so it is an outage only if nothing has reached the store.
+    pub(super) fn looked(&mut self, failed: Vec<(Due, Refusal)>, stored: bool) {
+        let reached = stored || failed.iter().any(|(_, error)| !is_outage(error));
+        let mut away = None;
+        for (due, error) in failed {
+            let own = reached && error.code != Code::StoreClosed || self.failed.contains_key(&due);
+            if own || !is_outage(&error) { self.failed(due, &error) } else { away = Some(error) }
         }
+        match away {
+            Some(error) => self.away(&error),
+            None => self.reached(),
+        }
+    }
+
+    /// One could not be stored because of its session.
+    fn failed(&mut self, due: Due, error: &Refusal) {
         let now = Instant::now();
         if let Some(failed) = self.failed.get_mut(&due) {
             failed.pause = LONGEST_PAUSE.min(failed.pause * 2);
@@ -66,11 +77,6 @@ impl Overdue {
         }
     }
 
-    /// Whether it failed because of the store, and not of its session.
-    pub(super) fn is_outage(error: &Refusal) -> bool {
-        matches!(error.code, Code::StoreUnavailable | Code::StoreClosed) && !error.is_gone() && !error.is_overtaken()
-    }
-
     /// The store cannot be reached.
     pub(super) fn away(&mut self, error: &Refusal) {
         if !std::mem::replace(&mut self.away, true) && error.code != Code::StoreClosed {
@@ -79,11 +85,16 @@ impl Overdue {
     }
 
     /// Everything that was tried in this look has reached the store.
-    pub(super) fn reached(&mut self) {
+    fn reached(&mut self) {
         if std::mem::take(&mut self.away) {
             tracing::info!("deadlines can be read and stored again");
         }
     }
+}
+
+/// Whether it may have failed because of the store, and not of its session.
+fn is_outage(error: &Refusal) -> bool {
+    matches!(error.code, Code::StoreUnavailable | Code::StoreClosed) && !error.is_gone() && !error.is_overtaken()
 }
 
 #[cfg(test)]
@@ -106,7 +117,7 @@ mod tests {
         while begun.elapsed() < Duration::from_secs(200) {
             for due in overdue.ready(vec![due(1)]) {
                 tried.push(begun.elapsed().as_secs());
-                overdue.failed(due, &refusal(Code::StoreUnavailable).unreadable());
+                overdue.looked(vec![(due, refusal(Code::StoreUnavailable).unreadable())], false);
             }
             tokio::time::advance(Duration::from_secs(1)).await;
         }
@@ -116,14 +127,36 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn w7_an_outage_puts_nothing_off() {
         let mut overdue = Overdue::default();
-        overdue.failed(due(1), &refusal(Code::StoreUnavailable));
+        overdue.looked([1, 2].map(|n| (due(n), refusal(Code::StoreUnavailable))).into(), false);
+        assert_eq!(overdue.ready(vec![due(1), due(2)]), [due(1), due(2)]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn w7_a_session_that_fails_while_others_are_stored_is_put_off_as_its_own() {
+        let mut overdue = Overdue::default();
+        overdue.looked(vec![(due(1), refusal(Code::StoreUnavailable))], true);
+        assert_eq!(overdue.ready(vec![due(1), due(2)]), [due(2)]);
+        tokio::time::advance(PAUSE).await;
         assert_eq!(overdue.ready(vec![due(1)]), [due(1)]);
+        // Alone it still is.
+        overdue.looked(vec![(due(1), refusal(Code::StoreUnavailable))], false);
+        tokio::time::advance(PAUSE).await;
+        assert_eq!((overdue.ready(vec![due(1)]), overdue.away), (vec![], false));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn w7_all_that_the_store_gives_is_handled_or_was_put_off() {
+        let mut overdue = Overdue::default();
+        overdue.looked((0..100).map(|n| (due(n), refusal(Code::Internal))).collect(), true);
+        tokio::time::advance(PAUSE).await;
+        let given: Vec<Due> = (0..u32::try_from(overdue.limit()).expect("few")).map(due).collect();
+        assert_eq!(overdue.ready(given.clone()), given);
     }
 
     #[tokio::test(start_paused = true)]
     async fn w7_what_is_remembered_is_bounded_and_forgotten() {
         let mut overdue = Overdue::default();
-        (0..10_000).for_each(|n| overdue.failed(due(n), &refusal(Code::Internal)));
+        overdue.looked((0..10_000).map(|n| (due(n), refusal(Code::Internal))).collect(), true);
         assert_eq!(overdue.limit(), AT_ONCE + REMEMBERED);
         tokio::time::advance(PAUSE + LONGEST_PAUSE).await;
         assert_eq!(overdue.ready(Vec::new()), []);

@@ -107,7 +107,7 @@ impl Runtime {
         let state = self.read_state(by, session_id).await?;
         let _turn = self.inner.heavy.turn(by).await?;
         let then = self.inner.at_checkpoint(&state, &state.session_id, checkpoint).await?;
-        Ok(StateView { values: self.inner.graph_values(&then.session).await?, ..StateView::of(&then.session) })
+        Ok(StateView { values: self.inner.graph_values(None, &then.session).await?, ..StateView::of(&then.session) })
     }
 }
 

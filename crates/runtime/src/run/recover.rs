@@ -220,19 +220,14 @@ impl Inner {
             stored.map_err(|error| ((session_id, n), error))
         });
         let over: Vec<Result<bool, (Due, Refusal)>> = over.buffer_unordered(SIDE_BY_SIDE).collect().await;
-        let (mut stored, mut reached) = (false, true);
+        let (mut stored, mut reached, mut failed) = (false, false, Vec::new());
         for one in over {
             match one {
-                Ok(one) => stored |= one,
-                Err((due, error)) => {
-                    reached &= !Overdue::is_outage(&error);
-                    overdue.failed(due, &error);
-                }
+                Ok(one) => (stored, reached) = (stored || one, true),
+                Err(one) => failed.push(one),
             }
         }
-        if reached {
-            overdue.reached();
-        }
+        overdue.looked(failed, reached);
         more && stored
     }
 

@@ -211,8 +211,7 @@ impl Runtime {
     /// `session_not_found`, `too_busy`, `store_unavailable`.
     pub async fn state(&self, by: &Principal, session_id: &str) -> Result<StateView, Refusal> {
         let state = self.read_state(by, session_id).await?;
-        let _turn = self.inner.graph_turn(by, &state).await?;
-        Ok(StateView { values: self.inner.graph_values(&state).await?, ..StateView::of(&state) })
+        Ok(StateView { values: self.inner.graph_values(Some(by), &state).await?, ..StateView::of(&state) })
     }
 
     /// The `seq` of the session's last event.

@@ -70,7 +70,7 @@ impl Ending<'_> {
             (std::mem::take(&mut inside.asked), std::mem::take(&mut inside.lost))
         };
         let waiting = self.state.open.len() + self.ops.iter().map(Op::asks).sum::<usize>();
-        if waiting + asked.len() > limits::OPEN_QUESTIONS {
+        if waiting + asked.len() + lost.len() > limits::OPEN_QUESTIONS {
             let what = format!("{waiting} questions wait in this session already");
             self.failed(known.task, fatal("too_many_questions", what));
             return;

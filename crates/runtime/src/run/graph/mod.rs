@@ -177,10 +177,10 @@ enum Op {
 }
 
 impl Op {
-    /// How many questions it asks.
+    /// How many questions it asks: its own, and one about each step of unknown outcome.
     fn asks(&self) -> usize {
         match self {
-            Op::Asks(_, asked, ..) => asked.len(),
+            Op::Asks(_, asked, lost, _) => asked.len() + lost.len(),
             Op::Done(_) | Op::Failed(_) | Op::States(_) => 0,
         }
     }
