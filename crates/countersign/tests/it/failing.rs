@@ -38,6 +38,8 @@ pub(crate) struct Failing {
     /// Lookups of waypoints that are still to fail, and whether keeping one never ends.
     pub(crate) waypoints: AtomicU32,
     pub(crate) hangs: AtomicBool,
+    /// Pages of entries that are still to fail.
+    pub(crate) pages: AtomicU32,
     /// Whether pages of entries have nothing in them.
     pub(crate) gap: AtomicBool,
     /// Sessions whose ids begin so cannot be read, nor deleted.
@@ -80,7 +82,7 @@ impl Failing {
     /// One of several nodes, as `nodes` has them.
     pub(crate) fn among(inner: Arc<dyn Store>, nodes: Option<Arc<dyn Nodes>>, stored: Option<Stored>) -> Arc<Failing> {
         let (appends, heads, firsts, failed) = Default::default();
-        let (largest, read, forgets, waypoints, hangs, gap, broken) = Default::default();
+        let (largest, read, forgets, waypoints, hangs, pages, gap, broken) = Default::default();
         let (written, on_disk, syncs, loses_answers, lost, away) = Default::default();
         Arc::new(Failing {
             inner,
@@ -93,6 +95,7 @@ impl Failing {
             forgets,
             waypoints,
             hangs,
+            pages,
             gap,
             broken,
             written,
@@ -268,6 +271,9 @@ impl Store for Failing {
         limit: usize,
         bytes: usize,
     ) -> BoxFuture<'_, Result<Vec<Arc<Entry>>, StoreError>> {
+        if let Err(error) = self.check(&self.pages) {
+            return async { Err(error) }.boxed();
+        }
         if self.gap.load(Ordering::SeqCst) {
             return async { Ok(Vec::new()) }.boxed();
         }

@@ -9,7 +9,8 @@ use std::{
 };
 
 use countersign::{
-    Agent, Args, Decision, GuardrailOutput, Permit, Principal, Status,
+    Agent, Args, Decision, GuardrailOutput, Permit, Principal, RunErrorKind, Status,
+    graph::{Graph, GraphState, NodeError, StateGraph},
     model::{Model, ModelError, ModelEvent, ModelRequest},
     run::{Code, NewMessage, Runtime},
     store::{Store, memory::MemoryStore},
@@ -17,11 +18,15 @@ use countersign::{
 };
 use countersign_core::{
     call::preview::{Preview, PreviewKind},
-    journal::record::{Record, records},
+    journal::{
+        record::{Record, records},
+        run::Raw,
+    },
 };
 use countersign_engine::tool::{CallFacts, Previewer, function::FunctionTool};
 use countersign_runtime::run::{Direction, HistoryQuery, NewSession};
 use futures::{FutureExt as _, StreamExt as _, future::BoxFuture, stream::BoxStream};
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json, value::to_raw_value};
 use tokio::sync::Notify;
 
@@ -327,21 +332,40 @@ async fn s13_no_model_reads_a_conversation_with_a_gap() {
     assert!(outcome.error.is_some_and(|error| error.message.contains(GAP)));
 }
 
-#[tokio::test(start_paused = true)]
-async fn s13_a_guardrail_waits_for_the_whole_input() {
-    let (store, seen) = (Failing::over(Arc::new(MemoryStore::new())), Arc::new(Mutex::new(Vec::new())));
+/// An agent with a guardrail, and what that has read.
+fn guarded() -> (Agent, Arc<Mutex<Vec<String>>>) {
+    let seen = Arc::new(Mutex::new(Vec::new()));
     let heard = seen.clone();
     let agent = Agent::new("a", ("m", teller([text("done")]))).input_guardrail("reads", move |_, text| {
         heard.lock().expect("seen").push(text);
         async { GuardrailOutput::pass() }
     });
+    (agent, seen)
+}
+
+#[tokio::test(start_paused = true)]
+async fn s13_a_guardrail_waits_for_the_whole_input() {
+    let (store, (agent, seen)) = (Failing::over(Arc::new(MemoryStore::new())), guarded());
     let runtime = with_a_gap(&store, agent).await;
+    store.gap.store(false, Ordering::SeqCst);
+    store.pages.store(u32::MAX, Ordering::SeqCst);
     let run = tokio::spawn(async move { send(&runtime, "s", "the second").await });
     tokio::time::sleep(Duration::from_secs(5)).await;
     assert!(seen.lock().expect("seen").is_empty() && !run.is_finished());
-    store.gap.store(false, Ordering::SeqCst);
+    store.pages.store(0, Ordering::SeqCst);
     let outcome = run.await.expect("task").expect("run");
     assert_eq!((outcome.status, &**seen.lock().expect("seen")), (Status::Completed, &["the second".to_owned()][..]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn s13_a_turn_whose_input_no_guardrail_can_ever_read_fails_and_says_so() {
+    let (store, (agent, seen)) = (Failing::over(Arc::new(MemoryStore::new())), guarded());
+    let runtime = with_a_gap(&store, agent).await;
+    let outcome = tokio::time::timeout(Duration::from_mins(5), send(&runtime, "s", "the second")).await;
+    let outcome = outcome.expect("it waits for nothing").expect("run");
+    assert_eq!(outcome.status, Status::Failed, "{outcome:?}");
+    assert!(outcome.error.is_some_and(|error| error.message.contains(GAP)));
+    assert!(seen.lock().expect("seen").is_empty());
 }
 
 #[tokio::test]
@@ -361,17 +385,22 @@ async fn g6_a_graphs_state_is_not_folded_over_a_gap() {
     assert_eq!(&*runs.state(&me(), "s").await.expect_err("a gap").message, GAP);
 }
 
-/// Wherever the store fails, the answers that were given are in the error, and the run resumes with them.
-#[tokio::test(start_paused = true)]
-async fn s17_a_graphs_run_gives_its_state_back_when_its_store_fails() {
-    let graph = in_line("ask", |graph| {
+/// A graph that asks for a number.
+fn how_many() -> Graph<Work> {
+    in_line("ask", |graph| {
         let ask = graph.node("ask", |ctx: countersign::graph::Context<Work>| async move {
             let n: i64 = ctx.interrupt("how many?", ()).typed().await;
             Ok(WorkUpdate::new().sum(n))
         });
         graph.start(ask);
         graph.edge(ask, countersign::graph::Node::END);
-    });
+    })
+}
+
+/// Wherever the store fails, the answers that were given are in the error, and the run resumes with them.
+#[tokio::test(start_paused = true)]
+async fn s17_a_graphs_run_gives_its_state_back_when_its_store_fails() {
+    let graph = how_many();
     for (elsewhere, appends, heads) in [(false, 0, 1), (false, 1, 0), (true, 0, 1), (true, 1, 0)] {
         let store = Failing::over(Arc::new(MemoryStore::new()));
         let mut asked = graph.run_in(store.clone(), Work::default()).await.expect("paused");
@@ -384,4 +413,70 @@ async fn s17_a_graphs_run_gives_its_state_back_when_its_store_fails() {
         let done = graph.run_in(store, given).await.expect("resumed").outcome.done();
         assert_eq!(done.expect("done").sum, 5);
     }
+}
+
+#[tokio::test]
+async fn s17_a_graphs_run_that_another_has_put_into_the_store_meanwhile_is_claimed() {
+    let (inner, graph) = (Arc::new(MemoryStore::new()), how_many());
+    let store = Failing::over(inner.clone());
+    let mut asked = graph.run(Work::default()).await.expect("paused");
+    asked.state.answer(&asked.interruptions[0], &5).expect("answered");
+    let other = asked.state.clone();
+    let restored = async move { other.restore(&*inner).await.expect("restored") };
+    store.meanwhile(|record| matches!(record, Record::SessionCreated(_)), restored);
+    let error = graph.run_in(store, asked.state).await.expect_err("the other was first");
+    assert_eq!(error.kind(), RunErrorKind::Claimed);
+    assert!(error.state().is_some());
+}
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize, GraphState)]
+struct Measured {
+    value: f64,
+}
+
+#[tokio::test]
+async fn s17_a_graphs_run_whose_state_cannot_be_read_back_does_nothing_twice() {
+    let paid = Arc::new(AtomicU32::new(0));
+    let pays = paid.clone();
+    let mut graph = StateGraph::new("pay");
+    let pay = graph.node("pay", move |ctx: countersign::graph::Context<Measured>| {
+        let pays = pays.clone();
+        async move {
+            let _: bool = ctx.interrupt("pay?", ()).typed().await;
+            let work = async move {
+                pays.fetch_add(1, Ordering::SeqCst);
+                Ok::<_, NodeError>(())
+            };
+            ctx.step("pay", work).await?;
+            // JSON has no such number: it is written as null, which is read as none.
+            Ok(MeasuredUpdate::new().value(f64::NAN))
+        }
+    });
+    graph.start(pay);
+    graph.edge(pay, countersign::graph::Node::END);
+    let graph = graph.compile().expect("graph");
+    let mut asked = graph.run(Measured::default()).await.expect("paused");
+    asked.state.answer(&asked.interruptions[0], &true).expect("answered");
+    let error = graph.run(asked.state).await.expect_err("it cannot be read back");
+    let state = error.into_state().expect("where the run is now");
+    graph.run(state).await.expect_err("it still cannot");
+    assert_eq!(paid.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn g6_an_edited_run_continues_even_if_it_cannot_be_read_then() {
+    let (store, graph) = (Failing::over(Arc::new(MemoryStore::new())), how_many());
+    let plain: Arc<dyn Store> = store.clone();
+    process(&plain, &graph).1.run(&me(), "s", &Work::default()).await.expect("run");
+    let (runtime, runs) = process(&plain, &graph);
+    let gap = store.clone();
+    let breaks = async move { gap.gap.store(true, Ordering::SeqCst) };
+    store.meanwhile(|record| matches!(record, Record::StateEdited(_)), breaks);
+    let update = Raw::of(&WorkUpdate::new().sum(1)).expect("JSON");
+    let refused = runtime.edit_run(&me(), "s", update, None).await.expect_err("a gap");
+    assert_eq!(&*refused.message, GAP);
+    store.gap.store(false, Ordering::SeqCst);
+    // The node starts over with it, and asks again.
+    let outcome = runs.outcome(&me(), "s").await.expect("outcome");
+    assert_eq!(outcome.waiting().iter().map(|waiting| &*waiting.key).collect::<Vec<_>>(), ["s_2"]);
 }

@@ -305,6 +305,7 @@ pub(crate) async fn run(
 /// Polls a node until it has its result; `None` when it is suspended.
 async fn stretch(body: &mut NodeFuture, memory: &Memory) -> Option<Result<Given, NodeError>> {
     let mut body = std::panic::AssertUnwindSafe(body);
+    let mut was_still = false;
     std::future::poll_fn(move |cx| {
         memory.node_waker.register(cx.waker());
         let polled = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| Pin::new(&mut **body).poll(cx)));
@@ -315,8 +316,16 @@ async fn stretch(body: &mut NodeFuture, memory: &Memory) -> Option<Result<Given,
         }
         match polled {
             Poll::Ready(result) => Poll::Ready(Some(result)),
-            Poll::Pending if memory.stands_still() => Poll::Ready(None),
-            Poll::Pending => Poll::Pending,
+            Poll::Pending if !memory.stands_still() => {
+                was_still = false;
+                Poll::Pending
+            }
+            // A task whose step has just ended may still be returning, and the node's next step follow from that.
+            Poll::Pending if !std::mem::replace(&mut was_still, true) => {
+                cx.waker().wake_by_ref();
+                Poll::Pending
+            }
+            Poll::Pending => Poll::Ready(None),
         }
     })
     .await

@@ -1,7 +1,7 @@
 //! Compressing a conversation whose next model call would be larger than its agent allows (spec G5).
 //!
-//! Nothing is stored before it is done, so a crash in the middle repeats it. It never fails a turn: without a usable
-//! summary, the part to be summarised is dropped.
+//! Nothing is stored before it is done, so a crash in the middle repeats it. It never fails a turn whose conversation can be
+//! read: without a usable summary, the part to be summarised is dropped.
 
 use std::sync::Arc;
 
@@ -15,7 +15,6 @@ use countersign_core::{
         state::State,
     },
     limits,
-    refusal::{Code, Refusal},
 };
 use futures::{FutureExt as _, StreamExt as _, future::BoxFuture};
 
@@ -23,8 +22,9 @@ use tracing::Instrument as _;
 
 use super::{
     Inner,
-    patience::until_stored,
+    patience::{never_works, until_stored},
     spans,
+    stops::Stop,
     stream::{adapter_failed, ended_early, fraction},
     transcript::JournalTranscript,
 };
@@ -35,9 +35,12 @@ use crate::{
 
 impl Inner {
     /// The compressed conversation; `None` if there is nothing to compress.
-    pub(super) async fn compress(self: Arc<Self>, state: Arc<State>) -> Option<Compressed> {
-        let room = state.window.due?;
-        let conversation = self.conversation(&state).await?;
+    ///
+    /// # Errors
+    /// The conversation cannot be read, however often it is tried.
+    pub(super) async fn compress(self: Arc<Self>, state: Arc<State>) -> Result<Option<Compressed>, Stop> {
+        let Some(room) = state.window.due else { return Ok(None) };
+        let Some(conversation) = self.conversation(&state).await.transpose()? else { return Ok(None) };
         let agent = self.agents.get(&state.agent).map(|ready| &ready.agent);
         let compression = agent.and_then(|agent| Some((agent, agent.compression.as_ref()?)));
         // The configuration may have changed since compression was requested; then nothing changes.
@@ -75,14 +78,19 @@ impl Inner {
         let compressed = cut.compressed(&room, summary);
         spans::trace_compressed(&compressed);
         tracing::info!(session, tokens, after = compressed.tokens_after, through = compressed.through, "compressed");
-        Some(compressed)
+        Ok(Some(compressed))
     }
 
     /// The conversation, retried until the store can read it. `None` if the runtime closes.
-    async fn conversation(self: &Arc<Self>, state: &State) -> Option<Conversation> {
+    async fn conversation(self: &Arc<Self>, state: &State) -> Option<Result<Conversation, Stop>> {
         until_stored!(self, async {
-            let conversation = JournalTranscript::of(self, state, 0).without_image_bytes().await;
-            conversation.map_err(|error| Refusal::new(Code::StoreUnavailable, error.message))
+            match JournalTranscript::of(self, state, 0).without_image_bytes().await {
+                Err(error) if never_works(&error) => {
+                    let message = format!("the conversation could not be read: {}", error.message);
+                    Ok(Err(Stop::unreadable(message)))
+                }
+                conversation => conversation.map(Ok),
+            }
         })
     }
 

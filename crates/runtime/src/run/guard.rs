@@ -33,7 +33,7 @@ use super::{
     Inner,
     authority::Authorities,
     live::LiveRef,
-    patience::until_it_works,
+    patience::{never_works, until_it_works},
     stops::{Stop, Why},
     store_refusal,
     view::{READ_BYTES, READ_PAGE},
@@ -162,7 +162,7 @@ impl Inner {
             }
         }
         if !agent.input_guardrails.is_empty()
-            && let Some(input) = self.input_of(state, run).await
+            && let Some(input) = self.input_of(state, run).await?
         {
             self.check_text(&agent.input_guardrails, GuardrailKind::Input, state, run, &input).await?;
         }
@@ -270,20 +270,29 @@ impl Inner {
 
     /// What the run's model has not read yet: people's messages since its latest answer, or the request of the call
     /// that it works for. It is checked each time the model is asked, so later messages are checked too.
-    async fn input_of(&self, state: &State, run: u32) -> Option<String> {
+    ///
+    /// # Errors
+    /// The journal cannot be read, however often it is tried.
+    async fn input_of(&self, state: &State, run: u32) -> Result<Option<String>, Stop> {
         if let Some(nested) = state.nested(run) {
-            let call = state.calls.iter().find(|call| call.call == run && nested.turn_calls == 0)?;
-            return call.args.as_ref().map(agents::input);
+            let call = state.calls.iter().find(|call| call.call == run && nested.turn_calls == 0);
+            return Ok(call.and_then(|call| call.args.as_ref()).map(agents::input));
         }
         let (mut said, mut after) = (Vec::new(), state.answer_pos.saturating_sub(1));
         while after < state.pos {
             let page = until_it_works!(async {
                 let page = self.store.read_within(&state.session_id, after, READ_PAGE, READ_BYTES).await;
-                match page.map_err(store_refusal)? {
-                    page if page.is_empty() => Err(self.no_entries(&state.session_id).await),
-                    page => Ok(page),
+                let page = match page.map_err(store_refusal) {
+                    Ok(page) if page.is_empty() => Err(self.no_entries(&state.session_id).await),
+                    page => page,
+                };
+                match page {
+                    Err(error) if never_works(&error) => Ok(Err(error)),
+                    page => page.map(Ok),
                 }
             });
+            let page =
+                page.map_err(|error| Stop::unreadable(format!("the input cannot be checked: {}", error.message)))?;
             after = page.last().map_or(state.pos, |last| last.pos);
             for record in page.iter().filter(|entry| entry.pos <= state.pos).flat_map(|entry| &entry.records) {
                 if matches!(record, Record::ModelResponded(answer) if answer.run == 0) {
@@ -296,7 +305,7 @@ impl Inner {
                 }
             }
         }
-        (!said.is_empty()).then(|| said.join("\n\n"))
+        Ok((!said.is_empty()).then(|| said.join("\n\n")))
     }
 
     async fn check_text(

@@ -43,7 +43,7 @@ pub(super) enum Done {
         /// A guardrail of the call stops the turn.
         stop: Option<Stop>,
     },
-    Compressed(Option<Compressed>),
+    Compressed(Result<Option<Compressed>, Stop>),
     /// A call that did not begin: the node's lease may have ended before it could.
     Unbegun {
         call: u32,
@@ -107,7 +107,7 @@ impl Inner {
             Done::Model(run, Asked::Stopped(stop)) if run != 0 && !stop.ends_all() => {
                 self.agent_stopped(live, turn, run, &stop.message).await;
             }
-            Done::Model(_, Asked::Stopped(stop)) => {
+            Done::Model(_, Asked::Stopped(stop)) | Done::Compressed(Err(stop)) => {
                 let (code, message) = self.stopped(stop);
                 self.fail(live, turn, code, message).await;
             }
@@ -124,11 +124,11 @@ impl Inner {
                 .await;
             }
             Done::Model(_, Asked::Stale)
-            | Done::Compressed(None)
+            | Done::Compressed(Ok(None))
             | Done::Task(_)
             | Done::Reached
             | Done::Unbegun { .. } => {}
-            Done::Compressed(Some(compressed)) => {
+            Done::Compressed(Ok(Some(compressed))) => {
                 failpoint::hit("compress.before_commit");
                 self.must_store(live, turn, |state, _| Draft::new(state, self.now()).compressed(compressed.clone()))
                     .await;

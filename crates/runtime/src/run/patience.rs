@@ -29,12 +29,17 @@ impl Patience {
             return tokio::task::yield_now().await;
         }
         if !std::mem::replace(&mut self.was_told, true) && error.code != Code::StoreClosed {
-            tracing::error!(%error, "a record could not be stored; trying until it can");
+            tracing::error!(%error, "a record could not be read or stored; trying until it can");
         }
         let delay = Duration::from_millis(20) * 2_u32.saturating_pow(self.tries.min(7));
         self.tries += 1;
         tokio::time::sleep(delay.min(LONGEST)).await;
     }
+}
+
+/// Whether a read that failed like this fails however often it is tried: only an outage is waited for.
+pub(super) fn never_works(error: &Refusal) -> bool {
+    error.code == Code::Internal || error.is_gone()
 }
 
 /// Tries this future, made anew each time, until it works: for what must be known before anything else happens. It takes its

@@ -30,6 +30,7 @@ pub(crate) enum Why {
     Budget { what: &'static str, spent: f64, limit: f64 },
     Output(Vec<String>),
     Instructions,
+    Unreadable,
     NoAgent(Arc<str>),
 }
 
@@ -37,6 +38,11 @@ impl Stop {
     /// Whether it ends the whole turn, also from within an agent that works for another agent's call.
     pub(super) fn ends_all(&self) -> bool {
         matches!(self.why, Why::Budget { .. })
+    }
+
+    /// What has to be read of the session cannot be, however often it is tried.
+    pub(super) fn unreadable(message: String) -> Stop {
+        Stop { code: "internal", message, why: Why::Unreadable }
     }
 
     /// The current agent is not one of those configured.

@@ -18,12 +18,14 @@ use countersign_core::{
         window::Window,
     },
     locale::{Locale, Text},
+    refusal::Refusal,
 };
 use futures::{FutureExt as _, future::BoxFuture};
 
 use super::{
     Inner,
     conversations::Folded,
+    store_refusal,
     view::{READ_BYTES, READ_PAGE},
 };
 use crate::model::{ModelError, TakesImages, Transcript};
@@ -75,7 +77,7 @@ impl JournalTranscript {
     }
 
     /// The conversation without image bytes, folded anew: it is compressed once in many turns.
-    pub(super) async fn without_image_bytes(&self) -> Result<Conversation, ModelError> {
+    pub(super) async fn without_image_bytes(&self) -> Result<Conversation, Refusal> {
         let folded = self.extended(self.begin().await?, Conversation::forget_image_bytes).await?;
         Ok(folded.conversation)
     }
@@ -87,22 +89,22 @@ impl JournalTranscript {
         let began = self.nested.as_ref().map_or(0, |nested| nested.began);
         let folded = match kept {
             Some(folded) if folded.began == began && folded.until <= self.until => folded,
-            _ => self.begin().await?,
+            _ => self.begin().await.map_err(failed)?,
         };
-        let folded = self.extended(folded, Conversation::forget_old_images).await?;
+        let folded = self.extended(folded, Conversation::forget_old_images).await.map_err(failed)?;
         let made = make(&folded.conversation);
         self.inner.conversations.keep(key, folded, &ticket);
         Ok(made)
     }
 
     /// Where the fold begins: at the newest compression; what that covers is not even read.
-    async fn begin(&self) -> Result<Folded, ModelError> {
+    async fn begin(&self) -> Result<Folded, Refusal> {
         if let Some(nested) = &self.nested {
             let conversation = Conversation::nested(self.locale, nested);
             return Ok(Folded { conversation, until: nested.began - 1, began: nested.began });
         }
         if let Some(before) = self.window.at.checked_sub(1) {
-            let page = self.inner.store.read(&self.session_id, before, 1).await.map_err(failed)?;
+            let page = self.inner.store.read(&self.session_id, before, 1).await.map_err(store_refusal)?;
             let compressed = records(&page).find_map(|record| match record {
                 Record::Compressed(compressed) => Some(compressed),
                 _ => None,
@@ -117,16 +119,16 @@ impl JournalTranscript {
 
     /// Folds the appends that follow. `so_far` gets the partial result from time to time, so that it need not have all
     /// images at once.
-    async fn extended(
-        &self,
-        mut folded: Folded,
-        so_far: impl Fn(&mut Conversation) + Send,
-    ) -> Result<Folded, ModelError> {
+    async fn extended(&self, mut folded: Folded, so_far: impl Fn(&mut Conversation) + Send) -> Result<Folded, Refusal> {
         while folded.until < self.until {
             let after = folded.until;
-            let page =
-                self.inner.store.read_within(&self.session_id, after, READ_PAGE, READ_BYTES).await.map_err(failed)?;
-            let Some(last) = page.last() else { return Err(failed(self.inner.no_entries(&self.session_id).await)) };
+            let page = self
+                .inner
+                .store
+                .read_within(&self.session_id, after, READ_PAGE, READ_BYTES)
+                .await
+                .map_err(store_refusal)?;
+            let Some(last) = page.last() else { return Err(self.inner.no_entries(&self.session_id).await) };
             page.iter().filter(|entry| entry.pos <= self.until).for_each(|entry| folded.conversation.apply(entry));
             folded.until = last.pos.min(self.until);
             so_far(&mut folded.conversation);
@@ -162,7 +164,7 @@ impl JournalTranscript {
 }
 
 /// A failure before anything was sent.
-fn failed(error: impl std::fmt::Display) -> ModelError {
+fn failed(error: Refusal) -> ModelError {
     ModelError { refused: true, ..ModelError::transient(format!("the conversation could not be read: {error}")) }
 }
 

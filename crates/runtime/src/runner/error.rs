@@ -1,7 +1,7 @@
 //! Errors that end a run.
 //!
-//! An error never loses a state: one that was given to a run comes back ([`RunError::into_state`]), unchanged if the
-//! run did not get past it.
+//! An error has the state from which nothing is done twice ([`RunError::into_state`]): the given one, as long as nothing
+//! has run since, or where the run is now. If that cannot be read, it has none.
 
 use std::fmt;
 
@@ -15,8 +15,9 @@ use crate::{
 
 /// An error that ended a run: [what it is](RunError::kind), as a text, and [where the run can
 /// continue](RunError::state), also in the store that it failed in, and in another process: nothing is done twice, and
-/// pending interruptions keep their keys. A given state is in every error, also in one of
-/// [`RunStream::next`](super::RunStream::next): no decision made on it is lost.
+/// pending interruptions keep their keys. As long as nothing has run, a given state is in every error, also in one of
+/// [`RunStream::next`](super::RunStream::next): no decision made on it is lost. Later it is where the run is then; only
+/// where the store cannot read that is there none.
 pub struct RunError(Box<Ended>);
 
 struct Ended {
@@ -190,7 +191,7 @@ impl RunError {
         }
     }
 
-    /// The run's state, if it can continue; else the given state, if there was one.
+    /// The run's state, if it can continue; else the given state, if there was one and nothing has run since.
     #[must_use]
     pub fn state(&self) -> Option<&RunState> {
         self.0.state.as_ref()

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use countersign_core::{
     approval::{key::approval_key, principal::Principal},
     journal::record::Kind,
+    refusal::Refusal,
 };
 
 use super::{RunError, error::Cause, said::answers};
@@ -16,7 +17,7 @@ use crate::{
         guard::Settings,
         settle::{Stands, Unsettled},
     },
-    run_state::RunState,
+    run_state::{RunState, RunStateError},
     store::{Store, memory::MemoryStore},
 };
 
@@ -118,13 +119,10 @@ impl<S: GraphState> Graph<S> {
             GraphInput::State(state) => {
                 let (_, runs) = self.runs_in(&store)?;
                 let id = uuid::Uuid::now_v7().to_string();
-                let outcome = Box::pin(runs.run(&Principal::trusted(), &*id, &state)).await?;
+                let outcome = Box::pin(runs.run(&Principal::trusted(), &*id, &state)).await;
                 result(&*store, &id, outcome).await
             }
-            GraphInput::Paused(mut state) => {
-                let resumed = self.resume_in(&store, &mut state).await;
-                resumed.map_err(|error| error.with(Some(*state)))
-            }
+            GraphInput::Paused(state) => self.resume_in(&store, *state).await,
         }
     }
 
@@ -135,27 +133,50 @@ impl<S: GraphState> Graph<S> {
         Ok((runtime, runs))
     }
 
-    async fn resume_in(&self, store: &Arc<dyn Store>, state: &mut RunState) -> Result<GraphResult<S>, RunError> {
-        let ((runtime, runs), by) = (self.runs_in(store)?, Principal::trusted());
+    async fn resume_in(&self, store: &Arc<dyn Store>, mut state: RunState) -> Result<GraphResult<S>, RunError> {
+        let by = Principal::trusted();
         let id = state.state().session_id.clone();
-        Box::pin(goes_on(&runtime, &by, &**store, state)).await?;
+        let begun = async {
+            let (runtime, runs) = self.runs_in(store)?;
+            Box::pin(goes_on(&runtime, &by, &**store, &mut state)).await?;
+            Ok((runtime, runs))
+        };
+        let (runtime, runs) = match begun.await {
+            Ok(begun) => begun,
+            // Nothing has run.
+            Err(error) => return Err(RunError::with(error, Some(state))),
+        };
         Box::pin(runtime.go_on(&id)).await;
-        let outcome = runs.outcome(&by, &id).await?;
-        result(&**store, &id, outcome).await
+        result(&**store, &id, runs.outcome(&by, &id).await).await
     }
 }
 
-async fn result<S>(store: &dyn Store, id: &str, outcome: Outcome<S>) -> Result<GraphResult<S>, RunError> {
-    let state = RunState::save(store, id).await?;
-    Ok(GraphResult { outcome, interruptions: state.interruptions(), state })
+/// The result of a run, or its error: both with where the run is now. From an earlier state, what has run since would run
+/// again.
+async fn result<S>(
+    store: &dyn Store,
+    id: &str,
+    outcome: Result<Outcome<S>, Refusal>,
+) -> Result<GraphResult<S>, RunError> {
+    let state = RunState::save(store, id).await;
+    match outcome {
+        Ok(outcome) => {
+            let state = state?;
+            Ok(GraphResult { outcome, interruptions: state.interruptions(), state })
+        }
+        Err(refusal) => Err(RunError::from(refusal).with(state.ok())),
+    }
 }
 
 /// Prepares a paused run to resume, with the answers and decisions recorded on it.
 async fn goes_on(runtime: &Runtime, by: &Principal, store: &dyn Store, state: &mut RunState) -> Result<(), RunError> {
     let id = state.state().session_id.clone();
     let claimed = || RunError::new(Cause::Claimed(id.to_string()), None);
-    match store.head(&id).await.map_err(crate::run_state::RunStateError::from)? {
-        None => state.begins_in(store).await?,
+    match store.head(&id).await.map_err(RunStateError::from)? {
+        None => match state.begins_in(store).await {
+            Err(RunStateError::Exists(_)) => return Err(claimed()),
+            restored => restored?,
+        },
         Some(head) => {
             if !state.is_at_end_of(store, head.pos).await? {
                 return Err(claimed());
