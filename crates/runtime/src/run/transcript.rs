@@ -89,9 +89,9 @@ impl JournalTranscript {
         let began = self.nested.as_ref().map_or(0, |nested| nested.began);
         let folded = match kept {
             Some(folded) if folded.began == began && folded.until <= self.until => folded,
-            _ => self.begin().await.map_err(failed)?,
+            _ => self.begin().await.map_err(|error| failed(&error))?,
         };
-        let folded = self.extended(folded, Conversation::forget_old_images).await.map_err(failed)?;
+        let folded = self.extended(folded, Conversation::forget_old_images).await.map_err(|error| failed(&error))?;
         let made = make(&folded.conversation);
         self.inner.conversations.keep(key, folded, &ticket);
         Ok(made)
@@ -153,7 +153,7 @@ impl JournalTranscript {
                     found = Some(text);
                 }
             };
-            self.inner.read_between(&self.session_id, from, end, look).await.map_err(failed)?;
+            self.inner.read_between(&self.session_id, from, end, look).await.map_err(|error| failed(&error))?;
             if let Some(found) = found {
                 return Ok(found);
             }
@@ -164,7 +164,7 @@ impl JournalTranscript {
 }
 
 /// A failure before anything was sent.
-fn failed(error: Refusal) -> ModelError {
+fn failed(error: &Refusal) -> ModelError {
     ModelError { refused: true, ..ModelError::transient(format!("the conversation could not be read: {error}")) }
 }
 
