@@ -100,7 +100,7 @@ graphTest("g3: what the server refuses stands at its field, and what was typed s
 graphTest("g3: hidden characters of what is shown are marked", async ({ page, graph }) => {
   const server = await graph();
   await begin(server, page, ["Gr\u202eeen"]);
-  await expect(cards(page).locator(".shown-warning")).toContainText("1 changing the direction");
+  await expect(cards(page).locator(".shown-warning")).toContainText("changing the direction of the text: 1");
   await expect(cards(page).locator(".hidden-char")).toHaveText("\\u{202E}");
 });
 
