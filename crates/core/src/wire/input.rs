@@ -254,7 +254,7 @@ mod tests {
             (source(r#"{"type":"base64","data":"x"}"#), "content[1].source: missing field `media_type`"),
             (
                 source(r#"{"type":"base64","media_type":"image/png","data":"x","url":"y"}"#),
-                "content[1].source: \"url\" is no key",
+                "content[1].source: \"url\" is not a key",
             ),
             (
                 base64("image/svg+xml", "PHN2Zz4="),
