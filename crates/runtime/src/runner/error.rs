@@ -17,7 +17,8 @@ use crate::{
 /// continue](RunError::state), also in the store that it failed in, and in another process: nothing is done twice, and
 /// pending interruptions keep their keys. As long as nothing has run, a given state is in every error, also in one of
 /// [`RunStream::next`](super::RunStream::next): no decision made on it is lost. Later it is where the run is then; only
-/// where the store cannot read that is there none.
+/// where the store cannot read that is there none. An error of a stream has the given state also later, since the stream can
+/// be read further; the run's store then refuses to do anything of it twice ([`Claimed`](RunErrorKind::Claimed)).
 pub struct RunError(Box<Ended>);
 
 struct Ended {
