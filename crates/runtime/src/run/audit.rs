@@ -65,7 +65,7 @@ impl Runtime {
 
     /// Verifies the whole log, also the records of other tenants, since the chain goes through all of them. The log must
     /// have the record of `anchor`. It reads a few records at a time, up to the one that is the newest when it begins, and takes
-    /// turns with other [heavy](super::heavy) work.
+    /// turns with other heavy work.
     ///
     /// # Errors
     /// `forbidden`, `too_busy`, `store_unavailable`.
