@@ -18,11 +18,12 @@ use crate::{
 
 /// Sessions in which people race at the same time.
 const LANES: usize = 3;
-/// How many people race, one race after another.
-const CROWDS: [usize; 6] = [2, 8, 3, 16, 5, DECIDERS];
+/// How many people race, one race after another, and which of their [`decision`]s wins for certain: all of them send that kind.
+const CROWDS: [(usize, Option<usize>); 6] =
+    [(2, None), (8, Some(2)), (3, None), (16, Some(0)), (5, Some(1)), (DECIDERS, None)];
 
-fn decision(i: usize) -> Value {
-    match i % 3 {
+fn decision(kind: usize, i: usize) -> Value {
+    match kind % 3 {
         0 => json!({ "type": "approve" }),
         1 => json!({ "type": "reject", "message": format!("no, says {i}") }),
         _ => json!({ "type": "edit", "edited_action": { "name": "gated", "args": { "n": 100 + i } } }),
@@ -54,8 +55,8 @@ pub async fn deciders(base: &Base, ground: Ground, races: usize) -> Result<Repor
                 let key = asked["approval_key"].as_str().unwrap_or_default().to_owned();
                 // Other people each time.
                 people.rotate_left(7);
-                let crowd = people.drain(..CROWDS[race % CROWDS.len()]).collect();
-                let (winner, crowd) = one_race(crowd, &session, &key, race).await?;
+                let (size, kind) = CROWDS[race % CROWDS.len()];
+                let (winner, crowd) = one_race(people.drain(..size).collect(), &session, &key, race, kind).await?;
                 losers += crowd.len() as u64 - 1;
                 people.extend(crowd);
                 winners.insert(winner);
@@ -84,12 +85,19 @@ pub async fn deciders(base: &Base, ground: Ground, races: usize) -> Result<Repor
     Ok(Report { counts, races: [raced, 0, 0], told, ..Report::default() })
 }
 
-/// All decide at once; returns the winner's name, and the people.
-async fn one_race(people: Vec<Person>, session: &str, key: &str, race: usize) -> Result<(String, Vec<Person>), String> {
+/// All decide at once, by this kind of decision or by several; returns the winner's name, and the people.
+async fn one_race(
+    people: Vec<Person>,
+    session: &str,
+    key: &str,
+    race: usize,
+    kind: Option<usize>,
+) -> Result<(String, Vec<Person>), String> {
     let start = Arc::new(Barrier::new(people.len()));
     let mut deciding = JoinSet::new();
     for (i, mut person) in people.into_iter().enumerate() {
-        let (start, frame) = (start.clone(), approval(session, key, &json!([decision(i + race)])));
+        let decision = decision(kind.unwrap_or(i + race), i + race);
+        let (start, frame) = (start.clone(), approval(session, key, &json!([decision])));
         deciding.spawn(async move {
             start.wait().await;
             let answer = person.ask(frame.clone(), &format!("d{race}-{i}")).await;
