@@ -3,6 +3,7 @@
 //! `SESSIONS` makes it fewer.
 
 use std::{
+    ops::Range,
     process::Command,
     sync::Arc,
     time::{Duration, Instant},
@@ -22,7 +23,7 @@ use countersign_store::Store;
 
 use crate::{
     Result, Verdict,
-    cycle::{self, Order, cycle, runtime, sqlite},
+    cycle::{self, Order, cycle, sqlite},
     paused::resident,
     postgres,
 };
@@ -81,7 +82,7 @@ async fn send_all(
 
 /// Lets so many sessions pause, the first ten of them those of [`me`].
 async fn fill(place: &str, count: usize) -> Result<f64> {
-    let runtime = runtime(open(place).await?, "Ordered.")?;
+    let runtime = runtime(open(place).await?, 0..0)?;
     runtime.start().await?;
     let begin = Instant::now();
     send_all(&runtime, count, |i| {
@@ -107,7 +108,7 @@ pub(crate) fn serve(place: &str, count: &str) -> Result<()> {
     let executor = many_threads()?;
     let begin = Instant::now();
     let runtime = executor.block_on(async {
-        let runtime = runtime(open(place).await?, "Ordered.")?;
+        let runtime = runtime(open(place).await?, 0..0)?;
         runtime.start().await?;
         Ok::<_, Box<dyn std::error::Error + Send + Sync>>(runtime)
     })?;
@@ -148,8 +149,9 @@ fn served(place: &str, count: usize) -> Result<[f64; 4]> {
     figures.try_into().map_err(|_| format!("no figures: {said:?}").into())
 }
 
-/// Agents whose calls wait for as many seconds as their names say, and one that orders.
-fn deadlines(store: Arc<dyn Store>) -> Result<Runtime> {
+/// An agent whose calls wait for ever, so that none times out while a million are made, and agents whose calls wait for as many
+/// seconds as their names say.
+fn runtime(store: Arc<dyn Store>, waits: Range<u32>) -> Result<Runtime> {
     let script = serde_json::json!({
         "turns": [{ "tool_calls": [{ "name": "order", "args": { "symbol": "VNM", "quantity": 100 } }] }, { "text": "Over." }],
         "at_end": "repeat"
@@ -161,7 +163,7 @@ fn deadlines(store: Arc<dyn Store>) -> Result<Runtime> {
         Agent::new(name, ("script", model.clone())).tool(order)
     };
     let mut builder = Runtime::builder(store).agent(agent("trader".to_owned(), 0));
-    for seconds in FIRST..FIRST + MINUTE {
+    for seconds in waits {
         builder = builder.agent(agent(format!("wait{seconds}"), seconds));
     }
     Ok(builder.build()?)
@@ -170,7 +172,7 @@ fn deadlines(store: Arc<dyn Store>) -> Result<Runtime> {
 /// The share of 10,000 deadlines of one minute that were stored within a second, while 100 other sessions worked without a
 /// pause; and how many cycles those made a second.
 async fn lateness(place: &str) -> Result<(f64, f64)> {
-    let runtime = deadlines(open(place).await?)?;
+    let runtime = runtime(open(place).await?, FIRST..FIRST + MINUTE)?;
     runtime.start().await?;
     send_all(&runtime, DUE, |i| {
         let seconds = FIRST as usize + i % MINUTE as usize;

@@ -7,7 +7,7 @@ use crate::{
     remote::ending,
 };
 
-/// How much of a call's arguments or result stands in a conversation.
+/// How much of a call's arguments or result a conversation shows.
 const CALL_CHARS: usize = 200;
 
 /// A message of the history, without what is empty.

@@ -467,18 +467,6 @@ pub fn hash(prev: &str, n: u64, body: &str) -> Digest {
     Digest::of(format!("{prev}\n{n}\n{body}").as_bytes())
 }
 
-/// Bytes as lower-case hexadecimal, as hashes are written.
-#[must_use]
-pub fn hex(bytes: &[u8]) -> String {
-    use fmt::Write as _;
-    let mut out = String::with_capacity(2 * bytes.len());
-    for byte in bytes {
-        // Writing to a string cannot fail.
-        let _ = write!(out, "{byte:02x}");
-    }
-    out
-}
-
 /// Verifies a log, record by record.
 #[derive(Debug)]
 pub struct Verifier {

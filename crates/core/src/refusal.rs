@@ -66,13 +66,13 @@ codes! {
     /// `cancel` while no turn is active.
     NothingToCancel = 409, "Nothing: the turn is over.";
     /// Nothing in the session has failed.
-    NothingToRetry = 409, "Nothing: the turn has not failed, or goes on already.";
+    NothingToRetry = 409, "Nothing: the turn has not failed, or has already resumed.";
     /// The turn has used up its model calls, and the retry adds none.
     BudgetSpent = 409, "Say how many more model calls the turn gets (`more_calls`), or send a new message.";
     /// There is no such graph.
     UnknownGraph = 404, "Use a name of `GET /v1/graphs`.";
     /// The answer does not fit the question's schema.
-    InvalidResume = 400, "Mend what `details.errors` point at, and send it again.";
+    InvalidResume = 400, "Correct what `details.errors` point at, and send it again.";
     /// A graph waits for a value, not for decisions or answers.
     ResumeRequired = 400, "Send `resume`.";
     /// The message has an image that the model reading it does not take.
@@ -82,7 +82,7 @@ codes! {
     /// A message while a turn is running.
     SessionBusy = 409, "Wait for the turn, cancel it, or send the message with `on_pending`: `queue`.";
     /// The session is as large as sessions may grow.
-    SessionFull = 409, "Go on in a new session, or in a fork from an earlier checkpoint.";
+    SessionFull = 409, "Continue in a new session, or in a fork from an earlier checkpoint.";
     /// The session's queue of messages is full.
     QueueFull = 429, "Wait until the turn has taken some.";
     /// No interruption of that key, or not yours.
@@ -100,25 +100,25 @@ codes! {
     /// `answers` where `decisions` are needed.
     DecisionsRequired = 400, "Send `decisions`.";
     /// The answers do not fit the questions.
-    InvalidAnswers = 400, "Mend what `details.errors` name, and send them again.";
+    InvalidAnswers = 400, "Correct what `details.errors` name, and send them again.";
     /// The decision is not one of the action's `allowed_decisions`.
-    DecisionNotAllowed = 400, "Take one of those.";
+    DecisionNotAllowed = 400, "Use one of those.";
     /// The edited arguments do not fit the tool's schema, or the other tool may not be chosen.
-    InvalidEdit = 400, "Mend what `details.errors` point at, and send it again.";
+    InvalidEdit = 400, "Correct what `details.errors` point at, and send it again.";
     /// The `digest` or `args_digest` is not that of the pending request.
-    StaleAction = 409, "Show the person what waits now, and ask again.";
+    StaleAction = 409, "Show the person the current request, and ask again.";
     /// What is approved, or forked, cannot run: its agent or its tool is gone or cannot be reached.
     Unresolvable = 409, "Reject it, or try again when the tool is back.";
     /// The caller is not authenticated.
     Unauthenticated = 401, "Send a token that is valid now.";
     /// The caller may not do this.
-    Forbidden = 403, "Let somebody with the right do it.";
+    Forbidden = 403, "Ask somebody who may.";
     /// No such page.
     NotFound = 404, "Use a path of `/openapi.json`.";
     /// The HTTP method is not one of the resource's.
     MethodNotAllowed = 405, "Use a method of `/openapi.json`.";
     /// Too many of this person's requests that read a whole session are queued already.
-    TooBusy = 429, "Try again when some of yours have ended.";
+    TooBusy = 429, "Try again when some of your requests have ended.";
     /// The frame or body is too large.
     TooLarge = 413, "Send less.";
     /// The store could not keep or read it now, the server is shutting down, or a newer version has stored something in the session that this one does not know; nothing happened.
@@ -144,7 +144,7 @@ impl Code {
 pub const FAILURES: &[(&str, &str, &str)] = &[
     (
         "model_error",
-        "The model could not be asked, or its answer broke off.",
+        "The model could not be reached, or its answer broke off.",
         "Look at the message and the log; send a message or retry.",
     ),
     (
@@ -156,22 +156,22 @@ pub const FAILURES: &[(&str, &str, &str)] = &[
     (
         "session_full",
         "The session is as large as sessions may grow.",
-        "Go on in a new session, or in a fork from an earlier checkpoint.",
+        "Continue in a new session, or in a fork from an earlier checkpoint.",
     ),
     (
         "unknown_agent",
-        "The agent that should go on is not there.",
-        "Bring it back, or send a message that names another.",
+        "The agent that should continue does not exist.",
+        "Restore it, or send a message that names another.",
     ),
     ("instructions_failed", "The program could not make the agent's instructions.", "Look at the log."),
     ("invalid_output", "The last answer does not fit the agent's output schema.", "Send a message or retry."),
-    ("input_guardrail", "A guardrail stopped what was said.", "Say it otherwise; the log has what it found."),
+    ("input_guardrail", "A guardrail stopped the message.", "Phrase it differently; the log says what it found."),
     ("output_guardrail", "A guardrail stopped the answer.", "Look at the log."),
     ("tool_input_guardrail", "A guardrail stopped a call.", "Look at the log."),
     ("tool_output_guardrail", "A guardrail stopped a call's result.", "Look at the log."),
-    ("node_failed", "A node of a graph failed.", "Mend what the message names, and retry the run."),
-    ("invalid_update", "A node changed the state in a way that does not fit it.", "Mend the node, and retry the run."),
-    ("invalid_resume", "An answer on record does not fit what the node reads.", "Mend the node, and retry the run."),
+    ("node_failed", "A node of a graph failed.", "Fix what the message names, and retry the run."),
+    ("invalid_update", "A node changed the state in a way that does not fit it.", "Fix the node, and retry the run."),
+    ("invalid_resume", "An answer on record does not fit what the node reads.", "Fix the node, and retry the run."),
     ("step_limit", "The run of a graph used up its rounds.", "Raise the limit, and retry the run."),
     ("too_deep", "Graphs stand in graphs deeper than is allowed.", "Make the graph flatter."),
     ("too_many_tasks", "A round of a graph has more tasks than are allowed.", "Fan out over less."),

@@ -245,7 +245,7 @@ pub mod graph {
     /// The loop of an agent as a graph that a program can change.
     pub mod agent_loop {
         pub use countersign_runtime::graph::agent_loop::{
-            AfterAgent, AfterApproval, AfterTools, AgentLoop, AgentState, AgentUpdate, Stands, after_agent,
+            AfterAgent, AfterApproval, AfterTools, AgentLoop, AgentState, AgentUpdate, CallStage, after_agent,
             after_approval, after_tools, approval_payload,
         };
     }
@@ -344,7 +344,7 @@ pub mod run {
         refusal::{Code, Refusal},
         wire::event::Request,
     };
-    pub use countersign_runtime::run::{NewDecision, NewMessage, Outcome, Reply, Runs, Runtime};
+    pub use countersign_runtime::run::{NewDecision, NewMessage, NewRetry, Outcome, Reply, Runs, Runtime};
 }
 
 /// What a reviewer sees of a call, with every deceptive character escaped.

@@ -365,7 +365,11 @@ impl Link {
             }
             if let Err(error) = listed.unwrap_or_else(|_| Err("its tools were not listed in time".to_owned())) {
                 let error = link.settings.redact(&error);
-                tracing::warn!(server = &*link.settings.name, error, "the MCP server's changed tools are not known");
+                tracing::warn!(
+                    server = &*link.settings.name,
+                    error,
+                    "the MCP server's changed tools could not be read"
+                );
             }
         });
     }

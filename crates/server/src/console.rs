@@ -12,10 +12,7 @@ use axum::{
     response::{Html, IntoResponse as _, Response},
     routing::get,
 };
-use countersign_core::{
-    audit::hex,
-    refusal::{Code, Refusal},
-};
+use countersign_core::refusal::{Code, Refusal};
 use flate2::read::GzDecoder;
 use rust_embed::{EmbeddedFile, RustEmbed};
 
@@ -143,7 +140,7 @@ fn bytes(file: EmbeddedFile) -> Bytes {
 }
 
 fn tag(file: &EmbeddedFile, ending: &str) -> String {
-    format!("\"{}{ending}\"", hex(&file.metadata.sha256_hash()[..16]))
+    format!("\"{}{ending}\"", hex::encode(&file.metadata.sha256_hash()[..16]))
 }
 
 fn answer(found: Found, media: &'static str, caching: &'static str, headers: &HeaderMap) -> Response {

@@ -571,7 +571,7 @@ impl Store for MemoryStore {
     }
 
     fn standing(&self, of: RuleOwner, agent: &str, tool: &str) -> BoxFuture<'_, Result<Vec<RuleRow>, StoreError>> {
-        ready(Ok(lock(&self.rules).iter().filter(|row| row.stands(&of, agent, tool)).cloned().collect()))
+        ready(Ok(lock(&self.rules).iter().filter(|row| row.applies_to(&of, agent, tool)).cloned().collect()))
     }
 
     fn rules(&self, filter: RuleFilter, page: Page) -> BoxFuture<'_, Result<Paged<RuleRow>, StoreError>> {

@@ -88,7 +88,7 @@ impl RuleRow {
 
 impl RuleRow {
     /// Whether it applies to all sessions of this owner, for a tool of an agent, and is not revoked.
-    pub(super) fn stands(&self, of: &RuleOwner, agent: &str, tool: &str) -> bool {
+    pub(super) fn applies_to(&self, of: &RuleOwner, agent: &str, tool: &str) -> bool {
         self.rule.everywhere
             && self.revoked_at.is_none()
             && (&self.subject, &self.tenant) == (&of.subject, &of.tenant)
@@ -102,8 +102,8 @@ impl RuleFilter {
     #[must_use]
     pub fn matches(&self, row: &RuleRow) -> bool {
         let RuleFilter { standing, now, everywhere, session_id, id, visible_to } = self;
-        let stands = row.is_in_force(*now);
-        standing.is_none_or(|standing| standing == stands)
+        let in_force = row.is_in_force(*now);
+        standing.is_none_or(|standing| standing == in_force)
             && everywhere.is_none_or(|everywhere| everywhere == row.rule.everywhere)
             && session_id.as_ref().is_none_or(|id| **id == *row.session_id)
             && id.is_none_or(|id| id == row.rule.id)

@@ -1,11 +1,6 @@
 //! What the stores that speak SQL have in common: how values are stored, and what is made of what they hold.
 
-use countersign_core::{
-    audit::{self, AuditRecord},
-    journal::record::Millis,
-    session::Session,
-    wire::event::Resolution,
-};
+use countersign_core::{audit::AuditRecord, journal::record::Millis, session::Session, wire::event::Resolution};
 use serde_json::value::RawValue;
 
 use super::{Due, Page, StoreError, page};
@@ -102,5 +97,5 @@ pub(super) fn audit_record(n: u64, prev: String, hash: &[u8], body: String) -> R
     let body = RawValue::from_string(body)
         .or_else(|_| RawValue::from_string("null".to_owned()))
         .map_err(|e| StoreError::Corrupt(format!("audit record {n}: {e}")))?;
-    Ok(AuditRecord { n, prev, hash: audit::hex(hash), body })
+    Ok(AuditRecord { n, prev, hash: hex::encode(hash), body })
 }

@@ -22,8 +22,8 @@ const HELP: &str = "\
 Summarises texts and asks about each summary. The answers may come in any order, from any process.
 
     map_reduce TEXT...                      asks in the terminal
-    map_reduce --db FILE --pause TEXT...    summarises, shows what waits, and ends
-    map_reduce --db FILE --pause            shows what waits
+    map_reduce --db FILE --pause TEXT...    summarises, shows what is pending, and exits
+    map_reduce --db FILE --pause            shows what is pending
     map_reduce --db FILE --answer 2=yes --answer 1=no --pause
                                             answers for text 2, then for text 1
 

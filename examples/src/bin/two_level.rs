@@ -26,7 +26,7 @@ Pays for something when a manager has approved it, and above 1000 a director too
                                               the manager approves; whoever is next can come back tomorrow
 
     --db FILE        keeps the request in this SQLite file; by default it is lost with the process
-    --as ROLE        who answers: employee, manager or director; by default whoever is asked
+    --as ROLE        who answers: employee, manager or director; by default the one who is asked
     --answer yes     answers instead of the terminal, yes or no; may be repeated
     --pause          does not ask in the terminal: unanswered requests stay pending in the file
     --help           shows this";

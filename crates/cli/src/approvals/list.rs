@@ -15,7 +15,7 @@ use crate::{
     write_line,
 };
 
-/// How much of what is asked stands in a list.
+/// How much of a request a list shows.
 const SUMMARY_CHARS: usize = 100;
 
 /// Which requests.

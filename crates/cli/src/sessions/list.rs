@@ -16,7 +16,7 @@ use crate::{
     terminal::{confirm, tell, visible_json},
 };
 
-/// How much of a title stands in a list.
+/// How much of a title a list shows.
 const TITLE_CHARS: usize = 60;
 
 /// Arguments of `list`.

@@ -65,10 +65,10 @@ pub fn note(state: &State, now: Millis, input: NoteInput) -> Result<Transition, 
         NewNote::Reassign { role, subject, text } => {
             let asked = open.asked.reviewer();
             if !by.may_decide(state, asked) {
-                return Err(Refusal::new(Code::Forbidden, "only who may decide it may hand it to somebody else"));
+                return Err(Refusal::new(Code::Forbidden, "only somebody who may decide it can reassign it"));
             }
             if open.asked.kind == Kind::Question {
-                return invalid("questions are the user's own and cannot be handed to somebody else".to_owned());
+                return invalid("questions are the user's own and cannot be reassigned".to_owned());
             }
             let role = role.filter(|role| role != asked);
             if role.is_none() && asked.is_owner() {

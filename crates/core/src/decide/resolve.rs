@@ -97,7 +97,7 @@ pub fn decide(state: &State, now: Millis, input: DecideInput, catalog: &dyn Cata
         }
         (Kind::Interrupt, _) => Err(Refusal::new(
             Code::ResumeRequired,
-            "a node of a graph waits under this key: send \"resume\" with its answer, not decisions or answers",
+            "a node of a graph is pending under this key: send \"resume\" with its answer, not decisions or answers",
         )),
         (Kind::Input, _) => Err(Refusal::new(
             Code::ResumeRequired,
@@ -105,7 +105,7 @@ pub fn decide(state: &State, now: Millis, input: DecideInput, catalog: &dyn Cata
         )),
         (Kind::Question, Reply::Resume(_)) => Err(Refusal::new(
             Code::AnswersRequired,
-            "a question waits under this key: send \"answers\" (question text → answer)",
+            "a question is pending under this key: send \"answers\" (question text → answer)",
         )),
         (Kind::Approval, Reply::Resume(value)) => {
             let decision = yes_or_no(&value)?;
@@ -119,7 +119,7 @@ pub fn decide(state: &State, now: Millis, input: DecideInput, catalog: &dyn Cata
         )),
         (Kind::Approval | Kind::InDoubt, Reply::Answers(_)) => Err(Refusal::new(
             Code::DecisionsRequired,
-            "an action waits under this key, not a question: send \"decisions\", not \"answers\"",
+            "an action is pending under this key, not a question: send \"decisions\", not \"answers\"",
         )),
         (Kind::Approval | Kind::InDoubt, Reply::Decisions(decisions)) => {
             let decisions = check_decisions(open, &decisions, staged, now, catalog)?;
@@ -289,7 +289,7 @@ fn edited_asks(
 
 fn check_answers(asked: &Interrupted, answers: &Value) -> Result<Answers, Refusal> {
     let questions = asked.actions.first().and_then(|action| Questions::recorded(&action.args));
-    questions.ok_or_else(|| Refusal::new(Code::Internal, "the questions that wait cannot be read"))?.check(answers)
+    questions.ok_or_else(|| Refusal::new(Code::Internal, "the pending questions cannot be read"))?.check(answers)
 }
 
 /// Checks an answer before it is stored: to questions, a JSON object question text → answer; to a node of a graph or a
@@ -307,7 +307,7 @@ pub fn check_answer(asked: &Interrupted, value: &Raw) -> Result<(), Refusal> {
         }
         Kind::Interrupt | Kind::Input => check_resume(asked, value),
         Kind::Approval | Kind::InDoubt => {
-            Err(Refusal::new(Code::DecisionsRequired, "an action waits here, not a question: decide about it"))
+            Err(Refusal::new(Code::DecisionsRequired, "this is an action, not a question: decide it"))
         }
     }
 }
@@ -324,7 +324,9 @@ fn check_resume(asked: &Interrupted, value: &Raw) -> Result<(), Refusal> {
     let errors = read(schema.0.get())
         .and_then(|schema| ArgsSchema::of_any(&schema))
         .and_then(|schema| Ok(schema.check_value(&read(&json.canonical())?)))
-        .map_err(|error| Refusal::new(Code::Internal, format!("the schema of what waits cannot be read: {error}")))?;
+        .map_err(|error| {
+            Refusal::new(Code::Internal, format!("the schema of the pending question cannot be read: {error}"))
+        })?;
     if errors.is_empty() {
         return Ok(());
     }
@@ -339,7 +341,7 @@ fn yes_or_no(value: &Raw) -> Result<Decision, Refusal> {
         "false" | "\"no\"" | "\"No\"" => Ok(Decision::reject(None)),
         _ => Err(Refusal::new(
             Code::InvalidResume,
-            "resume: calls wait under this key: \"yes\" approves and \"no\" rejects all of them; anything else is said with \"decisions\"",
+            "resume: calls are pending under this key: \"yes\" approves and \"no\" rejects all of them; anything else is said with \"decisions\"",
         )),
     }
 }
@@ -356,7 +358,7 @@ fn check_decline(asked: &Interrupted, decisions: &[Decision]) -> Result<(), Refu
         }
         _ => Err(Refusal::new(
             Code::AnswersRequired,
-            "a question waits under this key: send \"answers\" (question text → answer), or decline it with \
+            "a question is pending under this key: send \"answers\" (question text → answer), or decline it with \
              \"decisions\": [{\"type\": \"reject\"}]",
         )),
     }
@@ -392,7 +394,7 @@ fn check_decisions(
 /// The refusal for a key that names nothing (or nothing that the caller may see).
 #[must_use]
 pub fn not_found(key: &str) -> Refusal {
-    Refusal::new(Code::ApprovalNotFound, format!("nothing waits, or ever waited, under the key {key:?}"))
+    Refusal::new(Code::ApprovalNotFound, format!("no request is, or ever was, pending under the key {key:?}"))
 }
 
 /// Whether these decisions end the interruption: always, unless a quorum needs more people (spec W5).
@@ -497,7 +499,7 @@ fn check_request(asked: &Interrupted, digest: Option<&str>) -> Result<(), Refusa
     match digest {
         Some(digest) if !waits(digest) => {
             let digests: Vec<_> = asked.actions.iter().map(|action| &action.digest).collect();
-            Err(Refusal::new(Code::StaleAction, "digest: something else waits than what was shown")
+            Err(Refusal::new(Code::StaleAction, "digest: the pending request differs from what was shown")
                 .with_details(json!({ "digests": digests })))
         }
         _ => Ok(()),
@@ -507,16 +509,17 @@ fn check_request(asked: &Interrupted, digest: Option<&str>) -> Result<(), Refusa
 /// Checks that the pending action is the one that was decided on, if the reviewer names it (spec W4, W5).
 fn check_digest(decision: &Decision, action: &Action, at: &str) -> Result<(), Refusal> {
     if decision.digest.as_deref().is_some_and(|digest| *digest != *action.digest) {
-        let what = format!("{at}: something else waits than what was shown");
+        let what = format!("{at}: the pending request differs from what was shown");
         let details = json!({ "tool_use_id": action.tool_use_id, "digest": action.digest });
         return Err(Refusal::new(Code::StaleAction, what).with_details(details));
     }
     let waits = action.args.digest().to_string();
     match &decision.args_digest {
-        Some(digest) if *digest != waits => {
-            Err(Refusal::new(Code::StaleAction, format!("{at}: other arguments wait than the ones that were shown"))
-                .with_details(json!({ "tool_use_id": action.tool_use_id, "args_digest": waits })))
-        }
+        Some(digest) if *digest != waits => Err(Refusal::new(
+            Code::StaleAction,
+            format!("{at}: the pending arguments differ from the ones that were shown"),
+        )
+        .with_details(json!({ "tool_use_id": action.tool_use_id, "args_digest": waits }))),
         _ => Ok(()),
     }
 }

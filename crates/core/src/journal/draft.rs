@@ -192,7 +192,7 @@ impl Draft {
             (true, Some(OnPending::Reject)) if self.state.open.iter().any(|open| needs_an_answer(&open.asked)) => {
                 return Err(Refusal::new(
                     Code::ApprovalPending,
-                    "something waits for an answer, which a message cannot give: answer it, or send the \
+                    "a question is pending, which a message cannot answer: answer it, or send the \
                      message with \"on_pending\": \"queue\"",
                 )
                 .with_details(serde_json::json!({ "pending": self.state.pending_keys() })));

@@ -19,7 +19,7 @@ pub struct Illegal(pub(crate) &'static str);
 
 impl Illegal {
     /// Nothing that people see comes between the beginning of a block and what closes it.
-    pub(crate) const WITHIN_A_BLOCK: Illegal = Illegal("it stands in the middle of a block that the model has begun");
+    pub(crate) const WITHIN_A_BLOCK: Illegal = Illegal("it is in the middle of a block that the model has begun");
 }
 
 impl State {

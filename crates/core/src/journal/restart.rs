@@ -43,13 +43,13 @@ impl Restarted {
     #[must_use]
     pub fn why(&self) -> String {
         if self.restored {
-            return "the store was restored from a backup: what came after that is not known here, and may have run; the turn goes \
-                    on when somebody sends a message, decides what waits, or cancels it"
+            return "the store was restored from a backup: what happened after the backup is not known here, and may have run; the turn \
+                    resumes when somebody sends a message, decides a pending request, or cancels it"
                 .to_owned();
         }
         format!(
-            "the server ended in the middle of this turn, and again each of the {} times that it went on with it; it goes on \
-             when somebody sends a message, decides what waits, or cancels it",
+            "the server died during this turn, and again each of the {} times that it resumed it; the turn resumes when \
+             somebody sends a message, decides a pending request, or cancels it",
             self.times
         )
     }

@@ -210,10 +210,10 @@ fn w5_an_edit_to_another_tool_needs_one_the_same_agent_has_and_the_same_reviewer
 #[test]
 fn w5_a_decision_on_other_arguments_than_wait_is_stale() {
     let stale = Decision::approve().for_digest(args(r#"{"n":1}"#).digest());
-    refused(&[("pay", plain())], vec![stale], Code::StaleAction, "other arguments wait");
+    refused(&[("pay", plain())], vec![stale], Code::StaleAction, "the pending arguments differ");
     let upper =
         Decision { args_digest: Some(args(r#"{"n":0}"#).digest().to_string().to_uppercase()), ..Decision::approve() };
-    refused(&[("pay", plain())], vec![upper], Code::StaleAction, "other arguments wait");
+    refused(&[("pay", plain())], vec![upper], Code::StaleAction, "the pending arguments differ");
 }
 
 fn digests(world: &World) -> Vec<String> {

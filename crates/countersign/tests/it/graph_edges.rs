@@ -6,7 +6,7 @@ use countersign::{
     Agent, Decision, Principal, Raw, Status,
     graph::{
         Context, Graph, Node, NodeError, Outcome, StateGraph,
-        agent_loop::{AfterApproval, AgentLoop, AgentState, AgentUpdate, Stands, after_approval},
+        agent_loop::{AfterApproval, AgentLoop, AgentState, AgentUpdate, CallStage, after_approval},
     },
     model::scripted::Scripted,
     run::{Code, NewDecision, Reply, Runtime},
@@ -252,7 +252,7 @@ async fn g1_a_run_that_was_given_up_while_others_waited_is_taken_up_whole(store:
 fn gated() -> Graph<AgentState> {
     async fn gate(ctx: Context<AgentState>) -> Result<AgentUpdate, NodeError> {
         let mut update = AgentUpdate::new();
-        for call in ctx.state().calls().filter(|call| call.stands == Stands::MayRun) {
+        for call in ctx.state().calls().filter(|call| call.stage == CallStage::MayRun) {
             let yes: bool = ctx.interrupt(call.name, call.args).typed().await;
             if !yes {
                 update = update.reject(call.id, None);

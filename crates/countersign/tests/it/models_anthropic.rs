@@ -293,7 +293,7 @@ async fn s23_anthropic_failures_are_told_apart() {
         ),
         (
             vec![delta(0, json!({"text": "x"}))],
-            vec!["transient the provider went on with a block that did not begin".to_owned()],
+            vec!["transient the provider continued a block that it had not begun".to_owned()],
         ),
     ] {
         let fake = Fake::streaming(typed(&events)).await;

@@ -123,7 +123,7 @@ impl ToolError {
     /// Not an error: the call asks a person something before it can end.
     #[must_use]
     pub fn asks(asks: Asks) -> ToolError {
-        let message = "it asks something, which nobody has answered".to_owned();
+        let message = "it asks a question that nobody has answered".to_owned();
         ToolError { message, asks: Some(Box::new(asks)), forgotten: false }
     }
 
@@ -131,7 +131,7 @@ impl ToolError {
     /// unknown, so a person decides whether it is started again (spec R4).
     #[must_use]
     pub fn forgotten() -> ToolError {
-        let message = "what it has asked was answered, and it cannot go on with the answer".to_owned();
+        let message = "its question was answered, and it can no longer continue with the answer".to_owned();
         ToolError { message, asks: None, forgotten: true }
     }
 }

@@ -53,7 +53,7 @@ impl ClientHandler for Handler {
         let server = &link.settings.name;
         let name = uuid::Uuid::now_v7().to_string();
         let Some(question) = asks::question(server, &name, &request) else {
-            tracing::warn!(server = &**server, "the MCP server asks something that cannot be shown");
+            tracing::warn!(server = &**server, "the MCP server asks a question that cannot be shown");
             return Ok(asks::cancelled());
         };
         let call = match context.extensions.get::<InboundStreamOrigin>() {
@@ -67,7 +67,7 @@ impl ClientHandler for Handler {
         let Some(call) = call.filter(|call| !call.is_closed()) else {
             tracing::warn!(
                 server = &**server,
-                "the MCP server asks something, and it is not clear in which of its calls"
+                "the MCP server asks a question, and it is not clear in which of its calls"
             );
             return Ok(asks::cancelled());
         };

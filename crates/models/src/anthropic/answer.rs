@@ -199,7 +199,7 @@ impl Assembler {
             }
             Some(Place::Call(block, _)) => self.blocks.write(*block, &delta.partial_json.unwrap_or_default())?,
             Some(Place::Raw(_)) => {}
-            None => return Err(ModelError::transient("the provider went on with a block that did not begin").into()),
+            None => return Err(ModelError::transient("the provider continued a block that it had not begun").into()),
         }
         Ok(())
     }

@@ -31,8 +31,8 @@ pub struct AgentCall<'a> {
     pub name: &'a str,
     /// The arguments it runs with, as canonical JSON text; `null` if the model's could not be parsed.
     pub args: &'a str,
-    /// Its status.
-    pub stands: Stands,
+    /// Its stage.
+    pub stage: CallStage,
 }
 
 /// The payload that describes calls pending approval (spec G3): `{type: "tool_approval_required", message,
@@ -46,19 +46,19 @@ pub fn approval_payload<'a>(
     ApprovalPayload::new(message, calls.into_iter().map(|call| (call.id, call.name, call.args)))
 }
 
-/// The status of a call.
+/// How far a call is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stands {
+pub enum CallStage {
     /// Pending a decision.
     NeedsApproval,
     /// It may run: it needs no approval, or is approved.
     MayRun,
     /// It is running.
-    Runs,
+    Running,
     /// A crash left its outcome unknown, and a person is asked to decide.
     InDoubt,
     /// It has its result, or will not run.
-    Over,
+    Finished,
 }
 
 impl AgentState {
@@ -76,7 +76,7 @@ impl AgentState {
             id: &call.id,
             name: &call.name,
             args: call.args.as_ref().map_or("null", |args| args.text()),
-            stands: self.stands(call),
+            stage: self.stage_of(call),
         })
     }
 
@@ -104,26 +104,26 @@ impl AgentState {
         self.state.turn_calls
     }
 
-    fn any(&self, what: Stands) -> bool {
-        self.state.calls_of(0).any(|call| self.stands(call) == what)
+    fn any(&self, stage: CallStage) -> bool {
+        self.state.calls_of(0).any(|call| self.stage_of(call) == stage)
     }
 
     fn unfinished(&self) -> bool {
-        self.state.calls_of(0).any(|call| self.stands(call) != Stands::Over)
+        self.state.calls_of(0).any(|call| self.stage_of(call) != CallStage::Finished)
     }
 
-    fn stands(&self, call: &Call) -> Stands {
+    fn stage_of(&self, call: &Call) -> CallStage {
         // Later decisions take effect in the next nodes only after the loop returns to the approval node.
         let decided = matches!(self.state.loop_node(), Some(nodes::AGENT | nodes::APPROVAL));
         match call.phase {
-            Phase::Proposed | Phase::Gated | Phase::Waiting(_) | Phase::Asking => Stands::NeedsApproval,
-            Phase::Permitted if !decided && !self.state.may_begin(call) => Stands::NeedsApproval,
+            Phase::Proposed | Phase::Gated | Phase::Waiting(_) | Phase::Asking => CallStage::NeedsApproval,
+            Phase::Permitted if !decided && !self.state.may_begin(call) => CallStage::NeedsApproval,
             // It is carried out with the last of the other calls.
-            Phase::Permitted if call.handoff().is_some() => Stands::Runs,
-            Phase::Permitted => Stands::MayRun,
-            Phase::Started(_) | Phase::Delegated => Stands::Runs,
-            Phase::Lost => Stands::InDoubt,
-            Phase::Settled(..) | Phase::Finished => Stands::Over,
+            Phase::Permitted if call.handoff().is_some() => CallStage::Running,
+            Phase::Permitted => CallStage::MayRun,
+            Phase::Started(_) | Phase::Delegated => CallStage::Running,
+            Phase::Lost => CallStage::InDoubt,
+            Phase::Settled(..) | Phase::Finished => CallStage::Finished,
         }
     }
 }
@@ -239,7 +239,7 @@ impl Route for AfterTools {
 pub fn after_agent(turn: &AgentState) -> AfterAgent {
     if turn.answered() {
         AfterAgent::End
-    } else if turn.any(Stands::MayRun) {
+    } else if turn.any(CallStage::MayRun) {
         AfterAgent::Tools
     } else if turn.unfinished() {
         AfterAgent::Approval
@@ -251,7 +251,7 @@ pub fn after_agent(turn: &AgentState) -> AfterAgent {
 /// The route from the approval node: to the tools if any call is approved, to the agent if all are rejected.
 #[must_use]
 pub fn after_approval(turn: &AgentState) -> AfterApproval {
-    if turn.any(Stands::MayRun) {
+    if turn.any(CallStage::MayRun) {
         AfterApproval::Tools
     } else if turn.unfinished() {
         AfterApproval::Approval
@@ -270,12 +270,12 @@ pub fn after_tools(turn: &AgentState) -> AfterTools {
 ///
 /// ```
 /// use countersign::graph::{Context, NodeError};
-/// use countersign::graph::agent_loop::{AfterApproval, AgentLoop, AgentState, AgentUpdate, Stands, after_approval};
+/// use countersign::graph::agent_loop::{AfterApproval, AgentLoop, AgentState, AgentUpdate, CallStage, after_approval};
 ///
 /// /// Asks an admin about what the user has approved.
 /// async fn critical_approval(ctx: Context<AgentState>) -> Result<AgentUpdate, NodeError> {
 ///     let mut update = AgentUpdate::new();
-///     for call in ctx.state().calls().filter(|call| call.name == "delete_file" && call.stands == Stands::MayRun) {
+///     for call in ctx.state().calls().filter(|call| call.name == "delete_file" && call.stage == CallStage::MayRun) {
 ///         let yes: bool = ctx.interrupt(call.id, (call.name, call.args)).typed().role("admin").await;
 ///         if !yes {
 ///             update = update.reject(call.id, None);

@@ -101,7 +101,7 @@ impl Authorities {
         Err(Refusal::new(
             Code::Forbidden,
             format!(
-                "nobody could approve it then: whoever changes it may not, and too few others who may have the role \
+                "nobody could approve it then: the person who changes it may not, and too few others have the role \
                  {role:?}; reject it and say what to change"
             ),
         ))

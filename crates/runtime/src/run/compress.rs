@@ -63,12 +63,12 @@ impl Inner {
                     Ok(summary) => {
                         if !cut.is_shortened_by(&summary.text) {
                             let why = if summary.text.trim().is_empty() { "empty" } else { "no shorter" };
-                            tracing::warn!(session, why, "the summary is of no use; the oldest turns are dropped");
+                            tracing::warn!(session, why, "the summary is unusable; the oldest turns are dropped");
                         }
                         Some(summary)
                     }
                     Err(error) => {
-                        tracing::warn!(session, %error, "no summary could be had; the oldest turns are dropped");
+                        tracing::warn!(session, %error, "no summary could be made; the oldest turns are dropped");
                         None
                     }
                 }

@@ -66,7 +66,7 @@ impl Heavy {
         // The program itself may queue without limit; people are refused beyond a limit.
         let most = if by.trusted { usize::MAX } else { HEAVY_WAITING };
         let (place, one) = self.enter(person, most)?;
-        let closed = |_| Refusal::new(Code::Internal, "the runtime gives no turns any more");
+        let closed = |_| Refusal::new(Code::Internal, "the runtime has shut down");
         // The person's own turn first: then only the first of theirs waits for the others.
         let own = one.acquire_owned().await.map_err(closed)?;
         let shared = self.at_once.clone().acquire_owned().await.map_err(closed)?;

@@ -359,7 +359,7 @@ impl Runtime {
     }
 
     /// The text of a session's latest answer, and its state.
-    pub(crate) async fn stands(&self, session_id: &Arc<str>) -> Result<(String, Session), Refusal> {
+    pub(crate) async fn answer_and_session(&self, session_id: &Arc<str>) -> Result<(String, Session), Refusal> {
         let live = self.inner.live(session_id);
         let mut guard = live.lock().await;
         let state = self.inner.load(&live, &mut guard).await?;

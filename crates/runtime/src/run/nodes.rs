@@ -125,7 +125,7 @@ impl Inner {
                     return !matches!(self.take_lease(live, guard).await, Ok(true));
                 }
                 Err(error) => {
-                    tracing::warn!(session = &*live.session_id, %error, "a lease could not be given back");
+                    tracing::warn!(session = &*live.session_id, %error, "a lease could not be released");
                 }
             }
         }
@@ -160,7 +160,7 @@ impl Inner {
             nodes.release(&live.session_id, epoch, stored.first().map_or(0, |(_, pos)| *pos)).await
         };
         if let Err(error) = given.await {
-            tracing::warn!(session = &*live.session_id, %error, "a lease could not be given back");
+            tracing::warn!(session = &*live.session_id, %error, "a lease could not be released");
         }
     }
 

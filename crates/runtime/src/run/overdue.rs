@@ -71,7 +71,7 @@ impl Overdue {
         } else if self.failed.len() < REMEMBERED {
             if !error.is_gone() || error.is_unreadable() {
                 let (session, n) = &due;
-                tracing::error!(session = &**session, n, %error, "a time-out could not be stored; it is tried again and again");
+                tracing::error!(session = &**session, n, %error, "a time-out could not be stored; it is retried until it is");
             }
             self.failed.insert(due, Failed { again: now + PAUSE, pause: PAUSE });
         }
@@ -80,7 +80,7 @@ impl Overdue {
     /// The store cannot be reached.
     pub(super) fn away(&mut self, error: &Refusal) {
         if !std::mem::replace(&mut self.away, true) && error.code != Code::StoreClosed {
-            tracing::error!(%error, "deadlines cannot be read or stored; trying until they can");
+            tracing::error!(%error, "deadlines cannot be read or stored; retrying until they can be");
         }
     }
 

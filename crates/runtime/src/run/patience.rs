@@ -29,7 +29,7 @@ impl Patience {
             return tokio::task::yield_now().await;
         }
         if !std::mem::replace(&mut self.was_told, true) && error.code != Code::StoreClosed {
-            tracing::error!(%error, "a record could not be read or stored; trying until it can");
+            tracing::error!(%error, "a record could not be read or stored; retrying until it can be");
         }
         let delay = Duration::from_millis(20) * 2_u32.saturating_pow(self.tries.min(7));
         self.tries += 1;

@@ -123,7 +123,7 @@ impl Inner {
                     tracing::error!(
                         session = &*session_id,
                         times,
-                        "the server has ended each time that it went on with this session; it is held until somebody sends \
+                        "the server died each time it resumed this session; it is held until somebody sends \
                          a message, retries it, decides what is pending, or cancels it"
                     );
                 }
@@ -295,5 +295,5 @@ async fn something_comes_of(live: &LiveRef) {
 }
 
 fn not_recorded(session_id: &str, error: &Refusal) {
-    tracing::warn!(session = session_id, %error, "how often a turn was taken up could not be recorded");
+    tracing::warn!(session = session_id, %error, "how often a turn was resumed could not be recorded");
 }

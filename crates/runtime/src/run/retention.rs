@@ -24,8 +24,8 @@ impl Inner {
             let keep = Millis::try_from(keep.as_millis()).unwrap_or(Millis::MAX);
             match self.delete_rested(self.now().saturating_sub(keep)).await {
                 Ok(0) => {}
-                Ok(sessions) => tracing::info!(sessions, "sessions were deleted that had been at rest for long enough"),
-                Err(error) => tracing::warn!(%error, "sessions that are to be deleted could not be"),
+                Ok(sessions) => tracing::info!(sessions, "sessions past their retention were deleted"),
+                Err(error) => tracing::warn!(%error, "sessions past their retention could not be deleted"),
             }
             tokio::select! {
                 () = tokio::time::sleep(LOOK) => {}

@@ -57,7 +57,7 @@ pub struct RuleView {
     /// When it ends (RFC 3339); absent: never by itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub until: Option<String>,
-    /// Whether it stands: not revoked or expired.
+    /// Whether it is in force: not revoked or expired.
     pub standing: bool,
     /// Whether it applies now.
     pub state: RuleState,

@@ -39,7 +39,7 @@ impl From<Refusal> for Unsettled {
 
 /// The position from which a session resumes.
 #[derive(Clone)]
-pub(crate) struct Stands {
+pub(crate) struct Origin {
     /// The position of its store.
     pub(crate) pos: u64,
     /// What was added to its state since, and is not stored yet.
@@ -55,7 +55,7 @@ impl Runtime {
         &self,
         by: &Principal,
         session_id: &Arc<str>,
-        Stands { pos, unstored, at }: Stands,
+        Origin { pos, unstored, at }: Origin,
         replies: Vec<NewDecision>,
         messages: Vec<Content>,
         cancelled: impl Future<Output = ()>,

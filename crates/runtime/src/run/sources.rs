@@ -123,7 +123,7 @@ impl Inner {
         }
         start.retain(|call| !unreached.contains(call));
         if held.reaching.as_ref().is_none_or(AbortHandle::is_finished) {
-            tracing::warn!(session = &*live.session_id, "calls wait: what their tools come from does not answer");
+            tracing::warn!(session = &*live.session_id, "calls wait: the source of their tools does not answer");
             let (inner, live) = (self.clone(), live.clone());
             held.reaching = Some(running.spawn(async move {
                 sleep(REACH_AGAIN).await;

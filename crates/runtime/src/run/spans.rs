@@ -21,10 +21,7 @@
 //! The level is `DEBUG`, so a log at `info` has none of them. Ids are digests, and no tracing data is on record or in a
 //! saved state; a crash loses the spans that were open.
 
-use std::{
-    fmt::Write as _,
-    sync::{Arc, Weak},
-};
+use std::sync::{Arc, Weak};
 
 use countersign_core::{
     conversation::compression::Summary,
@@ -67,11 +64,7 @@ fn id(what: &str, session_id: &str, turn: u32, bytes: usize) -> String {
         hash.update([0]);
     }
     hash.update(turn.to_be_bytes());
-    hash.finalize().iter().take(bytes).fold(String::new(), |mut text, byte| {
-        // Writing to a string cannot fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
+    hex::encode(&hash.finalize()[..bytes])
 }
 
 /// The part of a turn that one driver carries out.

@@ -103,7 +103,7 @@ impl Inner {
         let most = self.session_bytes;
         (state.bytes >= most).then(|| {
             format!(
-                "the session has about {} bytes, and may have {most}; go on in a new one, or in a fork from an earlier checkpoint",
+                "the session has about {} bytes, and may have {most}; continue in a new one, or in a fork from an earlier checkpoint",
                 state.bytes
             )
         })

@@ -15,7 +15,6 @@
 use std::{io, sync::Arc};
 
 use countersign_core::{
-    audit,
     journal::{
         checkpoint::{Checkpoint, FOLD_VERSION},
         record::Entry,
@@ -56,7 +55,7 @@ fn digest(session_id: &str, pos: u64, state: &str) -> String {
     hash.update((session_id.len() as u64).to_be_bytes());
     hash.update(session_id);
     hash.update(state);
-    audit::hex(&hash.finalize())
+    hex::encode(hash.finalize())
 }
 
 /// A waypoint: the digest, and the session there. `None` if that exceeds `most` bytes.
@@ -73,10 +72,7 @@ fn write(session_id: &str, session: &Session, most: usize) -> Option<Waypoint> {
 fn read(session_id: &str, waypoint: &Waypoint) -> Option<Session> {
     let (told, text) = waypoint.body.split_at_checked(DIGEST)?;
     if waypoint.version != FOLD_VERSION || told != digest(session_id, waypoint.pos, text) {
-        tracing::warn!(
-            "a waypoint of session {session_id} at {} is not as it was written; it is not used",
-            waypoint.pos
-        );
+        tracing::warn!("a waypoint of session {session_id} at {} is corrupt; it is not used", waypoint.pos);
         return None;
     }
     let session: Session = serde_json::from_str(text).ok()?;

@@ -59,7 +59,7 @@ pub(crate) struct StagedAnswer {
 #[non_exhaustive]
 pub enum DecisionError {
     /// No such call is pending in this run.
-    #[error("no call {call_id:?} of the tool {tool:?} waits in this run")]
+    #[error("no call {call_id:?} of the tool {tool:?} is pending in this run")]
     Unknown {
         /// The call.
         call_id: String,
@@ -67,13 +67,13 @@ pub enum DecisionError {
         tool: String,
     },
     /// Several calls of this id are pending, of different answers: take the right one from [`RunState::interruptions`].
-    #[error("several calls of the id {call_id:?} wait: take the one that is meant from RunState::interruptions")]
+    #[error("several calls with the id {call_id:?} are pending: take the right one from RunState::interruptions")]
     Ambiguous {
         /// The id.
         call_id: String,
     },
     /// The call has its result already.
-    #[error("the call {call_id:?} of the tool {tool:?} has its result already")]
+    #[error("the call {call_id:?} of the tool {tool:?} already has its result")]
     Executed {
         /// The call.
         call_id: String,
@@ -83,7 +83,7 @@ pub enum DecisionError {
     /// The call is pending, but was requested again since this was shown: because of other arguments or another tool,
     /// at another level, after a deferral, or since its outcome is unknown. [`RunState::interruptions`] has the current
     /// request.
-    #[error("the call {call_id:?} is asked about anew since this was shown; decide on what waits now")]
+    #[error("the call {call_id:?} has been requested again since this was shown; decide on the current request")]
     Stale {
         /// The call.
         call_id: String,
@@ -91,7 +91,7 @@ pub enum DecisionError {
         digest: String,
     },
     /// There is a different decision on this call, which has not taken effect: [`RunState::retract`] it first.
-    #[error("the call {call_id:?} was decided otherwise before ({before}); retract that first")]
+    #[error("the call {call_id:?} already has another decision ({before}); retract it first")]
     Duplicate {
         /// The call.
         call_id: String,
@@ -109,7 +109,7 @@ pub enum DecisionError {
         allowed: Vec<&'static str>,
     },
     /// The new arguments do not fit the tool.
-    #[error("the new arguments of {tool:?} are not right: {}", errors.join("; "))]
+    #[error("the new arguments of {tool:?} are invalid: {}", errors.join("; "))]
     InvalidEdit {
         /// The tool.
         tool: String,
@@ -117,13 +117,13 @@ pub enum DecisionError {
         errors: Vec<String>,
     },
     /// It needs an answer, not a decision: [`RunState::answer`].
-    #[error("the call {call_id:?} asks something: answer it, there is nothing to decide")]
+    #[error("the call {call_id:?} asks a question: answer it; it takes no decision")]
     NeedsAnswer {
         /// The call.
         call_id: String,
     },
     /// The answer does not fit the question.
-    #[error("the answer to the call {call_id:?} is not right: {error}")]
+    #[error("the answer to the call {call_id:?} is invalid: {error}")]
     InvalidAnswer {
         /// The call.
         call_id: String,

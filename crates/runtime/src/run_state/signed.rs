@@ -32,7 +32,7 @@ impl RunState {
     pub fn to_json_signed(&self, key: &[u8]) -> Result<String, RunStateError> {
         let key = key_of(key)?;
         let text = self.to_json();
-        let hmac = hex(hmac::sign(&key, text.as_bytes()).as_ref());
+        let hmac = hex::encode(hmac::sign(&key, text.as_bytes()));
         Ok(format!(r#"{{"schema":"{SCHEMA}","hmac":"{hmac}","state":{text}}}"#))
     }
 
@@ -43,7 +43,7 @@ impl RunState {
     pub fn from_json_signed(text: &str, key: &[u8]) -> Result<RunState, RunStateError> {
         let key = key_of(key)?;
         let signed: Signed<'_> = serde_json::from_str(text).map_err(|_| RunStateError::Forged)?;
-        let tag = unhex(signed.hmac).ok_or(RunStateError::Forged)?;
+        let tag = hex::decode(signed.hmac).map_err(|_| RunStateError::Forged)?;
         hmac::verify(&key, signed.state.get().as_bytes(), &tag).map_err(|_| RunStateError::Forged)?;
         RunState::from_json(signed.state.get())
     }
@@ -54,14 +54,4 @@ fn key_of(key: &[u8]) -> Result<hmac::Key, RunStateError> {
         return Err(RunStateError::Key);
     }
     Ok(hmac::Key::new(hmac::HMAC_SHA256, key))
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-fn unhex(text: &str) -> Option<Vec<u8>> {
-    let digits: Option<Vec<u32>> = text.chars().map(|digit| digit.to_digit(16)).collect();
-    let pairs = digits.filter(|digits| digits.len() % 2 == 0)?;
-    pairs.chunks(2).map(|pair| u8::try_from(pair[0] * 16 + pair[1]).ok()).collect()
 }

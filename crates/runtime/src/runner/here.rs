@@ -15,7 +15,7 @@ use crate::{
     run::{
         NewDecision, Runs, Runtime,
         guard::Settings,
-        settle::{Stands, Unsettled},
+        settle::{Origin, Unsettled},
     },
     run_state::{RunState, RunStateError},
     store::{Store, memory::MemoryStore},
@@ -190,8 +190,8 @@ async fn goes_on(runtime: &Runtime, by: &Principal, store: &dyn Store, state: &m
         Some(NewDecision::new(approval_key, vec![staged.decision.clone()]))
     });
     let replies = decided.chain(answers(state, &id)).collect();
-    let stands = Stands { pos: state.stored_pos(), unstored: state.unstored().to_vec(), at: runtime.inner.now() };
-    match runtime.settle(by, &id, stands, replies, state.inputs.clone(), std::future::pending()).await {
+    let origin = Origin { pos: state.stored_pos(), unstored: state.unstored().to_vec(), at: runtime.inner.now() };
+    match runtime.settle(by, &id, origin, replies, state.inputs.clone(), std::future::pending()).await {
         Ok(()) => Ok(()),
         Err(Unsettled::Refused(refusal)) => Err(refusal.into()),
         Err(Unsettled::Moved | Unsettled::Cancelled) => Err(claimed()),

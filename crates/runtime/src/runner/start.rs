@@ -38,7 +38,7 @@ use crate::{
         LiveRef, NewDecision, NewMessage, NewSession, Runtime,
         guard::{Settings, Watch},
         hold::Hold,
-        settle::{Stands, Unsettled, overdue},
+        settle::{Origin, Unsettled, overdue},
         stops::Why,
         subscription::Subscription,
     },
@@ -395,16 +395,16 @@ impl Session {
     /// taken.
     async fn settle(&mut self, state: &RunState, at: Millis, replies: Vec<NewDecision>) -> Result<bool, Stopped> {
         let (pos, unstored) = (state.stored_pos(), state.unstored().to_vec());
-        let stands = Stands { pos, unstored, at };
+        let origin = Origin { pos, unstored, at };
         let (by, id, inputs) = (&self.principal, &self.session_id, state.inputs.clone());
-        let settled = self.runtime.settle(by, id, stands.clone(), replies, inputs, self.until_cancelled()).await;
+        let settled = self.runtime.settle(by, id, origin.clone(), replies, inputs, self.until_cancelled()).await;
         let cancelled = matches!(settled, Err(Unsettled::Cancelled));
         let settled = match settled {
             Err(Unsettled::Cancelled) => {
                 // No decision takes effect. Calls that a failed turn left open are cancelled too.
                 self.moves = true;
                 let never = std::future::pending();
-                self.runtime.settle(&self.principal, &self.session_id, stands, Vec::new(), Vec::new(), never).await
+                self.runtime.settle(&self.principal, &self.session_id, origin, Vec::new(), Vec::new(), never).await
             }
             settled => settled,
         };
@@ -503,7 +503,7 @@ impl Session {
     /// Stops the turn. One that is over is not changed.
     pub(super) async fn cancelled(&self) {
         if let Err(refusal) = self.runtime.stop(&self.principal, &self.session_id).await {
-            tracing::debug!(session = &*self.session_id, %refusal, "there was nothing to cancel");
+            tracing::debug!(session = &*self.session_id, %refusal, "nothing was left to cancel");
         }
     }
 
@@ -538,7 +538,7 @@ impl Session {
     /// The result of the run.
     pub(super) async fn finish(mut self) -> Result<RunResult, RunError> {
         let read = async {
-            let (outcome, state) = self.runtime.stands(&self.session_id).await?;
+            let (outcome, state) = self.runtime.answer_and_session(&self.session_id).await?;
             Ok((outcome, state, self.entries().await?))
         };
         let (outcome, state, entries) = match read.await {
@@ -669,10 +669,10 @@ fn standing(state: &State, staged: &[Staged], call: u32) -> Option<Decision> {
         let same = other.agent == action.agent && other.name == action.name;
         let approves = staged.decision.kind() == DecisionType::Approve;
         // As for later calls: it replaces one person's decision, and for the tool that they were shown.
-        let stands = !approves
+        let applies = !approves
             || (action.ask.is_one_person()
                 && action.reviewer() == other.reviewer()
                 && state.signature_shown(action) == state.signature_shown(other));
-        (same && stands).then(|| Decision::from(staged.decision.choice.clone()).always(Always::No))
+        (same && applies).then(|| Decision::from(staged.decision.choice.clone()).always(Always::No))
     })
 }

@@ -18,7 +18,7 @@ use super::{
 };
 
 /// Longest condition, in bytes; the compiler refuses longer ones.
-const CONDITION_BYTES: usize = 1024;
+const EXPRESSION_BYTES: usize = 1024;
 
 table! {
     /// When a tool call needs approval, and how it is requested.
@@ -68,7 +68,7 @@ pub(super) fn require<'k>() -> Kind<'k, ConfigRequire> {
 
 /// An expression that compiles.
 pub(super) fn condition<'k>() -> Kind<'k, String> {
-    let kind = text().called("condition in [CEL](https://cel.dev)").schema(json!({ "maxLength": CONDITION_BYTES }));
+    let kind = text().called("condition in [CEL](https://cel.dev)").schema(json!({ "maxLength": EXPRESSION_BYTES }));
     kind.and(|entry, expression| match CelCondition::compile(&expression) {
         Ok(_) => Some(expression),
         Err(error) => {
@@ -129,7 +129,7 @@ pub(super) fn ask(section: &Section<'_>) -> Option<Ask> {
     )?;
     let reassign = section.field(
         "reassign",
-        "Roles to which whoever may decide it can hand it.",
+        "Roles to which a reviewer who may decide it can reassign it.",
         roles().or_as("`[]`: only to one person of the same role", Vec::new),
     )?;
     ask.risk = section.field(

@@ -130,11 +130,12 @@ fn digest(section: &Section<'_>, known: &RefCell<Known>) -> Option<[u8; 32]> {
         once(entry, Sha256::digest(token.trim().as_bytes()).into(), format!("{name:?}"))
     });
     let of_text = text().schema(json!({ "pattern": "^[0-9a-fA-F]{64}$" })).and(|entry, text| {
-        let Some(digest) = hex(&text) else {
+        let mut digest = [0; 32];
+        if hex::decode_to_slice(&text, &mut digest).is_err() {
             // The value is not repeated: it may be the token itself.
             entry.bad("must be 64 hexadecimal digits, the SHA-256 of the token (printf %s \"$TOKEN\" | sha256sum)");
             return None;
-        };
+        }
         once(entry, digest, format!("{:?} …", text.get(..8).unwrap_or_default()))
     });
     let doc = "The variable that has the token; it must be set.";
@@ -164,17 +165,6 @@ impl Beside<'_, '_> {
         let not_meant = self.section.has(self.other).map(|_| self.why.to_owned());
         Part { of: "all", when: json!({ "not": { "required": [self.other] } }), not_meant }
     }
-}
-
-fn hex(text: &str) -> Option<[u8; 32]> {
-    let mut digest = [0; 32];
-    if text.len() != 64 || !text.bytes().all(|b| b.is_ascii_hexdigit()) {
-        return None;
-    }
-    for (byte, pair) in digest.iter_mut().zip(text.as_bytes().chunks(2)) {
-        *byte = u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()?;
-    }
-    Some(digest)
 }
 
 fn jwt(section: &Section<'_>) -> Option<JwtOptions> {

@@ -52,7 +52,7 @@ fn connections(section: &Section<'_>) -> Option<ConnectionLimits> {
     let seconds = || whole(1..=3600, "seconds");
     let all = section.field(
         "connections",
-        "Connections that are open at the same time. When all of them have shown a good token, whoever has the most gives up the \
+        "Connections that are open at the same time. When all of them have shown a good token, the client with the most loses its \
          oldest for one more.",
         count().or(default.all),
     )?;

@@ -14,7 +14,7 @@ use crate::problem::{PROBLEM_JSON, Problem};
 /// The tags' descriptions, in display order.
 const TAGS: &[(&str, &str)] = &[
     ("sessions", "Conversations, and all that is kept of them."),
-    ("approvals", "What waits for a person, and deciding it."),
+    ("approvals", "Pending requests, and deciding them."),
     ("rules", "Decisions that hold for later calls too."),
     ("agents", "The agents, and the graphs they run on."),
     ("graphs", "Graphs of the program that embeds the server."),

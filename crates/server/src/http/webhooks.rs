@@ -127,7 +127,7 @@ impl From<FailedDelivery> for FailedMessage {
 }
 
 fn failed_store(error: &StoreError) -> Problem {
-    tracing::error!("where webhooks stand cannot be read or written: {error}");
+    tracing::error!("the progress of webhooks cannot be read or written: {error}");
     Problem::of(Refusal::new(Code::StoreUnavailable, error.to_string()))
 }
 

@@ -283,8 +283,7 @@ pub(super) async fn audit_newest(
 
 fn audit_record(row: &Row) -> Result<AuditRecord, StoreError> {
     let n = count(get(row, 0)?)?;
-    let prev = get::<Option<&[u8]>>(row, 3)?
-        .map_or_else(|| countersign_core::audit::Anchor::start().hash, countersign_core::audit::hex);
+    let prev = get::<Option<&[u8]>>(row, 3)?.map_or_else(|| countersign_core::audit::Anchor::start().hash, hex::encode);
     let body = String::from_utf8(get(row, 2)?).unwrap_or_default();
     sql::audit_record(n, prev, get(row, 1)?, body)
 }

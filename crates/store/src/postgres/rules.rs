@@ -163,7 +163,7 @@ pub(super) async fn standing(on: &Link, of: &RuleOwner, agent: &str, tool: &str)
     let (sql, values) = standing_of(of.tenant.as_deref(), of.subject.as_deref(), agent, tool);
     let rows = ask(on, sql, values).await.map_err(|e| error(&e))?;
     let mut rows = rows.iter().map(opened).collect::<Result<Vec<_>, _>>()?;
-    rows.retain(|row| row.stands(of, agent, tool));
+    rows.retain(|row| row.applies_to(of, agent, tool));
     Ok(rows)
 }
 

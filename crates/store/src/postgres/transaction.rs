@@ -85,7 +85,7 @@ async fn committed(held: Held, flight: Flight) -> Result<Vec<Row>, Undone> {
         }
         Err(e) if is_refusal(&e) || !all_sent => Err(e.into()),
         Err(e) => {
-            tracing::warn!("whether a transaction was committed is not known: {}", told(&e));
+            tracing::warn!("the outcome of a transaction is unknown: {}", told(&e));
             Err(StoreError::Unknown.into())
         }
     }

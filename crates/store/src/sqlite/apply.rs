@@ -209,7 +209,7 @@ impl Write {
         let (mut last, since) = match last {
             Some((n, hash, since)) => {
                 let n = u64::try_from(n).map_err(|_| StoreError::Corrupt(format!("audit record {n} has no number")))?;
-                (Anchor { n, hash: audit::hex(&rows::audit_hash(values, n, hash)) }, since)
+                (Anchor { n, hash: hex::encode(rows::audit_hash(values, n, hash)) }, since)
             }
             None => (Anchor::start(), None),
         };

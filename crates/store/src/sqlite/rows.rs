@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use countersign_core::{
-    audit::{self, Anchor, AuditRecord},
+    audit::{Anchor, AuditRecord},
     call::args::Digest,
     journal::{
         checkpoint::FOLD_VERSION,
@@ -273,7 +273,7 @@ fn hash_before(conn: &Connection, values: &Values, n: i64) -> Result<String, Sto
     let before = "SELECT n, hash FROM audit WHERE n < ?1 ORDER BY n DESC LIMIT 1";
     let before: Option<(i64, Vec<u8>)> = find(conn, before, [n], |r| Ok((r.get(0)?, r.get(1)?)))?;
     Ok(match before {
-        Some((n, hash)) => audit::hex(&audit_hash(values, number(n)?, hash)),
+        Some((n, hash)) => hex::encode(audit_hash(values, number(n)?, hash)),
         None => Anchor::start().hash,
     })
 }

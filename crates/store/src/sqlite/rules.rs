@@ -140,7 +140,7 @@ pub(super) fn standing(
     tool: &str,
 ) -> Result<Vec<RuleRow>, StoreError> {
     let mut rows = opened(values, select(conn, STANDING, params![of.subject, tool, agent, of.tenant])?)?;
-    rows.retain(|row| row.stands(of, agent, tool));
+    rows.retain(|row| row.applies_to(of, agent, tool));
     Ok(rows)
 }
 

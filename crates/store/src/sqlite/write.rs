@@ -258,7 +258,7 @@ fn write(conn: Connection, values: &Values, waiting: &mpsc::Receiver<Job>, broke
     match thread.forget() {
         Ok(()) => {}
         Err(StoreError::Closed(why)) => broken.close(&thread.conn, why),
-        Err(e) => tracing::warn!("sessions that are not running any more could not be forgotten: {e}"),
+        Err(e) => tracing::warn!("sessions that no longer run could not be forgotten: {e}"),
     }
     let mut group = Vec::new();
     loop {

@@ -208,13 +208,13 @@ fn x_a_sealed_value_of_version_1_opens() {
     let keys = Keys::new(Key::parse("2026-11", &"5e".repeat(32)).expect("key"), Vec::new()).expect("keys");
     let sealer = Sealer::new(keys, [7; 16]);
     let place = Place::Entry { session: "s", born: 1, pos: 2 };
-    let hex = |bytes: &[u8]| bytes.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"));
     if std::env::var_os("UPDATE_GOLDEN").is_some() && !file("sealed.txt").exists() {
-        fs::write(file("sealed.txt"), hex(&sealer.seal(place, b"kept").expect("sealed")) + "\n").expect("written");
+        fs::write(file("sealed.txt"), hex::encode(sealer.seal(place, b"kept").expect("sealed")) + "\n")
+            .expect("written");
     }
     let text = fs::read_to_string(file("sealed.txt")).expect("the fixture");
     let byte = |at: usize| u8::from_str_radix(&text[at..at + 2], 16).expect("hexadecimal");
     let sealed: Vec<u8> = (0..text.trim().len()).step_by(2).map(byte).collect();
     assert_eq!(sealer.open(place, &sealed).expect("opened"), b"kept");
-    assert_eq!(hex(&sealed), text.trim());
+    assert_eq!(hex::encode(&sealed), text.trim());
 }

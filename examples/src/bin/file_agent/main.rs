@@ -15,7 +15,7 @@ use countersign::{
     Agent, Decision, Locale, Principal, Raw,
     graph::{
         Context, Graph, NodeError,
-        agent_loop::{AfterApproval, AgentLoop, AgentState, AgentUpdate, Stands, after_approval, approval_payload},
+        agent_loop::{AfterApproval, AgentLoop, AgentState, AgentUpdate, CallStage, after_approval, approval_payload},
     },
     model::{
         ApiKey, Model,
@@ -39,16 +39,16 @@ const HELP: &str = "\
 An agent that works on the files of one folder. Writing and editing wait for the user, deleting for an admin too.
 
     file_agent --folder DIR                    asks in the terminal
-    file_agent --folder DIR --db FILE --pause  runs until it must ask, shows what waits, and ends
+    file_agent --folder DIR --db FILE --pause  runs until it must ask, shows what is pending, and exits
     file_agent --folder DIR --db FILE --answer yes --pause
-                                               goes on with what waits, in this or any other process
+                                               resumes with what is pending, in this or any other process
 
 What waits is shown as {type: \"tool_approval_required\", message, tool_calls}, and answered with yes or no; for
 several calls also with one yes or no for each, such as \"yes no\".
 
     --folder DIR     the folder; it is created if missing
     --db FILE        keeps the session in this SQLite file; by default it is lost with the process
-    --as NAME        who answers: user or admin; by default whoever is asked
+    --as NAME        who answers: user or admin; by default the one who is asked
     --answer yes     answers in place of the terminal; may be repeated
     --pause          does not ask in the terminal: unanswered requests stay pending in the file
     --script FILE    the model's answers, instead of the built-in ones; see the documentation of `model::scripted`
@@ -86,8 +86,8 @@ enum Answer {
 
 /// Asks an admin about the calls that the user has approved. It decides and executes nothing.
 async fn critical_approval(ctx: Context<AgentState>) -> std::result::Result<AgentUpdate, NodeError> {
-    let critical = |name: &str, stands| CRITICAL_TOOLS.contains(&name) && stands == Stands::MayRun;
-    let calls = || ctx.state().calls().filter(|call| critical(call.name, call.stands));
+    let critical = |name: &str, stage| CRITICAL_TOOLS.contains(&name) && stage == CallStage::MayRun;
+    let calls = || ctx.state().calls().filter(|call| critical(call.name, call.stage));
     if calls().next().is_none() {
         return Ok(AgentUpdate::new());
     }

@@ -7,7 +7,7 @@ use countersign::{
     graph::{
         Context, Graph, Node, NodeError,
         agent_loop::{
-            AfterAgent, AfterApproval, AfterTools, AgentLoop, AgentState, AgentUpdate, Stands, after_agent,
+            AfterAgent, AfterApproval, AfterTools, AgentLoop, AgentState, AgentUpdate, CallStage, after_agent,
             after_approval, after_tools,
         },
     },
@@ -38,7 +38,7 @@ const SCRIPT: &str = r#"{"turns":[
 async fn ask(ctx: Context<AgentState>) -> Result<AgentUpdate, NodeError> {
     let mut update = AgentUpdate::new();
     let critical = |call: &countersign_runtime::graph::agent_loop::AgentCall<'_>| {
-        call.name == "wipe" && call.stands == Stands::MayRun
+        call.name == "wipe" && call.stage == CallStage::MayRun
     };
     for call in ctx.state().calls().filter(critical) {
         let yes: bool = ctx.interrupt(call.id, (call.name, call.args)).typed().role("admin").await;
@@ -252,9 +252,9 @@ fn walk(state: &State) -> Vec<At> {
         AfterApproval::Approval => At::Approval,
         AfterApproval::Agent => At::Agent,
     };
-    let open = |what: Stands| turn.calls().any(|call| call.stands == what);
-    let unfinished = turn.calls().any(|call| call.stands != Stands::Over);
-    match (open(Stands::MayRun), unfinished) {
+    let open = |what: CallStage| turn.calls().any(|call| call.stage == what);
+    let unfinished = turn.calls().any(|call| call.stage != CallStage::Finished);
+    match (open(CallStage::MayRun), unfinished) {
         // Something may run: the model and the people both lead to the tools.
         (true, _) => vec![agent, approval],
         // People are needed: the model and the tools both lead to them.

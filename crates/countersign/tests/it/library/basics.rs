@@ -152,7 +152,10 @@ async fn s6_decisions_that_do_not_fit_are_told_apart() {
     let mut changed = second.clone();
     changed.arguments = r#"{"n":1}"#.to_owned();
     let error = paused.state.approve(&changed).expect_err("other arguments");
-    assert_eq!(error.to_string(), "the call \"c2\" is asked about anew since this was shown; decide on what waits now");
+    assert_eq!(
+        error.to_string(),
+        "the call \"c2\" has been requested again since this was shown; decide on the current request"
+    );
     let error = paused.state.respond(&second, "made up").expect_err("not allowed");
     assert!(matches!(&error, DecisionError::NotAllowed { decision: "respond", .. }), "{error}");
 

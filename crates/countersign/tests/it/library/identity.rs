@@ -93,7 +93,7 @@ async fn e49_a_call_id_that_is_used_again_is_another_call_and_is_asked_about_aga
     // The old item decides nothing about the new call.
     assert_eq!(
         paused.state.approve(&first).expect_err("over").to_string(),
-        "the call \"c1\" of the tool \"a\" has its result already"
+        "the call \"c1\" of the tool \"a\" already has its result"
     );
     assert_eq!(ran(&done), [r#"a {"n":"safe"}"#]);
 }

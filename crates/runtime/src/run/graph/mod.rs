@@ -120,7 +120,7 @@ fn fatal(code: &'static str, message: String) -> NodeError {
 
 fn node_gone(node: &str) -> NodeError {
     let what = format!(
-        "the run stands at the node {node:?}, which its graph has not any more: its program has changed. Bring the node back, \
+        "the run is at the node {node:?}, which its graph no longer has: its program has changed. Restore the node, \
          or register a migration (StateGraph::migrate), and retry the run"
     );
     fatal("node_gone", what)

@@ -1678,7 +1678,7 @@ export interface RuleView {
    */
   session_id: string;
   /**
-   * Whether it stands: not revoked or expired.
+   * Whether it is in force: not revoked or expired.
    */
   standing: boolean;
   /**
