@@ -515,11 +515,11 @@ fn check_digest(decision: &Decision, action: &Action, at: &str) -> Result<(), Re
     }
     let waits = action.args.digest().to_string();
     match &decision.args_digest {
-        Some(digest) if *digest != waits => Err(Refusal::new(
-            Code::StaleAction,
-            format!("{at}: the pending arguments differ from the ones that were shown"),
-        )
-        .with_details(json!({ "tool_use_id": action.tool_use_id, "args_digest": waits }))),
+        Some(digest) if *digest != waits => {
+            let what = format!("{at}: the pending arguments differ from the ones that were shown");
+            let details = json!({ "tool_use_id": action.tool_use_id, "args_digest": waits });
+            Err(Refusal::new(Code::StaleAction, what).with_details(details))
+        }
         _ => Ok(()),
     }
 }
