@@ -1,13 +1,11 @@
 //! Where approvals and sessions are read and decided: at a running server, or in a store that this program opens itself. Both
 //! answer the same requests.
 
-use std::path::PathBuf;
-
 use clap::Args;
 use reqwest::Method;
 
 use crate::{
-    direct::{Direct, Purpose},
+    direct::{AtStore, Direct, Purpose},
     failure::{Exit, Failure},
     remote::Remote,
 };
@@ -22,26 +20,6 @@ pub(crate) struct Asked {
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
-}
-
-/// A store that is opened instead of asking a server, and who does it.
-#[derive(Args)]
-pub(crate) struct AtStore {
-    /// Open the store of this configuration file instead of asking a server
-    #[arg(long, value_name = "FILE")]
-    pub(crate) config: Option<PathBuf>,
-    /// Open this SQLite file, to read it: needs no configuration, and none of its secrets; not for an encrypted store
-    #[arg(long, value_name = "FILE", conflicts_with = "config")]
-    pub(crate) store: Option<PathBuf>,
-    /// The person who does it, with the roles that the configuration gives them
-    #[arg(long = "as", value_name = "SUBJECT", requires = "config", conflicts_with = "store")]
-    pub(crate) subject: Option<String>,
-    /// A role of a person who signs in with a JWT; may be repeated
-    #[arg(long, value_name = "ROLE", requires = "subject")]
-    pub(crate) as_role: Vec<String>,
-    /// The tenant of a person who signs in with a JWT
-    #[arg(long, value_name = "TENANT", requires = "subject")]
-    pub(crate) as_tenant: Option<String>,
 }
 
 /// Who answers requests.

@@ -4,8 +4,13 @@
 //! network, over a runtime without effects. What is decided is stored, and carried out by the server that has the store, or
 //! will have it.
 
-use std::{path::Path, sync::Arc, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
+use clap::Args;
 use countersign_core::approval::principal::Principal;
 use countersign_runtime::run::{Runtime, RuntimeBuilder};
 use countersign_server::{
@@ -20,11 +25,30 @@ use tokio::runtime::Handle;
 
 use crate::{
     assembled,
-    desk::AtStore,
     failure::{Exit, Failure},
     loaded,
     remote::{below, refusal},
 };
+
+/// A store that is opened instead of asking a server, and who does it.
+#[derive(Args)]
+pub(crate) struct AtStore {
+    /// Open the store of this configuration file instead of asking a server
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Open this SQLite file, to read it: needs no configuration, and none of its secrets; not for an encrypted store
+    #[arg(long, value_name = "FILE", conflicts_with = "config")]
+    pub(crate) store: Option<PathBuf>,
+    /// The person who does it, with the roles that the configuration gives them
+    #[arg(long = "as", value_name = "SUBJECT", requires = "config", conflicts_with = "store")]
+    subject: Option<String>,
+    /// A role of a person who signs in with a JWT; may be repeated
+    #[arg(long, value_name = "ROLE", requires = "subject")]
+    as_role: Vec<String>,
+    /// The tenant of a person who signs in with a JWT
+    #[arg(long, value_name = "TENANT", requires = "subject")]
+    as_tenant: Option<String>,
+}
 
 /// What a store is opened for.
 #[derive(Clone, Copy, PartialEq)]

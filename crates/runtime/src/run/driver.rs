@@ -116,7 +116,10 @@ impl Inner {
 
     /// Resumes the session here, until nothing follows by itself, or waits until another node has done so.
     pub(super) async fn drive_until_idle(self: Arc<Self>, live: &LiveRef) {
-        while self.effects {
+        if !self.effects {
+            return;
+        }
+        loop {
             if live.claim_driver() {
                 self.driver_began();
                 self.clone().drive(live).await;
