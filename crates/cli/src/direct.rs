@@ -28,6 +28,7 @@ use crate::{
     failure::{Exit, Failure},
     loaded,
     remote::{below, refusal},
+    terminal::tell,
 };
 
 /// A store that is opened instead of asking a server, and who does it.
@@ -112,6 +113,9 @@ impl Direct {
         }
         let (status, text) = self.executor.block_on(self.server.answer(method.as_str(), url.as_str(), body))?;
         if (200..300).contains(&status) {
+            if method == Method::POST {
+                tell(&format!("stored in {}; a server that has this store carries out what follows", self.name));
+            }
             return Ok(text);
         }
         let strange = || Failure::from(format!("the answer has the status {status}, and no reason"));

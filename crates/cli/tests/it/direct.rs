@@ -70,7 +70,9 @@ async fn u3_what_is_approved_in_a_stopped_servers_store_runs_once_when_it_starts
     let digest = shown["actions"][0]["digest"].as_str().unwrap();
     let wrong = "0".repeat(64);
     direct(&server, &["approvals", "approve", "s_1", "--digest", &wrong], &[]).failed(4, "stale_action");
-    let approved = direct(&server, &["approvals", "approve", "s_1", "--digest", digest, "--json"], &[]).json();
+    let approved = direct(&server, &["approvals", "approve", "s_1", "--digest", digest, "--json"], &[]);
+    assert!(approved.stderr.contains("a server that has this store carries out what follows"), "{}", approved.stderr);
+    let approved = approved.json();
     assert_eq!((&approved["status"], &approved["decisions"][0]["type"]), (&json!("resolved"), &json!("approve")));
     let late = direct(&server, &["approvals", "reject", "s_1", "--yes"], &[]);
     late.failed(4, "already resolved");
