@@ -11,11 +11,7 @@ use countersign_core::audit::{Anchor, AuditRecord, Fault, Verifier};
 use countersign_server::config::ConfigStore;
 #[cfg(feature = "postgres")]
 use countersign_store::postgres::{self, PostgresUrl};
-use countersign_store::{
-    StoreError,
-    seal::{Keys, SealError},
-    sqlite::read_audit,
-};
+use countersign_store::{seal::Keys, sqlite::read_audit};
 use serde_json::json;
 
 use crate::{Outcome, loaded, say};
@@ -135,11 +131,9 @@ impl Source {
             #[cfg(feature = "postgres")]
             Source::Postgres { past, executor } => executor.block_on(past.audit(after, AT_ONCE)),
         };
-        read.map_err(|error| match (error, self) {
-            (StoreError::Sealed(SealError::NoKeys { store, keys }), Source::Sqlite { bare: true, .. }) => {
-                format!("{store} is encrypted, with the key {keys}: name the configuration that has it, with --config")
-            }
-            (error, _) => error.to_string(),
+        read.map_err(|error| match self {
+            Source::Sqlite { bare: true, .. } => loaded::unopened(&error),
+            _ => error.to_string(),
         })
     }
 }

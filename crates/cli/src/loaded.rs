@@ -10,9 +10,9 @@ use countersign_server::config::{Config, ConfigError, ConfigKey, ConfigStore};
 #[cfg(feature = "postgres")]
 use countersign_store::postgres::{PostgresOptions, PostgresStore, PostgresUrl};
 use countersign_store::{
-    Store,
+    Store, StoreError,
     memory::MemoryStore,
-    seal::{Key, Keys},
+    seal::{Key, Keys, SealError},
     sqlite::{SqliteOptions, SqliteStore},
 };
 use zeroize::Zeroizing;
@@ -51,27 +51,46 @@ pub(crate) fn keys(declared: &[ConfigKey]) -> Result<Option<Keys>, String> {
 pub(crate) async fn open(declared: ConfigStore, keys: Option<Keys>) -> Result<Arc<dyn Store>, String> {
     match declared {
         ConfigStore::Memory => Ok(Arc::new(MemoryStore::new())),
-        ConfigStore::Sqlite(path) => Ok(Arc::new(sqlite(path, keys).await?)),
+        ConfigStore::Sqlite(path) => Ok(Arc::new(sqlite(path, keys).await.map_err(|error| error.to_string())?)),
         #[cfg(feature = "postgres")]
         ConfigStore::Postgres { url, password_env, lease_seconds } => {
             let url = with_password(url, password_env.as_deref())?;
-            let mut options = PostgresOptions::default();
-            options.lease = std::time::Duration::from_secs(lease_seconds.into());
-            let opened = PostgresStore::open(&url, &options).await;
+            let opened = PostgresStore::open(&url, &options(lease_seconds)).await;
             Ok(Arc::new(opened.map_err(|error| error.to_string())?))
         }
     }
 }
 
+/// Whether there is a SQLite store, which otherwise would be made.
+pub(crate) fn check_there(path: &Path) -> Result<(), String> {
+    if path.exists() { Ok(()) } else { Err(format!("there is no store at {}", path.display())) }
+}
+
 /// Opens a SQLite store, or makes it.
-pub(crate) async fn sqlite(path: PathBuf, keys: Option<Keys>) -> Result<SqliteStore, String> {
+pub(crate) async fn sqlite(path: PathBuf, keys: Option<Keys>) -> Result<SqliteStore, StoreError> {
     let opened = tokio::task::spawn_blocking(move || match keys {
         Some(keys) => SqliteStore::open_sealed(path, &SqliteOptions::default(), &keys),
         None => SqliteStore::open(path, &SqliteOptions::default()),
-    })
-    .await;
-    let store = opened.map_err(|error| format!("the store cannot be opened: {error}"))?;
-    store.map_err(|error| error.to_string())
+    });
+    opened.await.unwrap_or_else(|error| Err(StoreError::Failed(format!("the store cannot be opened: {error}"))))
+}
+
+/// Why a store cannot be opened that only its file names, which has no keys.
+pub(crate) fn unopened(error: &StoreError) -> String {
+    match error {
+        StoreError::Sealed(SealError::NoKeys { store, keys }) => {
+            format!("{store} is encrypted, with the key {keys}: name the configuration that has it, with --config")
+        }
+        error => error.to_string(),
+    }
+}
+
+/// How a database is opened.
+#[cfg(feature = "postgres")]
+pub(crate) fn options(lease_seconds: u32) -> PostgresOptions {
+    let mut options = PostgresOptions::default();
+    options.lease = std::time::Duration::from_secs(lease_seconds.into());
+    options
 }
 
 /// Where a database is, with its password if a variable holds that.

@@ -2,12 +2,15 @@
 
 mod approvals;
 mod asks;
+mod assembled;
 mod audit;
 mod chat;
 mod check;
 mod completions;
 mod conversation;
 mod demo;
+mod desk;
+mod direct;
 mod failure;
 mod graph;
 mod loaded;
@@ -66,9 +69,10 @@ enum Command {
     Graph(graph::Graph),
     /// Talks with an agent of a running server, and decides in the terminal what it asks
     Chat(chat::Chat),
-    /// Lists, shows and decides what is pending on a running server
+    /// Lists, shows and decides what is pending, on a running server or in a store
     Approvals(approvals::Approvals),
-    /// Lists, shows and deletes sessions on a running server; shows their past, and continues from there in a new one
+    /// Lists, shows and deletes sessions, on a running server or in a store; shows their past, and continues from there in a
+    /// new one
     Sessions(sessions::Sessions),
     /// Lists who is notified by a running server, and what did not arrive; sends it again, and tests
     Webhooks(webhooks::Webhooks),

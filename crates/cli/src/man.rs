@@ -35,6 +35,8 @@ mod tests {
     const PAGE: &str = include_str!("../../../docs/command-line.md");
     /// The options of every command that talks with a server.
     const OF_A_SERVER: [&str; 2] = ["url", "token_env"];
+    /// Those of every command that can open a store instead.
+    const OF_A_STORE: [&str; 5] = ["config", "store", "subject", "as_role", "as_tenant"];
 
     /// All commands that do something and are not hidden, with their whole names.
     fn commands(command: &Command, name: &str, found: &mut Vec<(String, Command)>) {
@@ -81,24 +83,40 @@ mod tests {
         if rows.is_empty() { String::new() } else { format!("| argument | default | |\n|---|---|---|\n{rows}") }
     }
 
+    /// A page with these options of a command below this mark.
+    fn with_options(page: &str, mark: &str, command: &Command, options: &[&str]) -> String {
+        let mark = format!("<!-- {mark} -->\n");
+        let (head, rest) = page.split_once(&mark).unwrap_or((page, ""));
+        let (_, rest) = rest.split_once("<!-- end -->").unwrap_or(("", rest));
+        let options = table(command.get_arguments().filter(|arg| options.contains(&arg.get_id().as_str())));
+        format!("{head}{mark}{options}<!-- end -->{rest}")
+    }
+
     /// The page as it ought to be: what is between the marks follows from the program.
     fn right() -> String {
         let mut program = Cli::command();
         program.build();
         let mut all = Vec::new();
         commands(&program, "", &mut all);
-        let server = all.iter().find(|(name, _)| name == "chat").into_iter().flat_map(|(_, chat)| chat.get_arguments());
-        let server = table(server.filter(|arg| OF_A_SERVER.contains(&arg.get_id().as_str())));
         let (before, _) = PAGE.split_once("## Commands\n").unwrap_or((PAGE, ""));
-        let (head, rest) = before.split_once("<!-- options of a server -->\n").unwrap_or((before, ""));
-        let (_, rest) = rest.split_once("<!-- end -->").unwrap_or(("", rest));
-        let mut page = format!("{head}<!-- options of a server -->\n{server}<!-- end -->{rest}## Commands\n");
+        let mut page = before.to_owned();
+        for (_, list) in all.iter().filter(|(name, _)| name == "approvals list") {
+            page = with_options(&page, "options of a server", list, &OF_A_SERVER);
+            page = with_options(&page, "options of a store", list, &OF_A_STORE);
+        }
+        page += "## Commands\n";
         for (name, command) in all {
             let about = command.get_about().map(ToString::to_string).unwrap_or_default();
-            let remote = command.get_arguments().any(|arg| arg.get_id() == "token_env");
-            let own = command.get_arguments().filter(|arg| !remote || !OF_A_SERVER.contains(&arg.get_id().as_str()));
-            let remote = if remote { " It takes the options of a [server](#servers)." } else { "" };
-            let _ = write!(page, "\n### `countersign {name}`\n\n{about}.{remote}\n");
+            let has = |id: &str| command.get_arguments().any(|arg| arg.get_id() == id);
+            let (server, store) = (has("token_env"), has("as_role"));
+            let is_own = |id: &str| !(server && OF_A_SERVER.contains(&id) || store && OF_A_STORE.contains(&id));
+            let own = command.get_arguments().filter(|arg| is_own(arg.get_id().as_str()));
+            let shared = match (server, store) {
+                (true, true) => " It takes the options of a [server](#servers), or of a [store](#stores).",
+                (true, false) => " It takes the options of a [server](#servers).",
+                (false, _) => "",
+            };
+            let _ = write!(page, "\n### `countersign {name}`\n\n{about}.{shared}\n");
             let table = table(own);
             if !table.is_empty() {
                 let _ = write!(page, "\n{table}");

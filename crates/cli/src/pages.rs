@@ -8,8 +8,8 @@ use serde_json::{Value, value::RawValue};
 
 use crate::{
     Outcome,
+    desk::Desk,
     failure::{Exit, Failure},
-    remote::{Asked, Remote},
     say,
     terminal::{tell, visible, visible_json},
 };
@@ -33,7 +33,7 @@ pub(crate) struct Paging {
     all: bool,
 }
 
-/// A list on the server.
+/// A list on a server or in a store.
 pub(crate) struct Listed<'a> {
     /// Its path.
     pub(crate) path: &'a [&'a str],
@@ -48,14 +48,14 @@ pub(crate) type Entries = Vec<Box<RawValue>>;
 
 impl Listed<'_> {
     /// All entries.
-    pub(crate) fn all(&self, server: &Remote) -> Result<Entries, Failure> {
-        self.within(server, PAGES)
+    pub(crate) fn all(&self, desk: &Desk) -> Result<Entries, Failure> {
+        self.within(desk, PAGES)
     }
 
-    fn within(&self, server: &Remote, pages: usize) -> Result<Entries, Failure> {
+    fn within(&self, desk: &Desk, pages: usize) -> Result<Entries, Failure> {
         let (mut all, mut cursor) = (Entries::new(), None);
         for _ in 0..pages {
-            let (entries, next) = self.page(server, PAGE, cursor)?;
+            let (entries, next) = self.page(desk, PAGE, cursor)?;
             all.extend(entries);
             cursor = next;
             if cursor.is_none() {
@@ -66,31 +66,34 @@ impl Listed<'_> {
         Err(Failure::new(Exit::Error, text))
     }
 
-    fn page(&self, server: &Remote, limit: u16, cursor: Option<String>) -> Result<(Entries, Option<String>), Failure> {
+    fn page(&self, desk: &Desk, limit: u16, cursor: Option<String>) -> Result<(Entries, Option<String>), Failure> {
         let mut query = self.query.clone();
         query.push(("limit", limit.to_string()));
         query.extend(cursor.map(|cursor| ("cursor", cursor)));
-        let text = server.ask(Method::GET, self.path, &query, None)?;
-        let mut page: BTreeMap<String, Box<RawValue>> = server.read(&text)?;
+        let text = desk.ask(Method::GET, self.path, &query, None)?;
+        let mut page: BTreeMap<String, Box<RawValue>> = desk.read(&text)?;
         let (Some(entries), Some(next)) = (page.remove(self.member), page.remove("next_cursor")) else {
-            return Err(server.strange());
+            return Err(desk.strange());
         };
-        Ok((server.read(entries.get())?, server.read(next.get())?))
+        Ok((desk.read(entries.get())?, desk.read(next.get())?))
     }
 
     /// Prints the wanted part; for people with `lines`, which may align its rows.
-    pub(crate) fn print(&self, asked: &Asked, paging: &Paging, lines: impl FnOnce(&[Value]) -> Vec<String>) -> Outcome {
-        let (entries, next) = if paging.all {
-            (self.all(&asked.server)?, None)
-        } else {
-            self.page(&asked.server, paging.limit, paging.cursor.clone())?
-        };
-        if asked.json {
+    pub(crate) fn print(
+        &self,
+        desk: &Desk,
+        json: bool,
+        paging: &Paging,
+        lines: impl FnOnce(&[Value]) -> Vec<String>,
+    ) -> Outcome {
+        let (entries, next) =
+            if paging.all { (self.all(desk)?, None) } else { self.page(desk, paging.limit, paging.cursor.clone())? };
+        if json {
             let items: Vec<&str> = entries.iter().map(|item| item.get()).collect();
             let (member, next) = (self.member, Value::from(next));
             return say(&visible_json(&format!("{{\"{member}\":[{}],\"next_cursor\":{next}}}", items.join(","))));
         }
-        let read = entries.iter().map(|item| asked.server.read(item.get()));
+        let read = entries.iter().map(|item| desk.read(item.get()));
         lines(&read.collect::<Result<Vec<Value>, Failure>>()?).iter().try_for_each(|line| say(line))?;
         if let Some(next) = next {
             tell(&format!("there are more: --cursor {}", visible(&next)));
@@ -110,11 +113,12 @@ mod tests {
     use clap::Parser;
 
     use super::*;
+    use crate::remote::Remote;
 
     #[derive(Parser)]
     struct Program {
         #[command(flatten)]
-        asked: Asked,
+        server: Remote,
     }
 
     #[test]
@@ -131,9 +135,9 @@ mod tests {
                 write!(stream, "HTTP/1.1 200 OK\r\n{head}\r\n\r\n{body}").expect("answered");
             }
         });
-        let Program { asked } = Program::parse_from(["program", "--url", &url]);
+        let Program { server: asked } = Program::parse_from(["program", "--url", &url]);
         let list = Listed { path: &["approvals"], member: "approvals", query: Vec::new() };
-        let failure = list.within(&asked.server, 3).expect_err("it does not end");
+        let failure = list.within(&Desk::Server(asked), 3).expect_err("it does not end");
         assert_eq!(failure.text, "the list of approvals has not ended after 3 pages; ask for less of it");
         server.join().expect("three pages were asked for");
     }

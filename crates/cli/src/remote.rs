@@ -33,16 +33,6 @@ pub(crate) struct Remote {
     pub(crate) token_env: String,
 }
 
-/// Which server, and how to print.
-#[derive(Args)]
-pub(crate) struct Asked {
-    #[command(flatten)]
-    pub(crate) server: Remote,
-    /// Print JSON
-    #[arg(long)]
-    pub(crate) json: bool,
-}
-
 impl Remote {
     /// Sends a request, and returns the text of the answer. A refusal has the server's own text.
     pub(crate) fn ask(
@@ -106,16 +96,9 @@ impl Remote {
         if !url.username().is_empty() || url.password().is_some() {
             return Err(wrong("it must not contain a user or a password; put a token into the environment"));
         }
-        // In an address they would lead elsewhere.
-        if let Some(id) = path.iter().find(|part| matches!(**part, "" | "." | "..")) {
-            return Err(format!("the id {id:?} cannot be asked for over HTTP").into());
-        }
         url.set_query(None);
         url.set_fragment(None);
-        if let Ok(mut segments) = url.path_segments_mut() {
-            segments.pop_if_empty().push("v1").extend(path);
-        }
-        Ok(url)
+        below(url, path)
     }
 
     /// A request with the token.
@@ -148,20 +131,37 @@ impl Remote {
     /// A refusal, in the server's words.
     pub(crate) fn refused(&self, status: StatusCode, text: &str) -> Failure {
         let server = &self.url;
-        let problem: Value = serde_json::from_str(text).unwrap_or_default();
-        let (Some(detail), Some(code)) = (problem["detail"].as_str(), problem["code"].as_str()) else {
-            return Failure::new(Exit::Unreachable, format!("{server} answered {status}; is it a Countersign server?"));
-        };
-        let hint = match code {
+        let hint = |code: &str| match code {
             "unauthenticated" => format!("; the variable {} must have a token of this server", self.token_env),
             "not_found" | "method_not_allowed" => {
                 format!("; is the server of another version than {}?", env!("CARGO_PKG_VERSION"))
             }
             _ => String::new(),
         };
-        let how = ending(&problem["details"]).map(|how| format!(": {how}")).unwrap_or_default();
-        Failure::new(of_code(code), visible(&format!("{server} says: {detail} ({code}){how}{hint}")))
+        let strange =
+            || Failure::new(Exit::Unreachable, format!("{server} answered {status}; is it a Countersign server?"));
+        refusal(server, text, hint).unwrap_or_else(strange)
     }
+}
+
+/// The address of something below that of a server.
+pub(crate) fn below(mut server: Url, path: &[&str]) -> Result<Url, Failure> {
+    // In an address they would lead elsewhere.
+    if let Some(id) = path.iter().find(|part| matches!(**part, "" | "." | "..")) {
+        return Err(format!("the id {id:?} cannot be asked for over HTTP").into());
+    }
+    if let Ok(mut segments) = server.path_segments_mut() {
+        segments.pop_if_empty().push("v1").extend(path);
+    }
+    Ok(server)
+}
+
+/// What a problem document says, and who says it; `hint` adds to that, given the code. `None` if the text is no such document.
+pub(crate) fn refusal(who: &str, text: &str, hint: impl FnOnce(&str) -> String) -> Option<Failure> {
+    let problem: Value = serde_json::from_str(text).unwrap_or_default();
+    let (detail, code) = (problem["detail"].as_str()?, problem["code"].as_str()?);
+    let how = ending(&problem["details"]).map(|how| format!(": {how}")).unwrap_or_default();
+    Some(Failure::new(of_code(code), visible(&format!("{who} says: {detail} ({code}){how}{}", hint(code)))))
 }
 
 /// The exit code for a refusal.

@@ -3,16 +3,9 @@
 use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use clap::Args;
-use countersign_engine::{compression::Compression, model::Model};
-use countersign_runtime::{
-    agent::{Agent, team::AgentRef},
-    run::Runtime,
-};
 use countersign_server::{
-    Auth, Options, Server, Webhooks,
-    config::{
-        Config, ConfigCompression, ConfigStrategy, ConfigWebhook, guardrails, mcp_servers, sources, tool_entries,
-    },
+    Options, Server, Webhooks,
+    config::{Config, ConfigWebhook},
 };
 use countersign_store::Store;
 use tokio::{
@@ -22,9 +15,8 @@ use tokio::{
 };
 
 use crate::{
-    Outcome,
+    Outcome, assembled,
     loaded::{TLS_EXPECTED, expects_tls, keys, lines, open},
-    models,
     reload::{Seen, Watched},
     say, traces,
 };
@@ -88,7 +80,8 @@ async fn serve_until_told(config: Config, serve: &Serve, seen: Seen, sessions: &
     let address = listener.local_addr().map_err(|error| error.to_string())?;
     let store = open(config.store.clone(), keys(&config.store_keys)?).await?;
     let webhooks = webhooks(&config, store.clone(), address).await?;
-    let runtime = assemble(&config, store.clone(), &options.auth, sessions).await?;
+    let runtime = assembled::runtime(&config, store.clone(), &options.auth, sessions)?;
+    let runtime = runtime.build().map_err(|error| error.to_string())?;
     runtime.start().await.map_err(|refusal| format!("the store cannot be read: {refusal}"))?;
     say(&format!("listening on http://{address}"))?;
     if config.is_open() {
@@ -107,87 +100,11 @@ async fn serve_until_told(config: Config, serve: &Serve, seen: Seen, sessions: &
     served.map_err(|error| format!("the server failed: {error}").into())
 }
 
-/// The runtime that a configuration declares.
-async fn assemble(config: &Config, store: Arc<dyn Store>, auth: &Auth, sessions: &Handle) -> Result<Runtime, String> {
-    let (tools, guardrails) = (tool_entries(config)?, guardrails(config)?);
-    let servers = mcp_servers(config)?;
-    let models: Vec<(&str, Arc<dyn Model>)> = config
-        .models
-        .iter()
-        .map(|declared| Ok((declared.name.as_str(), models::model(declared)?)))
-        .collect::<Result<_, String>>()?;
-    let mut builder = Runtime::builder(store)
-        .locale(config.locale)
-        .policy(config.policy()?)
-        // Standing approvals live no longer than the authority of their makers, which is looked up now.
-        .authority(Arc::new(auth.clone()))
-        .trace_content(config.tracing.content)
-        .session_bytes(config.server.session_bytes)
-        .threads(sessions.clone());
-    if let Some(days) = config.server.keep_days {
-        builder = builder.keep(Duration::from_secs(u64::from(days) * 86_400));
-    }
-    for declared in &config.agents {
-        let model = models.iter().find(|(name, _)| *name == declared.model).map(|(_, model)| model.clone());
-        let model = model.ok_or_else(|| format!("there is no model {:?}", declared.model))?;
-        let mut agent = Agent::new(declared.name.as_str(), (declared.model.as_str(), model))
-            .instructions(declared.instructions.as_str())
-            .max_turns(declared.max_turns)
-            .on_cut(declared.on_cut);
-        for to in &declared.handoffs {
-            let about = config.agents.iter().find(|agent| agent.name == *to);
-            let about = about.and_then(|agent| agent.handoff_description.as_deref());
-            agent = agent.tool(countersign_runtime::agent::team::handoff(AgentRef::named(to, about)));
-        }
-        agent = agent.tool_use(declared.tool_use.rule());
-        if let Some(schema) = &declared.output_schema {
-            agent = agent.output_schema("answer", schema.clone()).map_err(|error| error.to_string())?;
-        }
-        for name in &declared.input_guardrails {
-            agent = guardrails.get(name).ok_or_else(|| format!("there is no guardrail {name:?}"))?.on_input(agent);
-        }
-        for name in &declared.output_guardrails {
-            agent = guardrails.get(name).ok_or_else(|| format!("there is no guardrail {name:?}"))?.on_output(agent);
-        }
-        if let Some(description) = &declared.description {
-            agent = agent.description(description.as_str());
-        }
-        if let Some(declared) = &declared.compression {
-            agent = agent.compression(compression(declared, &models)?);
-        }
-        for model in config.models.iter().filter(|model| model.name == declared.model) {
-            agent = models::servers(model)?.into_iter().fold(agent, Agent::hosted_mcp);
-        }
-        for name in declared.tools.iter().filter(|name| !config.is_of_server(name)) {
-            agent = agent.tool(tools.get(name).ok_or_else(|| format!("there is no tool {name:?}"))?.clone());
-        }
-        for source in sources(config, declared, &servers)? {
-            agent = agent.tools_of(source);
-        }
-        builder = builder.agent(agent);
-    }
-    builder.build().map_err(|error| error.to_string())
-}
-
 /// Who is notified.
 async fn webhooks(config: &Config, store: Arc<dyn Store>, address: SocketAddr) -> Result<Webhooks, String> {
     let endpoints = config.webhooks.iter().map(ConfigWebhook::endpoint).collect();
     let console = config.server.public_url.clone().unwrap_or_else(|| format!("http://{address}"));
     Webhooks::open(store, endpoints, &console, config.locale).await
-}
-
-fn compression(declared: &ConfigCompression, models: &[(&str, Arc<dyn Model>)]) -> Result<Compression, String> {
-    let budget = u64::from(declared.budget);
-    let compression = match &declared.strategy {
-        ConfigStrategy::Trim => Compression::trim(budget),
-        ConfigStrategy::Summary { model: None } => Compression::summary(budget),
-        ConfigStrategy::Summary { model: Some(name) } => {
-            let model = models.iter().find(|(known, _)| known == name).map(|(_, model)| model.clone());
-            let model = model.ok_or_else(|| format!("there is no model {name:?}"))?;
-            Compression::summary(budget).model(name.as_str(), model)
-        }
-    };
-    Ok(compression.keep(declared.keep))
 }
 
 /// SIGTERM and SIGINT: the first stops the server gracefully, the second at once.

@@ -6,9 +6,10 @@ use serde_json::Value;
 
 use crate::{
     Outcome,
+    desk::Desk,
     failure::{Exit, Failure},
     pages::{Listed, Paging},
-    remote::Asked,
+    remote::Remote,
     say,
     terminal::{confirm, visible, visible_json},
 };
@@ -83,6 +84,16 @@ struct Test {
     asked: Asked,
 }
 
+/// Which server, and how to print.
+#[derive(Args)]
+struct Asked {
+    #[command(flatten)]
+    server: Remote,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
 /// Runs the command.
 pub(crate) fn run(webhooks: &Webhooks) -> Outcome {
     match &webhooks.command {
@@ -147,7 +158,8 @@ impl Failed {
     fn run(&self) -> Outcome {
         let path = ["webhooks", &self.name, "failed"];
         let listed = Listed { path: &path, member: "failed", query: Vec::new() };
-        listed.print(&self.asked, &self.paging, |failed| failed.iter().map(failure_in_words).collect())
+        let desk = Desk::Server(self.asked.server.clone());
+        listed.print(&desk, self.asked.json, &self.paging, |failed| failed.iter().map(failure_in_words).collect())
     }
 }
 

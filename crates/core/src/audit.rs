@@ -216,6 +216,9 @@ struct Body<'a> {
     tenant: Option<&'a str>,
     /// The position of the append in the session's journal.
     pos: u64,
+    /// Stored by a program that had opened the store itself, and not by a server.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    direct: bool,
     /// The interruption's number; its key is `{session}_{request}`.
     #[serde(skip_serializing_if = "Option::is_none")]
     request: Option<u32>,
@@ -322,6 +325,7 @@ impl Event {
             session: &self.session_id,
             tenant: self.tenant.as_deref(),
             pos: self.entry.pos,
+            direct: self.entry.direct,
             tool: self.call.as_ref().map(|call| &*call.tool),
             attempts: self.call.as_ref().and_then(|call| call.attempts).filter(|_| self.rule.is_none()),
             tool_use_id: self.call.as_ref().map(|call| &*call.tool_use_id),

@@ -93,6 +93,12 @@ pub struct Placed {
 }
 
 impl Placed {
+    /// It is stored by a program that has opened the store itself.
+    pub fn directly(mut self) -> Placed {
+        self.entries.iter_mut().for_each(|entry| Arc::make_mut(entry).direct = true);
+        self
+    }
+
     /// What to store, at the positions after the session's: one append, none if nothing follows from the input, and
     /// several only [where they were made apart](Transition::made) or [after each other](Transition::then).
     #[must_use]

@@ -42,5 +42,5 @@ pub use auth::{Auth, JwtAlgorithm, JwtOptions, KeySource, Token};
 pub use http::{asyncapi::asyncapi, openapi::openapi};
 pub use options::{ConnectionLimits, HEARTBEAT_SECONDS, Options};
 pub use problem::Problem;
-pub use server::Server;
+pub use server::{InProcess, Server};
 pub use webhooks::{Endpoint, Format, Mail, NoticeKind, SigningKey, Webhooks};

@@ -4,9 +4,13 @@ use std::{sync::Arc, time::Duration};
 
 use axum::{
     Router,
+    body::{Body, to_bytes},
+    http::{Request, header::CONTENT_TYPE},
     middleware::{from_fn, from_fn_with_state},
 };
 use countersign_runtime::run::Runtime;
+use hyper::service::Service as _;
+use hyper_util::service::TowerToHyperService;
 use tokio::{net::TcpListener, sync::watch};
 
 use crate::{
@@ -22,6 +26,27 @@ use crate::{
 const GRACE: Duration = Duration::from_secs(10);
 /// How long connections may take to close after that.
 const CLOSING: Duration = Duration::from_secs(3);
+
+/// A server without a network: its own process asks it. The answers are those of the HTTP interface.
+pub struct InProcess {
+    router: TowerToHyperService<Router>,
+}
+
+impl InProcess {
+    /// The status and the text of the answer to a request for this URL, of which only the path and the query count, with this
+    /// JSON body, if any.
+    ///
+    /// # Errors
+    /// It is no request, or its answer cannot be read to its end.
+    pub async fn answer(&self, method: &str, url: &str, body: Option<String>) -> Result<(u16, String), String> {
+        let request = Request::builder().method(method).uri(url).header(CONTENT_TYPE, "application/json");
+        let request = request.body(Body::from(body.unwrap_or_default())).map_err(|error| error.to_string())?;
+        let Ok(answer) = self.router.call(request).await;
+        let status = answer.status().as_u16();
+        let bytes = to_bytes(answer.into_body(), usize::MAX).await.map_err(|error| error.to_string())?;
+        Ok((status, String::from_utf8(bytes.into()).map_err(|error| error.to_string())?))
+    }
+}
 
 /// A server over a runtime.
 pub struct Server {
@@ -48,6 +73,12 @@ impl Server {
     pub fn router(self) -> Router {
         let metrics = Arc::new(Metrics::new(self.runtime.clone()));
         self.app(watch::channel(false).1, metrics)
+    }
+
+    /// Answers in this process, over no network.
+    #[must_use]
+    pub fn in_process(self) -> InProcess {
+        InProcess { router: TowerToHyperService::new(self.router()) }
     }
 
     /// Serves until `shutdown` resolves; then running tools get ten seconds, in which it is not ready and begins nothing new,

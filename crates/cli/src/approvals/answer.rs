@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use super::{menu, pending, send, show};
 use crate::{
     Outcome,
+    desk::Asked,
     failure::{Exit, Failure},
-    remote::Asked,
     terminal,
 };
 
@@ -34,7 +34,8 @@ pub(crate) struct Answer {
 impl Answer {
     /// Answers.
     pub(crate) fn run(&self) -> Outcome {
-        let (_, request) = pending(&self.asked.server, &self.key)?;
+        let desk = self.asked.to_change()?;
+        let (_, request) = pending(&desk, &self.key)?;
         let questions = menu::questions(&request);
         let given = !self.answer.is_empty() || self.value.is_some();
         if !given {
@@ -56,7 +57,7 @@ impl Answer {
             }
             _ => with_digest(json!({ "decisions": [self.result(&request)?] }).to_string(), digest),
         };
-        send(&self.asked, &self.key, body)
+        send(&desk, self.asked.json, &self.key, body)
     }
 
     /// The result of a call, in place of running it.

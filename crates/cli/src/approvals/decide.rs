@@ -4,7 +4,7 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::{Sure, on_all, pending, send, show};
-use crate::{Outcome, remote::Asked, terminal};
+use crate::{Outcome, desk::Asked, terminal};
 
 /// Arguments of `approve`.
 #[derive(Args)]
@@ -55,10 +55,11 @@ impl Reject {
 
 /// Sends the decision with the digest of what was shown: of what the caller names, or of what is shown here.
 fn decide(asked: &Asked, key: &str, sure: &Sure, decision: &Value, words: Option<(&str, &String)>) -> Outcome {
+    let desk = asked.to_change()?;
     let mut body = match &sure.digest {
         Some(digest) => json!({ "decisions": [decision], "digest": digest }),
         None => {
-            let (_, request) = pending(&asked.server, key)?;
+            let (_, request) = pending(&desk, key)?;
             terminal::tell(show::card(&request).trim_end());
             let kind = decision["type"].as_str().unwrap_or_default();
             terminal::confirm(
@@ -77,5 +78,5 @@ fn decide(asked: &Asked, key: &str, sure: &Sure, decision: &Value, words: Option
     if let Some((name, text)) = words {
         body[name] = json!(text);
     }
-    send(asked, key, body.to_string())
+    send(&desk, asked.json, key, body.to_string())
 }

@@ -14,8 +14,8 @@ use similar::TextDiff;
 use super::{Sure, pending, send, show};
 use crate::{
     Outcome,
+    desk::Asked,
     failure::{Exit, Failure},
-    remote::Asked,
     terminal,
 };
 
@@ -66,8 +66,9 @@ struct Body<'a> {
 impl Edit {
     /// Opens the editor, and sends what was written.
     pub(crate) fn run(&self) -> Outcome {
-        let (text, request) = pending(&self.asked.server, &self.key)?;
-        let calls: Calls = self.asked.server.read(&text)?;
+        let desk = self.asked.to_change()?;
+        let (text, request) = pending(&desk, &self.key)?;
+        let calls: Calls = desk.read(&text)?;
         let named = match &self.sure.digest {
             Some(digest) if !calls.actions.iter().any(|call| call.digest == *digest) => {
                 let text = format!("{} has another digest than that: look at it again", self.key);
@@ -83,7 +84,8 @@ impl Edit {
         let instead = "give --digest with the digest of what was shown, or --yes for what is pending now";
         terminal::confirm("approve it so?", self.sure.yes || named, instead)?;
         let body = Body { decisions: edited.decisions, user_edit_content: self.reason.as_ref() };
-        send(&self.asked, &self.key, serde_json::to_string(&body).map_err(|error| error.to_string())?)
+        let body = serde_json::to_string(&body).map_err(|error| error.to_string())?;
+        send(&desk, self.asked.json, &self.key, body)
     }
 }
 

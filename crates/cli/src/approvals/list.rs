@@ -8,9 +8,9 @@ use serde_json::{Value, value::RawValue};
 use super::show;
 use crate::{
     Outcome,
+    desk::{Asked, Desk},
     failure::{Exit, Failure},
     pages::{Listed, Paging},
-    remote::Asked,
     terminal::{tell, visible_json},
     write_line,
 };
@@ -85,7 +85,7 @@ impl List {
             Status::Resolved => query.push(("status", "resolved".to_owned())),
             Status::All => {}
         }
-        requests(query).print(&self.asked, &self.paging, table)
+        requests(query).print(&self.asked.to_read()?, self.asked.json, &self.paging, table)
     }
 }
 
@@ -94,16 +94,16 @@ impl Watch {
     pub(crate) fn run(&self) -> Outcome {
         let mut query = self.filter.query();
         query.push(("status", "waiting".to_owned()));
-        let approvals = requests(query);
+        let (approvals, desk) = (requests(query), self.asked.to_watch()?);
         let (mut known, mut lost): (HashSet<String>, bool) = (HashSet::new(), false);
         let mut first = true;
         loop {
-            match approvals.all(&self.asked.server) {
+            match approvals.all(&desk) {
                 Ok(items) => {
                     if std::mem::take(&mut lost) {
                         tell("the server answers again");
                     }
-                    match self.print_new(&items, &known)? {
+                    match self.print_new(&desk, &items, &known)? {
                         Some(keys) => known = keys,
                         None => return Ok(()),
                     }
@@ -122,10 +122,15 @@ impl Watch {
     }
 
     /// Prints those that are not known, and returns the keys of all; `None` if nobody reads it any more.
-    fn print_new(&self, items: &[Box<RawValue>], known: &HashSet<String>) -> Result<Option<HashSet<String>>, Failure> {
+    fn print_new(
+        &self,
+        desk: &Desk,
+        items: &[Box<RawValue>],
+        known: &HashSet<String>,
+    ) -> Result<Option<HashSet<String>>, Failure> {
         let mut keys = HashSet::with_capacity(items.len());
         for item in items {
-            let request: Value = self.asked.server.read(item.get())?;
+            let request: Value = desk.read(item.get())?;
             let key = request["approval_key"].as_str().unwrap_or_default().to_owned();
             if !known.contains(&key) {
                 let line = if self.asked.json { visible_json(item.get()) } else { table(&[request]).concat() };

@@ -1,4 +1,4 @@
-//! `countersign approvals`: the inbox of a running server, and decisions on what is pending there (spec U3).
+//! `countersign approvals`: the inbox of a server or a store, and decisions on what is pending there (spec U3).
 
 pub(crate) mod answer;
 mod decide;
@@ -13,8 +13,9 @@ use serde_json::{Value, json};
 
 use crate::{
     Outcome,
+    desk::{Asked, Desk},
     failure::{Exit, Failure},
-    remote::{Asked, Remote, ending},
+    remote::ending,
     say,
     terminal::{visible, visible_json},
 };
@@ -71,11 +72,12 @@ pub(crate) fn run(approvals: &Approvals) -> Outcome {
         Command::List(list) => list.run(),
         Command::Watch(watch) => watch.run(),
         Command::Show(wanted) => {
-            let text = fetch(&wanted.asked.server, &wanted.key)?;
+            let desk = wanted.asked.to_read()?;
+            let text = fetch(&desk, &wanted.key)?;
             if wanted.asked.json {
                 return say(&visible_json(&text));
             }
-            say(show::card(&wanted.asked.server.read(&text)?).trim_end())
+            say(show::card(&desk.read(&text)?).trim_end())
         }
         Command::Approve(approve) => approve.run(),
         Command::Reject(reject) => reject.run(),
@@ -85,14 +87,14 @@ pub(crate) fn run(approvals: &Approvals) -> Outcome {
 }
 
 /// The request, as the server wrote it.
-fn fetch(server: &Remote, key: &str) -> Result<String, Failure> {
-    server.ask(Method::GET, &["approvals", key], &[], None)
+fn fetch(desk: &Desk, key: &str) -> Result<String, Failure> {
+    desk.ask(Method::GET, &["approvals", key], &[], None)
 }
 
 /// The request, if it is still pending.
-fn pending(server: &Remote, key: &str) -> Result<(String, Value), Failure> {
-    let text = fetch(server, key)?;
-    let request: Value = server.read(&text)?;
+fn pending(desk: &Desk, key: &str) -> Result<(String, Value), Failure> {
+    let text = fetch(desk, key)?;
+    let request: Value = desk.read(&text)?;
     match ending(&request) {
         None => Ok((text, request)),
         Some(how) => Err(Failure::new(Exit::Overtaken, visible(&format!("{key} is already resolved: {how}")))),
@@ -100,12 +102,12 @@ fn pending(server: &Remote, key: &str) -> Result<(String, Value), Failure> {
 }
 
 /// Sends a decision, and says what came of it.
-fn send(asked: &Asked, key: &str, body: String) -> Outcome {
-    let text = asked.server.ask(Method::POST, &["approvals", key], &[], Some(body))?;
-    if asked.json {
+fn send(desk: &Desk, json: bool, key: &str, body: String) -> Outcome {
+    let text = desk.ask(Method::POST, &["approvals", key], &[], Some(body))?;
+    if json {
         return say(&visible_json(&text));
     }
-    let request: Value = asked.server.read(&text)?;
+    let request: Value = desk.read(&text)?;
     let came = match ending(&request) {
         Some(how) => how,
         None => format!(

@@ -9,9 +9,9 @@ use crate::{
     Outcome,
     approvals::show::{cut, list, name, one},
     conversation,
+    desk::{Asked, Desk},
     failure::Failure,
     pages::{Listed, Paging},
-    remote::Asked,
     say,
     terminal::{confirm, tell, visible_json},
 };
@@ -88,7 +88,8 @@ impl List {
         let filters = [("status", &self.status), ("agent", &self.agent)];
         let query = filters.into_iter().filter_map(|(name, value)| Some((name, value.clone()?))).collect();
         let sessions = Listed { path: &["sessions"], member: "sessions", query };
-        sessions.print(&self.asked, &self.paging, |sessions| sessions.iter().map(row).collect())
+        sessions
+            .print(&self.asked.to_read()?, self.asked.json, &self.paging, |sessions| sessions.iter().map(row).collect())
     }
 }
 
@@ -103,11 +104,12 @@ fn row(session: &Value) -> String {
 impl Show {
     /// Shows the session.
     pub(crate) fn run(&self) -> Outcome {
-        let answer = asked(&self.asked, Method::GET, &self.id)?;
+        let desk = self.asked.to_read()?;
+        let answer = of(&desk, Method::GET, &self.id)?;
         if self.asked.json {
             return say(&visible_json(&answer));
         }
-        let session: Value = self.asked.server.read(&answer)?;
+        let session: Value = desk.read(&answer)?;
         say(&format!("{}: {}", name(&session["session_id"]), name(&session["status"])))?;
         let from = session.get("forked_from");
         let from = from.map(|from| format!("{} at checkpoint {}", name(&from["session_id"]), from["checkpoint"]));
@@ -136,11 +138,12 @@ impl History {
         check_session_id(&self.id).map_err(|refusal| refusal.message)?;
         let mut query = vec![("direction", "backward".to_owned()), ("limit", self.limit.to_string())];
         query.extend(self.cursor.clone().map(|cursor| ("cursor", cursor)));
-        let answer = self.asked.server.ask(Method::GET, &["sessions", &self.id, "history"], &query, None)?;
+        let desk = self.asked.to_read()?;
+        let answer = desk.ask(Method::GET, &["sessions", &self.id, "history"], &query, None)?;
         if self.asked.json {
             return say(&visible_json(&answer));
         }
-        let page: Value = self.asked.server.read(&answer)?;
+        let page: Value = desk.read(&answer)?;
         if let Some(next) = page["next_cursor"].as_str() {
             tell(&format!("there are older ones: --cursor {}", one(next)));
         }
@@ -153,11 +156,12 @@ impl Rename {
     pub(crate) fn run(&self) -> Outcome {
         check_session_id(&self.id).map_err(|refusal| refusal.message)?;
         let body = serde_json::json!({ "title": self.title }).to_string();
-        let answer = self.asked.server.ask(Method::PATCH, &["sessions", &self.id], &[], Some(body))?;
+        let desk = self.asked.to_change()?;
+        let answer = desk.ask(Method::PATCH, &["sessions", &self.id], &[], Some(body))?;
         if self.asked.json {
             return say(&visible_json(&answer));
         }
-        let session: Value = self.asked.server.read(&answer)?;
+        let session: Value = desk.read(&answer)?;
         let title = session["title"].as_str().map_or_else(|| "no title".to_owned(), one);
         say(&format!("{}: {title}", name(&session["session_id"])))
     }
@@ -168,8 +172,9 @@ impl Delete {
     pub(crate) fn run(&self) -> Outcome {
         let which = self.id.join(", ");
         confirm(&format!("delete {which} for good?"), self.yes, "give --yes")?;
+        let desk = self.asked.to_change()?;
         for id in &self.id {
-            asked(&self.asked, Method::DELETE, id)?;
+            of(&desk, Method::DELETE, id)?;
             if !self.asked.json {
                 say(&format!("{id}: deleted"))?;
             }
@@ -178,7 +183,7 @@ impl Delete {
     }
 }
 
-fn asked(asked: &Asked, method: Method, id: &str) -> Result<String, Failure> {
+fn of(desk: &Desk, method: Method, id: &str) -> Result<String, Failure> {
     check_session_id(id).map_err(|refusal| refusal.message)?;
-    asked.server.ask(method, &["sessions", id], &[], None)
+    desk.ask(method, &["sessions", id], &[], None)
 }

@@ -1,4 +1,4 @@
-//! `countersign sessions`: the sessions of a running server, and their past (spec G6, U3).
+//! `countersign sessions`: the sessions of a server or a store, and their past (spec G6, U3).
 
 mod list;
 mod past;

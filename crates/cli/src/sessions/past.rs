@@ -10,9 +10,9 @@ use serde_json::{Value, json};
 use crate::{
     Outcome,
     approvals::show::list,
+    desk::{Asked, Desk},
     failure::Failure,
     pages::Listed,
-    remote::Asked,
     say,
     terminal::{visible, visible_json},
 };
@@ -88,13 +88,14 @@ impl Checkpoints {
     pub(crate) fn run(&self) -> Outcome {
         check_session_id(&self.id).map_err(|refusal| refusal.message)?;
         let (path, query) = (["sessions", &self.id, "checkpoints"], Vec::new());
-        let all = Listed { path: &path, member: "checkpoints", query }.all(&self.asked.server)?;
+        let desk = self.asked.to_read()?;
+        let all = Listed { path: &path, member: "checkpoints", query }.all(&desk)?;
         if self.asked.json {
             let items: Vec<&str> = all.iter().map(|item| item.get()).collect();
             return say(&visible_json(&format!("{{\"checkpoints\":[{}]}}", items.join(","))));
         }
         for item in &all {
-            let one: Value = self.asked.server.read(item.get())?;
+            let one: Value = desk.read(item.get())?;
             let pending: Vec<&str> = list(&one["pending"]).iter().filter_map(Value::as_str).collect();
             let requests =
                 if pending.is_empty() { String::new() } else { format!("  pending: {}", pending.join(", ")) };
@@ -110,11 +111,12 @@ impl State {
     /// Shows it.
     pub(crate) fn run(&self) -> Outcome {
         let query: Vec<(&str, String)> = self.checkpoint.iter().map(|at| ("checkpoint", at.to_string())).collect();
-        let answer = of(&self.asked, Method::GET, &self.id, "state", &query, None)?;
+        let desk = self.asked.to_read()?;
+        let answer = of(&desk, Method::GET, &self.id, "state", &query, None)?;
         if self.asked.json {
             return say(&visible_json(&answer));
         }
-        let state: Value = self.asked.server.read(&answer)?;
+        let state: Value = desk.read(&answer)?;
         let mut out =
             format!("{}: {}, at {}", text(&state["session_id"]), text(&state["status"]), text(&state["node"]));
         if let Some(from) = state.get("forked_from") {
@@ -154,11 +156,12 @@ impl Fork {
         if let Some(message) = &self.message {
             body["edit"] = json!({ "message": message });
         }
-        let answer = of(&self.asked, Method::POST, &self.id, "fork", &[], Some(body.to_string()))?;
+        let desk = self.asked.to_change()?;
+        let answer = of(&desk, Method::POST, &self.id, "fork", &[], Some(body.to_string()))?;
         if self.asked.json {
             return say(&visible_json(&answer));
         }
-        let made: Value = self.asked.server.read(&answer)?;
+        let made: Value = desk.read(&answer)?;
         let from = &made["forked_from"];
         let (id, original, status) = (text(&made["session_id"]), text(&from["session_id"]), text(&made["status"]));
         let mut out = format!("{id}: forked from {original} at checkpoint {}; {status}", from["checkpoint"]);
@@ -186,16 +189,17 @@ impl Retry {
 
 /// Sends a change of a run, and prints its new position.
 fn changed(asked: &Asked, id: &str, path: &str, body: String) -> Outcome {
-    let answer = of(asked, Method::POST, id, path, &[], Some(body))?;
+    let desk = asked.to_change()?;
+    let answer = of(&desk, Method::POST, id, path, &[], Some(body))?;
     if asked.json {
         return say(&visible_json(&answer));
     }
-    let state: Value = asked.server.read(&answer)?;
+    let state: Value = desk.read(&answer)?;
     say(&visible(&format!("{id}: {}", text(&state["status"]))))
 }
 
 fn of(
-    asked: &Asked,
+    desk: &Desk,
     method: Method,
     id: &str,
     path: &str,
@@ -203,7 +207,7 @@ fn of(
     body: Option<String>,
 ) -> Result<String, Failure> {
     check_session_id(id).map_err(|refusal| refusal.message)?;
-    asked.server.ask(method, &["sessions", id, path], query, body)
+    desk.ask(method, &["sessions", id, path], query, body)
 }
 
 fn text(value: &Value) -> &str {

@@ -75,10 +75,8 @@ async fn hold_in(store: ConfigStore, keys: Option<Keys>) -> Result<Vec<Arc<str>>
     match store {
         ConfigStore::Memory => Err("a store in memory is restored from no backup".to_owned()),
         ConfigStore::Sqlite(path) => {
-            if !path.exists() {
-                return Err(format!("there is no store at {}", path.display()));
-            }
-            let store = loaded::sqlite(path, keys).await?;
+            loaded::check_there(&path)?;
+            let store = loaded::sqlite(path, keys).await.map_err(|error| error.to_string())?;
             restored::hold(&store, machine_time()).await.map_err(|error| error.to_string())
         }
         #[cfg(feature = "postgres")]

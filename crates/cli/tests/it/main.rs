@@ -19,6 +19,7 @@ mod connections;
 mod content_message;
 mod decisions;
 mod demo;
+mod direct;
 mod disk;
 mod documents;
 mod edges;

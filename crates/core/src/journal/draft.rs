@@ -611,7 +611,7 @@ impl Draft {
         if !self.records.is_empty() {
             let records = std::mem::take(&mut self.records);
             let State { pos, updated_at: at, .. } = *self.state;
-            self.entries.push(Arc::new(Entry { pos, at, cursor: Cursor::default(), records }));
+            self.entries.push(Arc::new(Entry { pos, at, direct: false, cursor: Cursor::default(), records }));
         }
     }
 }

@@ -61,6 +61,10 @@ pub struct Entry {
     /// When it was appended.
     #[serde(rename = "t")]
     pub at: Millis,
+    /// Whether a program stored it that had opened the store itself, and not a server, which knows who asks it. The audit log
+    /// says so.
+    #[serde(rename = "d", default, skip_serializing_if = "std::ops::Not::not")]
+    pub direct: bool,
     /// The wire position before this append, so that it can be expanded on its own.
     #[serde(rename = "c")]
     pub cursor: Cursor,

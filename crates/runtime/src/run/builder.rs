@@ -38,6 +38,7 @@ pub struct RuntimeBuilder {
     keep: Option<std::time::Duration>,
     conversation_bytes: usize,
     threads: Option<Handle>,
+    effects: bool,
 }
 
 impl RuntimeBuilder {
@@ -54,6 +55,7 @@ impl RuntimeBuilder {
             keep: None,
             conversation_bytes: KEPT_CONVERSATIONS_BYTES,
             threads: None,
+            effects: true,
         }
     }
 
@@ -108,6 +110,14 @@ impl RuntimeBuilder {
         self.threads = Some(threads);
         self
     }
+    /// For a program that opens a server's store to read it, or to decide there: inputs are checked and stored as by any other
+    /// runtime, and what follows from them is left to the one that has effects, now or when it starts. The audit log says of
+    /// each record that it was stored directly. To read, it needs no agents.
+    #[must_use]
+    pub fn without_effects(mut self) -> RuntimeBuilder {
+        self.effects = false;
+        self
+    }
     /// How many bytes of conversations are cached over all sessions, so that a model call reads only what is new in its own.
     /// With 0 each call reads all of it from the store.
     #[cfg(test)]
@@ -146,7 +156,7 @@ impl RuntimeBuilder {
     /// Checks the agents and builds the runtime. Nothing runs yet.
     ///
     /// # Errors
-    /// No agent and no graph; two agents, two graphs, or an agent and a graph of one name; duplicate tool names; an invalid
+    /// No agent and no graph, and it is not [without effects](RuntimeBuilder::without_effects); two agents, two graphs, or an agent and a graph of one name; duplicate tool names; an invalid
     /// schema.
     pub fn build(self) -> Result<Runtime, AgentError> {
         let mut graphs = HashMap::new();
@@ -159,7 +169,7 @@ impl RuntimeBuilder {
                 return Err(AgentError::new(format!("there are two graphs of the name {name:?}")));
             }
         }
-        let mut agents = Agents::new(self.agents, self.policy, graphs.is_empty())?;
+        let mut agents = Agents::new(self.agents, self.policy, graphs.is_empty() && self.effects)?;
         agents.max_turns = self.settings.max_turns;
         let inner = Inner {
             store: self.store,
@@ -183,6 +193,7 @@ impl RuntimeBuilder {
             one_by_one: tokio::sync::Mutex::default(),
             own_after: Mutex::default(),
             conversations: Conversations::new(self.conversation_bytes),
+            effects: self.effects,
         };
         Ok(Runtime { inner: Arc::new(inner) })
     }

@@ -89,6 +89,9 @@ impl Inner {
 
     /// Resumes the session in the background.
     pub(super) fn spawn_driver(self: &Arc<Self>, live: LiveRef) {
+        if !self.effects {
+            return;
+        }
         if live.claim_driver() {
             self.driver_began();
             let inner = self.clone();
@@ -113,6 +116,9 @@ impl Inner {
 
     /// Resumes the session here, until nothing follows by itself, or waits until another node has done so.
     pub(super) async fn drive_until_idle(self: Arc<Self>, live: &LiveRef) {
+        if !self.effects {
+            return;
+        }
         loop {
             if live.claim_driver() {
                 self.driver_began();

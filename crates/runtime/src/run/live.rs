@@ -22,7 +22,7 @@ use countersign_core::{
         state::State,
     },
     refusal::{Code, Refusal},
-    session::Session,
+    session::{Placed, Session},
     wire::expand,
 };
 use tokio::sync::{Mutex, MutexGuard, Notify};
@@ -327,7 +327,7 @@ impl Inner {
         if transition.is_empty() {
             return Ok(Vec::new());
         }
-        let placed = session.place(transition);
+        let placed = self.placed(&session, transition);
         let pos = placed.after().pos;
         let closes = |record: &Record| {
             matches!(record, Record::ModelResponded(_) | Record::TurnEnded(_) | Record::TurnFailed(_))
@@ -400,6 +400,12 @@ impl Inner {
         self.store.sync().await.map_err(|error| self.refused(error))
     }
 
+    /// A transition that is ready to be stored by this runtime.
+    fn placed(&self, session: &Session, transition: Transition) -> Placed {
+        let placed = session.place(transition);
+        if self.effects { placed } else { placed.directly() }
+    }
+
     /// What was accepted is on disk already. A refusal reports the session's state, which may not be.
     pub(super) async fn or_refused<T>(&self, taken: Result<T, Refusal>) -> Result<T, Refusal> {
         if taken.is_err() {
@@ -417,7 +423,7 @@ impl Inner {
         (from, past): (&str, &Session),
         transition: Transition,
     ) -> Result<(), Refusal> {
-        let placed = past.place(transition);
+        let placed = self.placed(past, transition);
         let append = Append {
             session_id: live.session_id.clone(),
             expected: past.pos,

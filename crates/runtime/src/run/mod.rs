@@ -154,6 +154,8 @@ pub(crate) struct Inner {
     own_after: Mutex<nodes::Looked>,
     /// The conversations that models have read last.
     conversations: conversations::Conversations,
+    /// Whether it carries out what follows from what is stored.
+    effects: bool,
 }
 
 /// A new session.
@@ -228,11 +230,16 @@ impl Runtime {
     }
 
     /// Resumes what a crash has interrupted, here or on another node, and times interruptions out from now on, until
-    /// [`Runtime::shutdown`] (spec W7, R4, R5). Call it once, in a tokio runtime.
+    /// [`Runtime::shutdown`] (spec W7, R4, R5). Call it once, in a tokio runtime. One
+    /// [without effects](RuntimeBuilder::without_effects) only reaches what its tools come from, and waits for that.
     ///
     /// # Errors
     /// The store cannot be read.
     pub async fn start(&self) -> Result<(), Refusal> {
+        if !self.inner.effects {
+            self.inner.agents.prepare(self.inner.agents.names.iter().map(|name| &**name)).await;
+            return Ok(());
+        }
         self.inner.reach_all_tools();
         match self.inner.store.nodes() {
             None => self.inner.resume_interrupted().await?,

@@ -83,7 +83,7 @@ impl Authority for Auth {
 impl Access {
     /// The persons who hold a role, if no JWT can make others hold it.
     fn holders(&self, role: &str, tenant: Option<&str>) -> Option<BTreeSet<Arc<str>>> {
-        if self.open || self.jwt.is_some() {
+        if self.open.is_some() || self.jwt.is_some() {
             return None;
         }
         let people = (self.tokens.iter().map(|token| &token.principal))
@@ -92,7 +92,7 @@ impl Access {
     }
 
     fn check(&self, maker: RuleMaker<'_>, now: u64) -> Result<(), String> {
-        if self.open {
+        if self.open.is_some() {
             return Ok(());
         }
         let Some(subject) = maker.subject else {
@@ -140,7 +140,7 @@ mod tests {
 
     fn access(tokens: &[Principal], jwt: Option<Jwt>) -> Access {
         let tokens = tokens.iter().map(|by| Token::new(by.clone(), "secret")).collect();
-        Access { open: false, tokens, jwt: jwt.map(Arc::new) }
+        Access { open: None, tokens, jwt: jwt.map(Arc::new) }
     }
 
     #[test]
@@ -153,7 +153,7 @@ mod tests {
         assert_eq!(named("admin", None), Some(vec!["bob".to_owned()]));
         assert_eq!(named("admin", Some("north")), Some(vec!["eve".to_owned()]));
         assert_eq!(named("cfo", None), Some(Vec::new()));
-        assert_eq!(Access { open: true, tokens: Vec::new(), jwt: None }.holders("admin", None), None);
+        assert_eq!(Access { open: Some(Arc::default()), tokens: Vec::new(), jwt: None }.holders("admin", None), None);
     }
 
     #[test]
@@ -171,7 +171,11 @@ mod tests {
         }
         assert_eq!(check(RuleMaker { tenant: Some("north"), ..maker("eve", Some("admin")) }), Ok(()));
         assert!(access.check(RuleMaker { subject: None, ..maker("", None) }, 0).is_err());
-        assert!(Access { open: true, tokens: Vec::new(), jwt: None }.check(maker("x", Some("y")), 0).is_ok());
+        assert!(
+            Access { open: Some(Arc::default()), tokens: Vec::new(), jwt: None }
+                .check(maker("x", Some("y")), 0)
+                .is_ok()
+        );
     }
 
     #[test]

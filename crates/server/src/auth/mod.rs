@@ -84,8 +84,8 @@ pub(crate) fn count_keys(path: &Path) -> Result<usize, String> {
 
 /// A snapshot of who may connect.
 pub(crate) struct Access {
-    /// Everyone who can reach the server is its one trusted user.
-    open: bool,
+    /// Who everyone is, if nobody needs a token.
+    open: Option<Arc<Principal>>,
     tokens: Vec<Token>,
     jwt: Option<Arc<Jwt>>,
 }
@@ -116,13 +116,19 @@ impl Auth {
     /// Everyone who can reach the server is its one trusted user.
     #[must_use]
     pub fn open() -> Auth {
-        Auth::of(Access { open: true, tokens: Vec::new(), jwt: None })
+        Auth::only(Principal::trusted())
+    }
+
+    /// Everyone who can reach the server is this principal: for a program that knows by itself who uses it.
+    #[must_use]
+    pub fn only(by: Principal) -> Auth {
+        Auth::of(Access { open: Some(Arc::new(by)), tokens: Vec::new(), jwt: None })
     }
 
     /// The holders of these tokens, and of JWTs if there are rules for them. With neither, nobody may connect.
     #[must_use]
     pub fn new(tokens: Vec<Token>, jwt: Option<JwtOptions>) -> Auth {
-        Auth::of(Access { open: false, tokens, jwt: jwt.map(|options| Arc::new(Jwt::new(options))) })
+        Auth::of(Access { open: None, tokens, jwt: jwt.map(|options| Arc::new(Jwt::new(options))) })
     }
 
     fn of(access: Access) -> Auth {
@@ -132,7 +138,7 @@ impl Auth {
     /// Whether requests need no authentication.
     #[must_use]
     pub fn is_open(&self) -> bool {
-        self.access().open
+        self.access().open.is_some()
     }
 
     /// Replaces who may connect. A connection whose credential is no longer valid is closed; one whose roles changed
@@ -149,7 +155,7 @@ impl Auth {
             }
             (None, _) => None,
         };
-        self.current.send_replace(Arc::new(Access { open: false, tokens, jwt }));
+        self.current.send_replace(Arc::new(Access { open: None, tokens, jwt }));
     }
 
     /// Fetches the JWT keys now, and whenever they are old, so that a key that the issuer withdrew is no longer trusted. Never
@@ -192,7 +198,7 @@ impl Auth {
 impl Access {
     /// The credential of a request.
     fn credential(&self, headers: &HeaderMap) -> Result<Credential, Refusal> {
-        if self.open {
+        if self.open.is_some() {
             return Ok(Credential::Open);
         }
         let Some(secret) = header_token(headers).or_else(|| protocol_token(headers)) else {
@@ -214,8 +220,10 @@ impl Access {
     fn know(&self, credential: &Credential) -> Result<Known, BadJwt> {
         let unknown = || BadJwt::Refused("the token is not known".to_owned());
         match credential {
-            Credential::Open if self.open => Ok(Known { by: Arc::new(Principal::trusted()), until: None }),
-            Credential::Open => Err(BadJwt::Refused("a token is needed now".to_owned())),
+            Credential::Open => match &self.open {
+                Some(by) => Ok(Known { by: by.clone(), until: None }),
+                None => Err(BadJwt::Refused("a token is needed now".to_owned())),
+            },
             Credential::Token(digest) => {
                 self.token(digest).map(|by| Known { by: by.clone(), until: None }).ok_or_else(unknown)
             }

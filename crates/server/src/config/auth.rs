@@ -49,12 +49,17 @@ impl fmt::Debug for ConfigToken {
 }
 
 impl ConfigToken {
+    /// Whose it is.
+    #[must_use]
+    pub fn principal(&self) -> Principal {
+        let person = Principal::person(self.subject.as_str(), self.roles.clone());
+        Principal { tenant: self.tenant.as_deref().map(Into::into), kind: self.kind, ..person }
+    }
+
     /// The token, for a server.
     #[must_use]
     pub fn token(&self) -> Token {
-        let person = Principal::person(self.subject.as_str(), self.roles.clone());
-        let tenant = self.tenant.as_deref().map(Into::into);
-        Token::with_digest(Principal { tenant, kind: self.kind, ..person }, self.digest)
+        Token::with_digest(self.principal(), self.digest)
     }
 
     /// Whether both tokens say the same of their subject.

@@ -1,6 +1,9 @@
 //! Spec X, P1: every endpoint and every message, by everybody, on everybody's sessions. The list comes from the program
 //! itself, so that nothing new can be forgotten here; the expected outcome is a rule, not a list of cases.
 
+mod calls;
+mod people;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::atomic::{AtomicU32, Ordering},
@@ -10,6 +13,10 @@ use std::{
 use rusqlite::{Connection, OpenFlags};
 use serde_json::{Value, json};
 
+use self::{
+    calls::{Call, approve, calls, frames},
+    people::{Must, PEOPLE, STRANGERS, Who, owners},
+};
 use crate::{
     support::{
         DEADLINE, Server, Setup, Store, Ws,
@@ -19,298 +26,6 @@ use crate::{
     },
     webhooks::notifying,
 };
-
-/// A client.
-#[derive(Debug)]
-struct Who {
-    name: &'static str,
-    roles: &'static [&'static str],
-    /// Empty for those without a valid token.
-    tenant: &'static str,
-    kind: &'static str,
-}
-
-const fn who(name: &'static str, roles: &'static [&'static str], tenant: &'static str, kind: &'static str) -> Who {
-    Who { name, roles, tenant, kind }
-}
-
-/// Everybody with a token. The service and the agent hold the reviewer's role, so that only their kind decides.
-const PEOPLE: &[Who] = &[
-    who("alice", &["user"], "north", "person"),
-    who("bob", &[], "north", "person"),
-    who("carol", &["admin"], "north", "person"),
-    who("olga", &["auditor"], "north", "person"),
-    who("robot", &["admin"], "north", "service"),
-    who("proxy", &["admin"], "north", "agent"),
-    who("dave", &["admin"], "south", "person"),
-    who("erin", &[], "south", "person"),
-    who("otto", &["auditor"], "south", "person"),
-];
-const STRANGERS: &[Who] = &[who("nobody", &[], "", ""), who("mallory", &[], "", "")];
-
-/// The expected outcome of a request.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Must {
-    /// It is done, or refused on its own merits, not because of the client.
-    Pass,
-    Unauthenticated,
-    Forbidden,
-    /// As if the session did not exist.
-    Absent,
-}
-
-/// Who may do a thing to a session with a request pending for the role `admin`.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum May {
-    /// Everybody, without a token.
-    All,
-    /// Everybody with a token.
-    Known,
-    /// Holders of the role `auditor`.
-    Auditor,
-    /// Those of the tenant of the webhooks; for others there are none.
-    WebhookAuditor,
-    /// Everybody who sees the session.
-    See,
-    /// Its owner.
-    Own,
-    /// Its owner, if that is a person: it rejects what is pending.
-    OwnPerson,
-    /// A person with the role that is asked.
-    Decide,
-    /// Everybody who sees the session, if that is a person.
-    SeePerson,
-}
-
-impl Who {
-    fn owns(&self, owner: &Who) -> bool {
-        self.name == owner.name && self.tenant == owner.tenant
-    }
-
-    fn sees(&self, owner: &Who) -> bool {
-        self.owns(owner) || (self.tenant == owner.tenant && self.roles.contains(&"admin"))
-    }
-
-    /// The one rule.
-    fn must(&self, may: May, owner: &Who) -> Must {
-        let pass = |may: bool| if may { Must::Pass } else { Must::Forbidden };
-        match may {
-            May::All => Must::Pass,
-            _ if self.tenant.is_empty() => Must::Unauthenticated,
-            May::Known => Must::Pass,
-            May::Auditor => pass(self.roles.contains(&"auditor")),
-            May::WebhookAuditor if self.tenant != "north" && self.roles.contains(&"auditor") => Must::Absent,
-            May::WebhookAuditor => pass(self.roles.contains(&"auditor")),
-            _ if !self.sees(owner) => Must::Absent,
-            May::See => Must::Pass,
-            May::SeePerson => pass(self.kind == "person"),
-            May::Own => pass(self.owns(owner)),
-            May::OwnPerson => pass(self.owns(owner) && self.kind == "person"),
-            May::Decide => pass(self.roles.contains(&"admin") && self.kind == "person"),
-        }
-    }
-
-    fn headers(&self) -> Vec<(&'static str, String)> {
-        if self.name == "nobody" { Vec::new() } else { vec![("authorization", format!("Bearer {}-secret", self.name))] }
-    }
-}
-
-/// One request to a session.
-struct Call {
-    may: May,
-    method: String,
-    /// With the session's id.
-    path: fn(&str) -> String,
-    body: Option<fn(&str) -> Value>,
-    /// Makes the session if there is none, so that another's session can be distinguished from none.
-    makes: bool,
-    /// It never ends.
-    streams: bool,
-    /// It is about a standing rule, so that the session has to have made one.
-    ruled: bool,
-}
-
-fn say(on_pending: &str) -> Value {
-    json!({ "content": "more", "on_pending": on_pending })
-}
-
-fn approve() -> Value {
-    json!([{ "type": "approve" }])
-}
-
-/// The requests for an endpoint. A new one must be entered here.
-fn calls(method: &str, path: &str) -> Vec<Call> {
-    let call = |may, path| Call {
-        may,
-        method: method.to_uppercase(),
-        path,
-        body: None,
-        makes: false,
-        streams: false,
-        ruled: false,
-    };
-    let with = |may, path, body| Call { body: Some(body), ..call(may, path) };
-    match (method, path) {
-        ("get", "/healthz") => vec![call(May::All, |_| "/healthz".into())],
-        ("get", "/readyz") => vec![call(May::All, |_| "/readyz".into())],
-        ("get", "/openapi.json") => vec![call(May::All, |_| "/openapi.json".into())],
-        ("get", "/asyncapi.json") => vec![call(May::All, |_| "/asyncapi.json".into())],
-        ("get", "/wire.schema.json") => vec![call(May::All, |_| "/wire.schema.json".into())],
-        ("get", "/metrics") => vec![call(May::Known, |_| "/metrics".into())],
-        ("get", "/v1/agents") => vec![call(May::Known, |_| "/v1/agents".into())],
-        ("get", "/v1/sessions/{session_id}/graph") => vec![
-            call(May::See, |id| format!("/v1/sessions/{id}/graph")),
-            call(May::See, |id| format!("/v1/sessions/{id}/graph?format=mermaid")),
-        ],
-        ("get", "/v1/agents/{name}/graph") => vec![
-            call(May::Known, |_| "/v1/agents/trader/graph".into()),
-            call(May::See, |id| format!("/v1/agents/trader/graph?session_id={id}")),
-            call(May::See, |id| format!("/v1/agents/trader/graph?session_id={id}&format=dot")),
-        ],
-        // The stock binary has no graphs, and none of its sessions runs one.
-        ("get", "/v1/graphs") => vec![call(May::Known, |_| "/v1/graphs".into())],
-        ("get", "/v1/graphs/{name}/graph") => vec![call(May::Known, |_| "/v1/graphs/none/graph".into())],
-        ("post", "/v1/graphs/{name}/runs") => {
-            let body = |id: &str| json!({ "session_id": id, "state": {} });
-            vec![with(May::Known, |_| "/v1/graphs/none/runs".into(), body)]
-        }
-        ("post", "/v1/sessions/{session_id}/state") => {
-            vec![with(May::OwnPerson, |id| format!("/v1/sessions/{id}/state"), |_| json!({ "update": {} }))]
-        }
-        ("post", "/v1/sessions/{session_id}/retry") => {
-            vec![with(May::Own, |id| format!("/v1/sessions/{id}/retry"), |_| json!({}))]
-        }
-        ("get", "/v1/webhooks") => vec![call(May::Auditor, |_| "/v1/webhooks".into())],
-        ("get", "/v1/webhooks/{name}/failed") => vec![call(May::WebhookAuditor, |_| "/v1/webhooks/desk/failed".into())],
-        ("post", "/v1/webhooks/{name}/failed/{n}/retry") => {
-            vec![with(May::WebhookAuditor, |_| "/v1/webhooks/desk/failed/1/retry".into(), |_| json!({}))]
-        }
-        ("post", "/v1/webhooks/{name}/retry") => {
-            vec![with(May::WebhookAuditor, |_| "/v1/webhooks/desk/retry".into(), |_| json!({}))]
-        }
-        ("post", "/v1/webhooks/{name}/test") => {
-            vec![with(May::WebhookAuditor, |_| "/v1/webhooks/desk/test".into(), |_| json!({}))]
-        }
-        // Each time another one, since one that was just forgotten is not there again at once.
-        ("post", "/v1/webhooks/{name}/forget") => {
-            let path = |id: &str| format!("/v1/webhooks/{}/forget", &id[..3]);
-            vec![Call { makes: true, ..with(May::WebhookAuditor, path, |_| json!({})) }]
-        }
-        ("get", "/v1/policy") => vec![call(May::Auditor, |_| "/v1/policy".into())],
-        ("get", "/v1/audit") => vec![call(May::Auditor, |_| "/v1/audit".into())],
-        ("get", "/v1/audit/verify") => vec![call(May::Auditor, |_| "/v1/audit/verify".into())],
-        ("get", "/v1/sessions") => vec![call(May::Known, |_| "/v1/sessions?limit=200".into())],
-        ("get", "/v1/approvals") => vec![
-            call(May::Known, |_| "/v1/approvals?limit=200".into()),
-            call(May::Known, |id| format!("/v1/approvals?session_id={id}")),
-        ],
-        ("get", "/v1/approvals/{approval_key}") => vec![call(May::See, |id| format!("/v1/approvals/{id}_1"))],
-        ("post", "/v1/approvals/{approval_key}") => vec![
-            with(May::Decide, |id| format!("/v1/approvals/{id}_1"), |_| json!({ "decisions": approve() })),
-            with(May::Decide, |id| format!("/v1/approvals/{id}_1?wait=true"), |_| json!({ "decisions": approve() })),
-            with(May::Decide, |id| format!("/v1/approvals/{id}_1"), |_| json!({ "resume": "yes" })),
-        ],
-        ("post", "/v1/approvals/{approval_key}/comments") => {
-            vec![with(May::SeePerson, |id| format!("/v1/approvals/{id}_1/comments"), |_| json!({ "text": "why?" }))]
-        }
-        ("post", "/v1/approvals/{approval_key}/reassign") => {
-            let path = |id: &str| format!("/v1/approvals/{id}_1/reassign");
-            vec![
-                with(May::Decide, path, |_| json!({ "subject": "carol" })),
-                with(May::Decide, path, |_| json!({ "role": "admin" })),
-            ]
-        }
-        ("get", "/v1/rules") => vec![
-            call(May::Known, |_| "/v1/rules?limit=200".into()),
-            call(May::Known, |id| format!("/v1/rules?session_id={id}")),
-        ],
-        ("delete", "/v1/rules/{rule_id}") => {
-            vec![Call { ruled: true, ..call(May::SeePerson, |id| format!("/v1/rules/{id}_1.0")) }]
-        }
-        ("post", "/v1/sessions") => {
-            vec![Call { makes: true, ..with(May::See, |_| "/v1/sessions".into(), |id| json!({ "session_id": id })) }]
-        }
-        ("get", "/v1/sessions/{session_id}") => vec![call(May::See, |id| format!("/v1/sessions/{id}"))],
-        ("patch", "/v1/sessions/{session_id}") => {
-            vec![with(May::Own, |id| format!("/v1/sessions/{id}"), |_| json!({ "title": "Renamed" }))]
-        }
-        ("delete", "/v1/sessions/{session_id}") => vec![call(May::Own, |id| format!("/v1/sessions/{id}"))],
-        ("post", "/v1/sessions/{session_id}/cancel") => {
-            vec![with(May::Own, |id| format!("/v1/sessions/{id}/cancel"), |_| json!({}))]
-        }
-        ("get", "/v1/sessions/{session_id}/events") => {
-            vec![
-                Call { streams: true, ..call(May::See, |id| format!("/v1/sessions/{id}/events?after=0")) },
-                Call { streams: true, ..call(May::See, |id| format!("/v1/sessions/{id}/events?last=5")) },
-                call(May::See, |id| format!("/v1/sessions/{id}/events?last=5&before=1")),
-            ]
-        }
-        ("get", "/v1/sessions/{session_id}/history") => {
-            vec![call(May::See, |id| format!("/v1/sessions/{id}/history"))]
-        }
-        ("get", "/v1/sessions/{session_id}/state") => vec![
-            call(May::See, |id| format!("/v1/sessions/{id}/state")),
-            call(May::See, |id| format!("/v1/sessions/{id}/state?checkpoint=1")),
-        ],
-        ("get", "/v1/sessions/{session_id}/checkpoints") => {
-            vec![call(May::See, |id| format!("/v1/sessions/{id}/checkpoints"))]
-        }
-        ("post", "/v1/sessions/{session_id}/fork") => {
-            let path = |id: &str| format!("/v1/sessions/{id}/fork");
-            let edit = |_: &str| json!({ "edit": { "calls": [{ "tool_use_id": "none", "args": {} }] } });
-            vec![
-                with(May::Own, path, |_| json!({})),
-                with(May::Own, path, |_| json!({ "run": true })),
-                with(May::OwnPerson, path, edit),
-            ]
-        }
-        ("post", "/v1/sessions/{session_id}/messages") => {
-            let path = |id: &str| format!("/v1/sessions/{id}/messages");
-            vec![
-                Call { makes: true, ..with(May::Own, path, |_| json!({ "content": "more" })) },
-                Call { makes: true, ..with(May::Own, path, |_| say("queue")) },
-                Call { makes: true, ..with(May::OwnPerson, path, |_| say("reject")) },
-            ]
-        }
-        // An upgrade, see below.
-        ("get", "/v1/ws") => Vec::new(),
-        _ => panic!("{method} {path} is an endpoint that the matrix does not know: who may use it?"),
-    }
-}
-
-/// The frames for a type of message. A new one must be entered here.
-fn frames(kind: &str, id: &str) -> Vec<(May, bool, Value)> {
-    let frame = |mut more: Value| {
-        more["type"] = kind.into();
-        more["session_id"] = id.into();
-        more
-    };
-    match kind {
-        "message" => vec![
-            (May::Own, true, frame(json!({ "content": "more" }))),
-            (May::Own, true, frame(say("queue"))),
-            (May::OwnPerson, true, frame(say("reject"))),
-        ],
-        "approval" => {
-            let key = format!("{id}_1");
-            vec![
-                (May::Decide, false, frame(json!({ "approval_key": key, "decisions": approve() }))),
-                (May::Decide, false, frame(json!({ "approval_key": key, "resume": "no" }))),
-            ]
-        }
-        "comment" => {
-            vec![(May::SeePerson, false, frame(json!({ "approval_key": format!("{id}_1"), "text": "why?" })))]
-        }
-        "reassign" => {
-            vec![(May::Decide, false, frame(json!({ "approval_key": format!("{id}_1"), "subject": "carol" })))]
-        }
-        "subscribe" => vec![(May::See, false, frame(json!({ "after": 0 })))],
-        "cancel" => vec![(May::Own, false, frame(json!({})))],
-        "unsubscribe" => vec![(May::Known, false, frame(json!({})))],
-        "ping" => vec![(May::Known, false, json!({ "type": "ping" }))],
-        _ => panic!("{kind} is a message that the matrix does not know: who may send it?"),
-    }
-}
 
 /// The journals as they are in the file, by session; and the audit log's length.
 struct Journals(Connection);
@@ -380,15 +95,6 @@ impl World {
         let headers: Vec<(&str, &str)> = headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
         request(self.server.address, method, path, &headers, body).await
     }
-}
-
-/// The owners on whose sessions a client is tried: the client, another one of the tenant, another tenant's.
-fn owners(who: &Who) -> Vec<&'static Who> {
-    let named = |name: &str| PEOPLE.iter().find(|other| other.name == name).unwrap();
-    let own = PEOPLE.iter().find(|other| other.name == who.name);
-    let (near, far) = if who.tenant == "south" { ("erin", "alice") } else { ("alice", "erin") };
-    let near = if who.name == near { "bob" } else { near };
-    own.into_iter().chain([named(near), named(far)]).collect()
 }
 
 /// The document as `countersign` prints it.

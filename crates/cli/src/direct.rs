@@ -1,0 +1,214 @@
+//! A store that this program opens itself, while no server has it or beside the servers that share it.
+//!
+//! The requests are those that a server answers, and so are the answers, the rules and the refusals: a server without a
+//! network, over a runtime without effects. What is decided is stored, and carried out by the server that has the store, or
+//! will have it.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use clap::Args;
+use countersign_core::approval::principal::Principal;
+use countersign_runtime::run::{Runtime, RuntimeBuilder};
+use countersign_server::{
+    Auth, InProcess, Options, Server,
+    config::{Config, ConfigStore},
+};
+#[cfg(feature = "postgres")]
+use countersign_store::postgres::PostgresStore;
+use countersign_store::{Store, StoreError, seal::Keys, sqlite::SqliteStore};
+use reqwest::{Method, Url};
+use tokio::runtime::Handle;
+
+use crate::{
+    assembled,
+    failure::{Exit, Failure},
+    loaded,
+    remote::{below, refusal},
+    terminal::tell,
+};
+
+/// A store that is opened instead of asking a server, and who does it.
+#[derive(Args)]
+pub(crate) struct AtStore {
+    /// Open the store of this configuration file instead of asking a server
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Open this SQLite file, to read it: needs no configuration, and none of its secrets; not for an encrypted store
+    #[arg(long, value_name = "FILE", conflicts_with = "config")]
+    pub(crate) store: Option<PathBuf>,
+    /// The person who does it, with the roles that the configuration gives them
+    #[arg(long = "as", value_name = "SUBJECT", requires = "config", conflicts_with = "store")]
+    subject: Option<String>,
+    /// A role of a person who signs in with a JWT; may be repeated
+    #[arg(long, value_name = "ROLE", requires = "subject")]
+    as_role: Vec<String>,
+    /// The tenant of a person who signs in with a JWT
+    #[arg(long, value_name = "TENANT", requires = "subject")]
+    as_tenant: Option<String>,
+}
+
+/// What a store is opened for.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Purpose {
+    Reading,
+    Watching,
+    Changing,
+}
+
+/// A store, open.
+pub(crate) struct Direct {
+    /// What it is called in messages.
+    name: String,
+    server: InProcess,
+    runtime: Runtime,
+    store: Arc<dyn Store>,
+    executor: tokio::runtime::Runtime,
+}
+
+/// What a store is opened with.
+struct Opened {
+    name: String,
+    by: Principal,
+    store: Arc<dyn Store>,
+    runtime: RuntimeBuilder,
+}
+
+impl Direct {
+    /// Opens the store.
+    pub(crate) fn open(at: &AtStore, purpose: Purpose) -> Result<Direct, Failure> {
+        let executor = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+        let executor = executor.map_err(|error| error.to_string())?;
+        let Opened { name, by, store, runtime } = match (&at.config, &at.store) {
+            (Some(path), _) => executor.block_on(of_config(at, path, purpose, executor.handle()))?,
+            (None, Some(path)) => executor.block_on(of_file(path, purpose))?,
+            (None, None) => return Err("there is no store to open".into()),
+        };
+        let runtime = runtime.without_effects().build().map_err(|error| error.to_string())?;
+        let options = Options { auth: Auth::only(by), console: false, ..Options::default() };
+        let server = Server::new(runtime.clone(), options).in_process();
+        let direct = Direct { name, server, runtime, store, executor };
+        if purpose == Purpose::Changing {
+            let started = direct.executor.block_on(direct.runtime.start());
+            started.map_err(|refusal| format!("the store cannot be read: {refusal}"))?;
+        }
+        Ok(direct)
+    }
+
+    /// Answers a request as a server would.
+    pub(crate) fn ask(
+        &self,
+        method: &Method,
+        path: &[&str],
+        query: &[(&str, String)],
+        body: Option<String>,
+    ) -> Result<String, Failure> {
+        let here = Url::parse("http://localhost").map_err(|error| error.to_string())?;
+        let mut url = below(here, path)?;
+        if !query.is_empty() {
+            url.query_pairs_mut().extend_pairs(query);
+        }
+        let (status, text) = self.executor.block_on(self.server.answer(method.as_str(), url.as_str(), body))?;
+        if (200..300).contains(&status) {
+            if method == Method::POST {
+                tell(&format!("stored in {}; a server that has this store carries out what follows", self.name));
+            }
+            return Ok(text);
+        }
+        let strange = || Failure::from(format!("the answer has the status {status}, and no reason"));
+        Err(refusal(&self.name, &text, |_| String::new()).unwrap_or_else(strange))
+    }
+}
+
+impl Drop for Direct {
+    fn drop(&mut self) {
+        self.executor.block_on(async {
+            // What its tools come from is ended.
+            self.runtime.shutdown(Duration::ZERO).await;
+            if let Some(nodes) = self.store.nodes() {
+                // Servers carry out at once what was decided.
+                nodes.leave().await;
+            }
+        });
+    }
+}
+
+/// The store of a configuration, with what it declares.
+async fn of_config(at: &AtStore, path: &Path, purpose: Purpose, threads: &Handle) -> Result<Opened, Failure> {
+    let config = loaded::load(path)?;
+    let by = person(at, &config, purpose)?;
+    let keys = loaded::keys(&config.store_keys)?;
+    let store: Arc<dyn Store> = match config.store.clone() {
+        ConfigStore::Memory => return Err("a store in memory is its server's alone: ask that, with --url".into()),
+        ConfigStore::Sqlite(path) => Arc::new(sqlite(&path, keys, purpose).await?.map_err(|error| error.to_string())?),
+        #[cfg(feature = "postgres")]
+        ConfigStore::Postgres { url, password_env, lease_seconds } => {
+            let url = loaded::with_password(url, password_env.as_deref())?;
+            let opened = PostgresStore::open_existing(&url, &loaded::options(lease_seconds)).await;
+            Arc::new(opened.map_err(|error| error.to_string())?)
+        }
+    };
+    let runtime = assembled::runtime(&config, store.clone(), &config.auth(), threads)?;
+    Ok(Opened { name: loaded::store(&config), by, store, runtime })
+}
+
+/// A SQLite store, by its file alone: no more is known than is stored.
+async fn of_file(path: &Path, purpose: Purpose) -> Result<Opened, Failure> {
+    if purpose == Purpose::Changing {
+        let text = "what follows from a change depends on the configuration: name that, with --config";
+        return Err(Failure::new(Exit::Usage, text));
+    }
+    let opened = sqlite(path, None, purpose).await?;
+    let store: Arc<dyn Store> = Arc::new(opened.map_err(|error| loaded::unopened(&error))?);
+    let (name, by) = (format!("sqlite:{}", path.display()), Principal::trusted());
+    Ok(Opened { name, by, store: store.clone(), runtime: Runtime::builder(store) })
+}
+
+/// A SQLite store that must be there, and that no other process has.
+async fn sqlite(path: &Path, keys: Option<Keys>, purpose: Purpose) -> Result<Result<SqliteStore, StoreError>, Failure> {
+    if purpose == Purpose::Watching {
+        let text = "nothing new comes to a SQLite store while no server has it: watch a server";
+        return Err(Failure::new(Exit::Usage, text));
+    }
+    loaded::check_there(path)?;
+    match loaded::sqlite(path.to_owned(), keys).await {
+        Err(error @ StoreError::InUse(_)) => Err(format!("{error}; if that is a server, ask it, with --url").into()),
+        opened => Ok(opened),
+    }
+}
+
+/// Who acts. Whoever can open a store can do everything with it; where people have names, decisions have one too.
+fn person(at: &AtStore, config: &Config, purpose: Purpose) -> Result<Principal, Failure> {
+    let Some(subject) = &at.subject else {
+        if config.is_open() || purpose != Purpose::Changing {
+            return Ok(Principal::trusted());
+        }
+        let text = "say who does this, with --as: the configuration has [auth], so that every decision has a name";
+        return Err(Failure::new(Exit::Usage, text));
+    };
+    if config.is_open() {
+        return Err(Failure::new(
+            Exit::Usage,
+            "the configuration has no [auth], so that nobody has a name: leave --as out",
+        ));
+    }
+    let declared = config.tokens.iter().find(|token| token.subject == *subject);
+    let asserted = !at.as_role.is_empty() || at.as_tenant.is_some();
+    match declared {
+        Some(_) if asserted => {
+            let text = format!("{subject:?} has the roles and the tenant of [[auth.tokens]]");
+            Err(Failure::new(Exit::Usage, text))
+        }
+        Some(token) => Ok(token.principal()),
+        None if config.jwt.is_none() => {
+            Err(Failure::new(Exit::Usage, format!("nobody in [[auth.tokens]] is called {subject:?}")))
+        }
+        None => {
+            let person = Principal::person(subject.as_str(), at.as_role.clone());
+            Ok(Principal { tenant: at.as_tenant.as_deref().map(Into::into), ..person })
+        }
+    }
+}
