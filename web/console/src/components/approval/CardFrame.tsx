@@ -10,14 +10,15 @@ import { Refusal } from "../Refusal.js";
 import { Countdown } from "./Countdown.js";
 import { Discussion } from "./Discussion.js";
 import { cardId } from "./focus.js";
+import { Problems, type Problem } from "./Problems.js";
 import { cardTitle, subjectOf } from "./title.js";
 import { AskedLine } from "./When.js";
 
 interface Props {
   approval: ApprovalView;
   submission: Replying;
-  /** What the server found wrong, one by one; `own`: in words of the page. */
-  problems: { what: string; message: string; own?: string | undefined }[];
+  /** What the server found wrong, one by one. */
+  problems: Problem[];
   onKeyDown?: (event: KeyboardEvent) => void;
   children: ReactNode;
 }
@@ -67,20 +68,7 @@ export function CardFrame({ approval, submission, problems, onKeyDown, children 
           <Icon name="warning" />
           <div>
             <Refusal error={error} />
-            {problems.length > 0 && (
-              <ul>
-                {problems.map((p) => (
-                  <li key={p.what + p.message}>
-                    {p.what && <code>{p.what}</code>}{" "}
-                    {p.own ?? (
-                      <>
-                        {t("refusal.reason")} <span lang="en">{p.message}</span>
-                      </>
-                    )}
-                  </li>
-                ))}
-              </ul>
-            )}
+            <Problems problems={problems} />
           </div>
         </div>
       )}

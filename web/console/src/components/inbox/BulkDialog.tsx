@@ -145,7 +145,7 @@ function BulkRow({ row, outcome, seen, onSeen }: RowProps) {
         <div key={i} className="bulk-action">
           <code className="bulk-tool">{visibleText(action.name)}</code>
           <ShownArgs action={action} config={configOf(row, i)} seen={seen.has(placeOf(row, i))} onSeen={() => onSeen(placeOf(row, i))} />
-          <PreviewText action={action} />
+          <PreviewText preview={action.preview} />
           <AgentSays action={action} />
           {action.digest !== undefined && (
             <p className="bulk-digest">
