@@ -5,6 +5,7 @@ import { useConnection, type Replying } from "@countersign/react";
 import { useI18n } from "../../i18n/index.js";
 import { elicitationOf } from "../../lib/elicitation.js";
 import { TurnFailed } from "../../lib/turnFailed.js";
+import { useFocusBack } from "../../lib/useFocusBack.js";
 import { Icon } from "../Icon.js";
 import { Refusal } from "../Refusal.js";
 import { Countdown } from "./Countdown.js";
@@ -29,6 +30,7 @@ export function CardFrame({ approval, submission, problems, onKeyDown, children 
   const failed = useContext(TurnFailed);
   const online = useConnection() === "open";
   const { state, error } = submission;
+  useFocusBack(state !== "no");
   const errorBox = useRef<HTMLDivElement>(null);
   // The button that was pressed stays in view by itself; the answer to it must be brought there.
   useEffect(() => void errorBox.current?.scrollIntoView({ block: "nearest" }), [error]);

@@ -5,6 +5,7 @@ import { useConnection, visibleText } from "@countersign/react";
 import { useI18n } from "../../i18n/index.js";
 import { bulkDecisions, type BulkChoice } from "../../lib/bulk.js";
 import { isLongText, textOf } from "../../lib/shown.js";
+import { useFocusBack } from "../../lib/useFocusBack.js";
 import { client } from "../../state/connection.js";
 import { AgentSays } from "../approval/AgentSays.js";
 import { PreviewText } from "../approval/Preview.js";
@@ -38,6 +39,7 @@ export function BulkDialog({ bulk: { choice, rows, leftOut }, onStored, onClose 
   const online = useConnection() === "open";
   const [reason, setReason] = useState("");
   const [busy, setBusy] = useState(false);
+  useFocusBack(busy);
   const [outcomes, setOutcomes] = useState<ReadonlyMap<string, Outcome>>(new Map());
   const [seen, setSeen] = useState<ReadonlySet<string>>(new Set());
   const onSeen = useCallback((place: string) => setSeen((all) => (all.has(place) ? all : new Set(all).add(place))), []);
