@@ -81,6 +81,7 @@ test("s12 while a call is edited, what it would do then is shown, and never what
   // What the tool cannot do, and what is no edit at all.
   await card.getByLabel("old_string").fill("nowhere");
   await expect(card.locator(".preview")).toContainText("What it would do cannot be shown");
+  await expect(card.locator(".edit-verdict")).toContainText("What it would do cannot be shown");
   await card.getByLabel("old_string").fill("one");
   await expect(added).toHaveText("+quick");
   await card.getByRole("button", { name: "Reset" }).click();

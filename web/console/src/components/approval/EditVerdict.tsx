@@ -36,6 +36,7 @@ export function EditVerdict({ config, editing, problems }: { config: ReviewConfi
       ) : (
         found && <p className="hint">{t("edit.accepted")}</p>
       )}
+      {found?.preview?.kind === "failed" && <p className="hint warn">{t("preview.failed")}</p>}
       {state === "failed" && (
         <button type="button" className="link" onClick={retry}>
           {t("app.retry")}
