@@ -1,6 +1,7 @@
 /** A server that restarts under open tabs, decisions made in a terminal; and all of it by the keyboard alone. */
 import type { Locator, Page } from "@playwright/test";
 import { begin, call, expect, oneOrder, order, test } from "./support/console.js";
+import { tabTo } from "./support/keyboard.js";
 import { quietPort, terminal } from "./support/server.js";
 
 test("u1 r5: a server that restarts under open tabs loses nothing in any of them, and a decision made then counts once", async ({ context, serve, tolerate }) => {
@@ -74,16 +75,6 @@ test("u1 u3: what is decided in a terminal is seen in the browser at once: on th
 });
 
 // ---------------------------------------------------------------- the keyboard alone
-
-/** Come to something as people without a pointer do. */
-async function tabTo(page: Page, to: Locator): Promise<void> {
-  await expect(to).toBeVisible();
-  for (let step = 0; step < 120; step++) {
-    if (await to.evaluate((element) => element === document.activeElement)) return;
-    await page.keyboard.press("Tab");
-  }
-  throw new Error("120 steps did not lead there");
-}
 
 /** Come to something and press a key there, also if something else takes the focus in between. */
 async function pressAt(page: Page, to: Locator, key = "Enter"): Promise<void> {

@@ -137,5 +137,11 @@ pub const KEPT_CONVERSATIONS_BYTES: usize = 32 * 1024 * 1024;
 pub const HEAVY_AT_ONCE: usize = 2;
 /// How many more of one person may be queued. One of each person runs at a time.
 pub const HEAVY_WAITING: usize = 16;
+/// Previews of edits that nobody has decided yet, that are computed at the same time in one runtime.
+pub const EDITS_AT_ONCE: usize = 8;
+/// How many more of one person may be queued. One of each person is computed at a time.
+pub const EDITS_WAITING: usize = 16;
+/// Longest time for judging such an edit, with its preview.
+pub const EDIT_SECONDS: u64 = 2 * PREVIEW_SECONDS;
 /// Turns that are kept uncompressed, unless the agent configures another number (spec G5).
 pub const KEPT_TURNS: u32 = 2;

@@ -117,7 +117,7 @@ codes! {
     NotFound = 404, "Use a path of `/openapi.json`.";
     /// The HTTP method is not one of the resource's.
     MethodNotAllowed = 405, "Use a method of `/openapi.json`.";
-    /// Too many of this person's requests that read a whole session are queued already.
+    /// Too many of this person's requests that read a whole session, or preview an edit, are queued already.
     TooBusy = 429, "Try again when some of your requests have ended.";
     /// The frame or body is too large.
     TooLarge = 413, "Send less.";

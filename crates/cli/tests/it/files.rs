@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::{
     on_both_stores,
-    support::{Server, Setup, Store, run},
+    support::{Server, Setup, Store, policy::people, run},
 };
 
 const WORKSPACE: &str = "\n[workspace]\npath = \".\"\n";
@@ -60,6 +60,46 @@ on_both_stores! {
         assert_eq!(fs::read_to_string(server.path("new/b.txt")).unwrap(), "b\n");
         let history = server.history("s").await.to_string();
         assert!(history.contains("Told: changed a.txt\\nadded new/b.txt"), "{history}");
+    }
+
+    async fn s12_what_an_edit_would_do_is_shown_before_it_is_decided_and_nothing_changes(store) {
+        let write = |path: &str, content: &str| call("write_file", &json!({ "path": path, "content": content }));
+        let script = json!({ "turns": [{ "tool_calls": [write("a.txt", "model"), write("b.txt", "model")] }, { "text": "done" }] });
+        let rules = "\n[[policy.rules]]\ntool = \"write_file\"\nrequire = true\nlevels = [\"admin\", \"legal\"]\n";
+        let setup = Setup::new(store, &script).built_in(&["write_file"]).sections(WORKSPACE);
+        let server = people(setup, rules).start().await;
+        server.say_as("alice", "s").await;
+        let asked = server.ask_as("bob", "GET", "/v1/approvals/s_1", None).await.ok();
+        let told = server.told().await;
+        let path = "/v1/approvals/s_1/preview";
+        let edited = write("b.txt", "person\n");
+        let edit = json!({ "action": 1, "edited_action": edited, "digest": asked["actions"][1]["digest"] });
+        let found = server.ask_as("bob", "POST", path, Some(&edit)).await.ok();
+        let config = &found["review_config"];
+        assert_eq!((&found["outcome"], &config["role"], &config["level"]), (&json!("asks"), &json!("legal"), &json!(2)));
+        assert_eq!(found["preview"]["text"], "--- /dev/null\n+++ b/b.txt\n@@ -0,0 +1 @@\n+person");
+        // Who may not decide it may not ask either.
+        server.ask_as("alice", "POST", path, Some(&edit)).await.problem(403, "forbidden");
+        server.ask_as("dan", "POST", path, Some(&edit)).await.problem(404, "approval_not_found");
+        // What is wrong with the edit is the answer; what is wrong with the question is a refusal.
+        let wrong = server.preview_as("bob", "s_1", &call("write_file", &json!({ "path": 1, "content": "" }))).await.ok();
+        assert_eq!((&wrong["outcome"], &wrong["problem"]["code"]), (&json!("refused"), &json!("invalid_edit")));
+        assert_eq!(wrong["problem"]["details"]["errors"][0]["pointer"], "/path");
+        assert_eq!(wrong.get("preview"), None);
+        for (member, value, status, code) in [("digest", json!("x"), 409, "stale_action"), ("action", json!(2), 400, "invalid_message")] {
+            let mut other = edit.clone();
+            other[member] = value;
+            server.ask_as("bob", "POST", path, Some(&other)).await.problem(status, code);
+        }
+        assert_eq!(server.ask_as("bob", "GET", "/v1/approvals/s_1", None).await.ok(), asked);
+        assert_eq!(server.told().await, told);
+        assert!(!server.path("a.txt").exists() && !server.path("b.txt").exists());
+        // Once it is decided, the next person is shown the same.
+        let decisions = json!({ "decisions": [{ "type": "approve" }, { "type": "edit", "edited_action": edited }] });
+        server.ask_as("bob", "POST", "/v1/approvals/s_1?wait=true", Some(&decisions)).await.ok();
+        let next = server.ask_as("dan", "GET", "/v1/approvals/s_2", None).await.ok();
+        assert_eq!(next["actions"][1]["preview"], found["preview"]);
+        server.ask_as("bob", "POST", path, Some(&edit)).await.problem(409, "approval_already_resolved");
     }
 
     async fn s12_a_shell_that_is_declared_runs_only_what_was_approved(store) {

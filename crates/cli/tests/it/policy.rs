@@ -143,7 +143,9 @@ on_both_stores! {
         // Bob and Carol are the admins, and Carol has asked for it.
         server.say_as("carol", "s").await;
         server.decide_as("carol", "s_1", yes.clone()).await.ok();
+        let foreseen = server.preview_as("bob", "s_2", &edit(7)["edited_action"]).await.ok();
         let refused = server.decide_as("bob", "s_2", edit(7)).await.problem(403, "forbidden");
+        assert_eq!(foreseen, json!({ "outcome": "refused", "problem": refused }));
         assert!(refused["detail"].as_str().unwrap().contains("nobody could approve it then"), "{refused}");
         server.decide_as("bob", "s_2", yes.clone()).await.ok();
         assert_eq!(server.calls().len(), 1);
@@ -191,6 +193,39 @@ require = true
         server.say_as("alice", "t").await;
         server.decide_as("alice", "t_1", edit(7)).await.ok();
         assert_eq!(server.calls().len(), 2);
+    }
+
+    async fn p1_what_the_policy_says_of_an_edit_is_known_before_it_is_decided(store) {
+        let rules = r#"
+[[policy.rules]]
+tool = "execute_trade"
+when = "args.quantity > 1000"
+deny = "nobody buys that many"
+[[policy.rules]]
+name = "Large"
+tool = "execute_trade"
+when = "args.quantity > 500"
+require = true
+levels = ["admin"]
+[[policy.rules]]
+tool = "execute_trade"
+require = true
+"#;
+        let server = ruled(store, rules).start().await;
+        server.say_as("alice", "s").await;
+        let told = server.told().await;
+        let preview = async |quantity: u64| server.preview_as("alice", "s_1", &edit(quantity)["edited_action"]).await.ok();
+        let refused = preview(5000).await;
+        assert_eq!(refused["outcome"], "refused");
+        assert_eq!(refused["problem"], server.decide_as("alice", "s_1", edit(5000)).await.problem(400, "invalid_edit"));
+        let asks = preview(600).await;
+        let config = &asks["review_config"];
+        assert_eq!((&asks["outcome"], &config["role"], &config["reason"]), (&json!("asks"), &json!("admin"), &json!("Large")));
+        assert_eq!(preview(7).await, json!({ "outcome": "approves" }));
+        assert_eq!(server.told().await, told);
+        assert!(server.calls().is_empty());
+        server.decide_as("alice", "s_1", edit(7)).await.ok();
+        assert_eq!(server.calls(), [r#"{"quantity":7,"symbol":"VNM"}"#]);
     }
 
     async fn p1_a_refused_call_asks_no_one_and_the_model_is_told(store) {

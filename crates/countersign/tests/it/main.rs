@@ -14,6 +14,7 @@ mod computer_sessions;
 mod conversations;
 mod crashes;
 mod cut_answers;
+mod edits;
 mod failing;
 mod files;
 mod forks;

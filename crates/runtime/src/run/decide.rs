@@ -7,7 +7,7 @@ use countersign_core::{
         key::{approval_key, parse_approval_key},
         principal::Principal,
     },
-    call::gate::Verdict,
+    call::{gate::Verdict, preview::Preview},
     decide::{
         reply::Reply,
         resolve::{self, DecideInput},
@@ -182,6 +182,11 @@ pub(super) struct Judged {
 }
 
 impl Judged {
+    /// What the edited call of this action would do.
+    pub(super) fn preview(&self, action: usize) -> Option<Preview> {
+        self.input.previews.get(action).cloned().flatten()
+    }
+
     /// The transition that it leads to.
     ///
     /// # Errors

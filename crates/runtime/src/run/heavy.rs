@@ -1,5 +1,6 @@
 //! People's reads of a whole journal take turns: past states and checkpoints, forks, and states of graphs that are not in
 //! memory; and so does the verification of the audit log. Work on a session takes none: what drives it, and edits of its state.
+//! Previews of edits that nobody has decided yet have turns of their own, since they may take as long as a tool likes.
 //!
 //! A few of them run at a time in a runtime, and one per person; a person's others queue behind it, blocking nobody
 //! else. So heavy users wait for their own requests, and others for at most one of theirs.
@@ -11,7 +12,7 @@ use std::{
 
 use countersign_core::{
     approval::principal::Principal,
-    limits::{HEAVY_AT_ONCE, HEAVY_WAITING},
+    limits::{EDITS_AT_ONCE, EDITS_WAITING, HEAVY_AT_ONCE, HEAVY_WAITING},
     refusal::{Code, Refusal},
 };
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -22,6 +23,10 @@ type Person = (Option<Arc<str>>, Option<Arc<str>>);
 /// The turns of a runtime.
 pub(super) struct Heavy {
     at_once: Arc<Semaphore>,
+    /// How many of one person's may wait.
+    waiting: usize,
+    /// What they are for.
+    what: &'static str,
     people: Mutex<HashMap<Person, Line>>,
 }
 
@@ -45,13 +50,21 @@ struct Place<'a> {
     person: Person,
 }
 
-impl Default for Heavy {
-    fn default() -> Heavy {
-        Heavy { at_once: Arc::new(Semaphore::new(HEAVY_AT_ONCE)), people: Mutex::default() }
-    }
-}
-
 impl Heavy {
+    /// Of reads of whole journals.
+    pub(super) fn reads() -> Heavy {
+        Heavy::new(HEAVY_AT_ONCE, HEAVY_WAITING, "reads of the past and forks")
+    }
+
+    /// Of previews of edits.
+    pub(super) fn edits() -> Heavy {
+        Heavy::new(EDITS_AT_ONCE, EDITS_WAITING, "previews of edits")
+    }
+
+    fn new(at_once: usize, waiting: usize, what: &'static str) -> Heavy {
+        Heavy { at_once: Arc::new(Semaphore::new(at_once)), waiting, what, people: Mutex::default() }
+    }
+
     fn people(&self) -> MutexGuard<'_, HashMap<Person, Line>> {
         // Nothing panics while holding the lock.
         self.people.lock().unwrap_or_else(PoisonError::into_inner)
@@ -64,7 +77,7 @@ impl Heavy {
     pub(super) async fn turn(&self, by: &Principal) -> Result<Turn<'_>, Refusal> {
         let person = (by.tenant.clone(), by.subject.clone());
         // The program itself may queue without limit; people are refused beyond a limit.
-        let most = if by.trusted { usize::MAX } else { HEAVY_WAITING };
+        let most = if by.trusted { usize::MAX } else { self.waiting };
         let (place, one) = self.enter(person, most)?;
         let closed = |_| Refusal::new(Code::Internal, "the runtime has shut down");
         // The person's own turn first: then only the first of theirs waits for the others.
@@ -84,8 +97,8 @@ impl Heavy {
             return Err(Refusal::new(
                 Code::TooBusy,
                 format!(
-                    "at most {most} reads of the past and forks of one person wait at a time; \
-                     try again when some of yours have ended"
+                    "at most {most} {} of one person wait at a time; try again when some of yours have ended",
+                    self.what
                 ),
             ));
         }
@@ -123,7 +136,7 @@ mod tests {
 
     #[tokio::test]
     async fn r9_who_asks_for_much_waits_for_themselves_and_others_do_not() {
-        let heavy = Heavy::default();
+        let heavy = Heavy::reads();
         let (ann, bob) = (person("ann"), person("bob"));
         let first = heavy.turn(&ann).await.expect("free");
         assert!(soon(heavy.turn(&ann)).await.is_none(), "one at a time");

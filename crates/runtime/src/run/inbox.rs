@@ -15,6 +15,7 @@ use countersign_core::{
         run::Raw,
     },
     refusal::{Code, Refusal},
+    session::Session,
     time::rfc3339,
     wire::{
         client::check_session_id,
@@ -170,18 +171,24 @@ impl Runtime {
     /// `approval_not_found`, `store_unavailable`.
     pub async fn approval(&self, by: &Principal, key: &str) -> Result<ApprovalView, Refusal> {
         let not_found = || resolve::not_found(key);
-        let (session_id, n) = parse_approval_key(key).ok_or_else(not_found)?;
-        check_session_id(session_id).map_err(|_| not_found())?;
-        self.read_state(by, session_id)
-            .await
-            .map_err(|e| if e.code == Code::SessionNotFound { not_found() } else { e })?;
-        let row = self.inner.store.interruption(session_id, n).await.map_err(store_refusal)?;
+        let (session, n) = self.session_of(by, key).await?;
+        let row = self.inner.store.interruption(&session.session_id, n).await.map_err(store_refusal)?;
         let view = match row {
             Some(row) => self.inner.approval_view(&row).await?,
             None => None,
         };
         self.inner.released().await?;
         view.ok_or_else(not_found)
+    }
+
+    /// The session that a key is of, if `by` may see it, and the interruption's number there.
+    pub(super) async fn session_of(&self, by: &Principal, key: &str) -> Result<(Session, u32), Refusal> {
+        let not_found = || resolve::not_found(key);
+        let (session_id, n) = parse_approval_key(key).ok_or_else(not_found)?;
+        check_session_id(session_id).map_err(|_| not_found())?;
+        let session = self.read_state(by, session_id).await;
+        let session = session.map_err(|e| if e.code == Code::SessionNotFound { not_found() } else { e })?;
+        Ok((session, n))
     }
 }
 

@@ -15,6 +15,7 @@ mod conversations;
 mod decide;
 mod drawing;
 mod driver;
+mod edit;
 pub mod failpoint;
 mod feed;
 mod followers;
@@ -97,6 +98,7 @@ pub use builder::RuntimeBuilder;
 pub use countersign_core::decide::reply::Reply;
 pub use decide::NewDecision;
 pub use drawing::GraphView;
+pub use edit::{EditOutcome, EditPreview, NewEdit};
 pub use fork::{EditedCall, ForkEdit, MadeFork, NewFork};
 pub use graph_api::Runs;
 pub use graph_runs::{BegunRun, NewRun};
@@ -133,6 +135,8 @@ pub(crate) struct Inner {
     threads: Option<Handle>,
     /// Limits operations that fold whole journals.
     heavy: heavy::Heavy,
+    /// Limits previews of edits.
+    edits: heavy::Heavy,
     /// The refusal for every request once the store was closed after a disk error.
     store_closed: OnceLock<Refusal>,
     drivers: tokio::sync::watch::Sender<usize>,

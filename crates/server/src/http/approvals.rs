@@ -9,11 +9,17 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 use countersign_core::{
-    approval::{decision::Decision, principal::Principal},
+    approval::{
+        decision::{Decision, EditedAction},
+        principal::Principal,
+    },
+    call::preview::{Preview, ShownPreview},
     journal::run::{Raw, given},
-    wire::schema::GivenAnswers,
+    wire::{event::ReviewConfig, schema::GivenAnswers},
 };
-use countersign_runtime::run::{ApprovalQuery, ApprovalStatus, ApprovalView, NewDecision, NewNote, Reply};
+use countersign_runtime::run::{
+    ApprovalQuery, ApprovalStatus, ApprovalView, EditOutcome, NewDecision, NewEdit, NewNote, Reply,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, value::RawValue};
@@ -130,6 +136,65 @@ pub(super) async fn decide(
         return Ok(Json(outcome(&app, &mut pass, &stored.session_id).await?).into_response());
     }
     Ok(Json(app.runtime.approval(pass.by(), &key).await?).into_response())
+}
+
+/// The body of `POST /v1/approvals/{approval_key}/preview`.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub(super) struct PreviewEdit {
+    /// Which of the request's actions would be edited, from 0; the first if absent.
+    #[serde(default)]
+    action: usize,
+    /// The call that would run instead.
+    edited_action: EditedAction,
+    /// The `digest` of one of the actions, as shown; refused as `stale_action` if it does not match.
+    #[serde(default)]
+    digest: Option<String>,
+}
+
+/// What an edit would lead to if it was decided now. The decision is judged anew.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct EditPreviewView {
+    /// What would become of it.
+    outcome: EditOutcomeView,
+    /// With `asks`: how people would be asked; absent if that is later, after other calls or a retry.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    review_config: Option<Box<ReviewConfig>>,
+    /// With `refused`: what the decision would be answered with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    problem: Option<Problem>,
+    /// What the edited call would do now; absent if its tool has no preview, and with `refused`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    preview: Option<ShownPreview>,
+}
+
+/// What would become of an edit.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum EditOutcomeView {
+    /// It approves the edited call.
+    Approves,
+    /// People are asked about the edited call.
+    Asks,
+    /// The decision would be refused.
+    Refused,
+}
+
+/// It ends with its request: a client that does not wait for it any more stops the work.
+pub(super) async fn preview(
+    State(app): State<App>,
+    Caller(by): Caller,
+    Segment(approval_key): Segment,
+    Body(body): Body<PreviewEdit>,
+) -> Result<Json<EditPreviewView>, Problem> {
+    let PreviewEdit { action, edited_action: edited, digest } = body;
+    let found = app.runtime.preview_edit(&by, NewEdit { approval_key, action, edited, digest }).await?;
+    let (outcome, review_config, problem) = match found.outcome {
+        EditOutcome::Approves => (EditOutcomeView::Approves, None, None),
+        EditOutcome::Asks(config) => (EditOutcomeView::Asks, config, None),
+        EditOutcome::Refused(refusal) => (EditOutcomeView::Refused, None, Some(Problem::of(refusal))),
+    };
+    let preview = found.preview.as_ref().map(Preview::shown);
+    Ok(Json(EditPreviewView { outcome, review_config, problem, preview }))
 }
 
 /// The body of `POST /v1/approvals/{approval_key}/comments`.

@@ -54,6 +54,7 @@ function Page() {
   useEffect(() => void (document.title = waits !== undefined ? `(${waits}) Countersign` : "Countersign"), [waits]);
 
   useEffect(() => startNotifying(t), [t]);
+  useFocusAcrossPages();
 
   if (connection === "unauthorized") return <TokenForm />;
 
@@ -101,6 +102,15 @@ function Page() {
       </div>
     </div>
   );
+}
+
+/** Where what had the focus goes with its page, the next page takes it. */
+function useFocusAcrossPages(): void {
+  // As it is while the page that goes is still there.
+  const before = document.activeElement;
+  useEffect(() => {
+    if (document.activeElement === document.body && before?.isConnected === false) document.getElementById("main")?.focus();
+  });
 }
 
 /** A session, or that it is gone: whoever looks at it learns that at once. */

@@ -38,6 +38,8 @@ export function ChatPage({ sessionId, onMenu }: Props) {
   const { t } = useI18n();
   const { view, pending, earlier, missing, cancel, loadEarlier } = useSession(sessionId);
   const { messages: outgoing, fresh, refused } = useStore(outgoingOf(sessionId));
+  // Its first message was just written, in the field that was here before: this one is in its place.
+  const [begun] = useState(fresh && outgoing.length > 0);
   const connection = useConnection();
   const list = useStore(agents);
   const row = useSummary(sessionId);
@@ -172,6 +174,7 @@ export function ChatPage({ sessionId, onMenu }: Props) {
           draftKey={`draft:${sessionId}`}
           onSend={send}
           takesImages={agent?.takes_images}
+          autoFocus={begun}
           onStop={view.status === "running" || view.status === "awaiting_input" ? stop : undefined}
           meanwhile={
             next && !failed

@@ -7,8 +7,10 @@ import {
   type Action,
   type Always,
   type ApprovalView,
+  type CountersignError,
   type Decision,
   type DecisionType,
+  type EditPreview,
   type JsonObject,
   type JsonValue,
   type ReviewConfig,
@@ -71,6 +73,13 @@ export function editApproves({ level = 1, quorum = 1, not_self, role }: ReviewCo
   return level === 1 && quorum <= 1 && !(not_self && role !== undefined && role !== "user");
 }
 
+/** Whether the edited call needs an approval that the call as it was proposed does not need, so that the edit is none. */
+export function asksAnew(config: ReviewConfig, found: EditPreview | undefined): boolean {
+  if (found?.outcome !== "asks" || !editApproves(config)) return false;
+  // At the next level it has counted as the approval of this one.
+  return (found.reviewConfig?.level ?? 1) === 1;
+}
+
 /** Whether people are asked about an action again once it is edited, or have been: about its call, in a later request. */
 export function askedAgain(approval: ApprovalView, index: number, approvals: Readonly<Record<string, ApprovalView>>): boolean {
   const id = approval.actions[index]?.id;
@@ -93,6 +102,12 @@ export function problemsOf(details: JsonObject | undefined): FieldProblem[] {
   const errors = details?.errors;
   if (!Array.isArray(errors)) return [];
   return errors.filter(isObject).map((e) => ({ pointer: text(e.pointer), message: text(e.message) }));
+}
+
+/** What the server found wrong with these arguments of a call, also in words of the page. */
+export function editProblems(error: CountersignError | undefined, config: ReviewConfig, args: JsonObject): FieldProblem[] {
+  if (error?.code !== "invalid_edit") return [];
+  return problemsOf(error.details).map((problem) => ({ ...problem, error: problemError(problem, config, args) }));
 }
 
 /** A problem in the page's own words, where the schema says simply what is wrong with these arguments. */

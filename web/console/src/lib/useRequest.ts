@@ -1,5 +1,6 @@
 import { useRef, useState } from "react";
 import { CountersignError } from "@countersign/client";
+import { useFocusBack } from "./useFocusBack.js";
 
 export interface Requested {
   busy: boolean;
@@ -14,6 +15,7 @@ export function useRequest(): Requested {
   const [error, setError] = useState<CountersignError>();
   // A button can be pressed again before it is drawn as disabled.
   const going = useRef(false);
+  useFocusBack(busy);
   const run = async (request: () => Promise<unknown>) => {
     if (going.current) return false;
     going.current = true;

@@ -4,7 +4,7 @@ import { approvalFromBlock } from "./fold.js";
 import { OPERATIONS, type ApprovalView as ApprovalRow, type Operations } from "./generated/http.js";
 import type * as Http from "./generated/http.js";
 import { parseJson, stringifyJson, type JsonObject, type JsonValue } from "./json.js";
-import { isSessionEvent, type ErrorEvent, type SessionEvent } from "./protocol.js";
+import { isSessionEvent, type ErrorEvent, type Preview, type ReviewConfig, type SessionEvent } from "./protocol.js";
 import { dataOf } from "./sse.js";
 import type { ApprovalView } from "./view.js";
 
@@ -26,6 +26,7 @@ export type {
   PolicyRuleView as PolicyRule,
   PolicyView as Policy,
   PostMessage as NewMessage,
+  PreviewEdit as Edit,
   RuleView as StandingRule,
   SessionView as SessionSummary,
   StartRun as RunRequest,
@@ -232,6 +233,14 @@ export class CountersignHttp {
     return approvalOf((await this.#json("decideApproval", { ...about(approvalKey), body: reply })) as ApprovalRow);
   }
 
+  /**
+   * What an edit would lead to if it was decided now, and what the edited call would do. Nothing changes; the decision is judged
+   * anew. It may take as long as the tool does, up to some minutes: `signal` ends it, on the server too.
+   */
+  async previewEdit(approvalKey: string, edit: Http.PreviewEdit, signal?: AbortSignal): Promise<EditPreview> {
+    return editPreviewOf(await this.#json("previewEdit", { ...about(approvalKey), body: edit, signal, endless: true }));
+  }
+
   /** Decide or answer, and wait until the turn pauses or ends. */
   async decideAndWait(approvalKey: string, reply: Http.Decide): Promise<Http.Outcome> {
     const asked = { ...about(approvalKey), query: { wait: true }, body: reply, endless: true };
@@ -434,6 +443,27 @@ export interface ListedApproval extends ApprovalView {
   createdAt?: string;
   /** RFC 3339; absent while it waits. */
   resolvedAt?: string;
+}
+
+/** What an edit would lead to. */
+export interface EditPreview {
+  /** `approves`: it approves the edited call. `asks`: people are asked about that. `refused`: so would the decision be. */
+  outcome: Http.EditPreviewView["outcome"];
+  /** How people would be asked; absent where that is later, after other calls or a retry. */
+  reviewConfig?: ReviewConfig;
+  /** Why it would be refused. */
+  error?: CountersignError;
+  /** What the edited call would do, if its tool says so. */
+  preview?: Preview;
+}
+
+function editPreviewOf({ outcome, review_config: reviewConfig, problem, preview }: Http.EditPreviewView): EditPreview {
+  return {
+    outcome,
+    ...(reviewConfig === undefined ? {} : { reviewConfig }),
+    ...(problem === undefined ? {} : { error: new CountersignError(problem.code, problem.detail, { status: problem.status, details: problem.details }) }),
+    ...(preview === undefined ? {} : { preview }),
+  };
 }
 
 /** What `GET /v1/approvals` and its kin answer: the block, how it stands, and how it ended. */

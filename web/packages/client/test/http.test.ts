@@ -86,6 +86,18 @@ describe("CountersignHttp", () => {
     });
   });
 
+  it("says what an edit would lead to, and why it would be refused", async () => {
+    const preview = { kind: "diff", text: "+1.10", left_out: 0 };
+    const asks = answering({ outcome: "asks", review_config: { role: "admin" }, preview });
+    const edit = { action: 1, edited_action: { name: "pay", args: { n: 2 } } };
+    expect(await asks.http.previewEdit("s_1", edit)).toEqual({ outcome: "asks", reviewConfig: { role: "admin" }, preview });
+    expect([asks.asked, asks.sent[0]?.body]).toEqual([["/v1/approvals/s_1/preview"], JSON.stringify(edit)]);
+    const problem = { status: 400, code: "invalid_edit", detail: "decisions[0]: no", details: { errors: [] } };
+    const { outcome, error } = await answering({ outcome: "refused", problem }).http.previewEdit("s_1", edit);
+    expect(outcome).toBe("refused");
+    expect(error).toMatchObject({ name: "CountersignError", code: "invalid_edit", message: "decisions[0]: no", status: 400, details: { errors: [] } });
+  });
+
   it("reads a history in pages, both ways", async () => {
     const page = { messages: [], has_more: true, next_cursor: "m7" };
     const { asked, http } = answering(page);

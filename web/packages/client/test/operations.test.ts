@@ -25,6 +25,7 @@ const CALLS: { [K in keyof Operations]: (http: CountersignHttp) => Promise<unkno
   listApprovals: (http) => http.approvals({ role: "admin", tool: "pay" }),
   getApproval: (http) => http.approval("k/1"),
   decideApproval: (http) => http.decide("k/1", { decisions: [{ type: "approve" }] }),
+  previewEdit: (http) => http.previewEdit("k/1", { edited_action: { name: "pay", args: { n: 1 } } }),
   commentApproval: (http) => http.comment("k/1", "Ours?"),
   reassignApproval: (http) => http.reassign("k/1", { role: "admin" }),
   readAudit: (http) => http.audit({ after: 3 }),

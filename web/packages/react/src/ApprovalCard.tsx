@@ -1,10 +1,11 @@
 import { useId, useState } from "react";
-import { allowedOf, asksForValue, configOf, decisionFor, decisionOf, progress, stringifyJson, type Action, type Decision, type DecisionType } from "@countersign/client";
+import { allowedOf, asksForValue, configOf, decisionFor, decisionOf, progress, stringifyJson, type Action, type ApprovalView, type Decision, type Preview } from "@countersign/client";
 import { callDraft, draftKey, readArgs, readJson, shownArgs, type CallDraft } from "./drafts.js";
 import { Form, Frame, Resolved } from "./Frame.js";
 import { useLabels } from "./labels.js";
 import { QuestionCard } from "./QuestionCard.js";
 import { useDraft } from "./useDraft.js";
+import { useEditPreview, type EditPreviewing } from "./useEditPreview.js";
 import { useReply, type CardProps } from "./useReply.js";
 import { Visible } from "./Visible.js";
 import { visibleText } from "./visibleText.js";
@@ -54,8 +55,9 @@ function DecisionCard({ approval, onReply, className }: CardProps) {
         {approval.actions.map((action, i) => (
           <CallFields
             key={action.id ?? i}
+            approval={approval}
+            index={i}
             action={action}
-            allowed={allowedOf(configOf(approval, i))}
             draft={draft.calls[i] ?? callDraft(action)}
             onDraft={(next) => setDraft({ ...draft, calls: draft.calls.map((one, j) => (j === i ? next : one)) })}
           />
@@ -70,16 +72,22 @@ function DecisionCard({ approval, onReply, className }: CardProps) {
 }
 
 interface CallProps {
+  approval: ApprovalView;
+  index: number;
   action: Action;
-  allowed: DecisionType[];
   draft: CallDraft;
   onDraft: (next: CallDraft) => void;
 }
 
 /** One call: what would run, what is said about it, and the choices. */
-function CallFields({ action, allowed, draft, onDraft }: CallProps) {
+function CallFields({ approval, index, action, draft, onDraft }: CallProps) {
   const labels = useLabels();
   const id = useId();
+  const config = configOf(approval, index);
+  const read = draft.choice === "edit" ? readArgs(draft.json) : undefined;
+  const wrong = read !== undefined && "wrong" in read;
+  const decision = read && "args" in read ? decisionOf(action, config, { ...draft, args: read.args }) : undefined;
+  const editing = useEditPreview(approval, index, decision?.type === "edit" ? decision.edited_action : undefined);
   const field = (name: "reason" | "json" | "output", label: string) => (
     <p data-part={name}>
       <label htmlFor={`${id}-${name}`}>{label}</label>
@@ -99,20 +107,14 @@ function CallFields({ action, allowed, draft, onDraft }: CallProps) {
       <pre data-part="shown" tabIndex={0}>
         {shownArgs(action)}
       </pre>
-      {action.preview && (
-        <figure data-part="preview">
-          <figcaption>{labels.preview}</figcaption>
-          <pre tabIndex={0}>
-            <Visible text={action.preview.text} />
-          </pre>
-        </figure>
-      )}
+      {/* What it would do as it was proposed is not shown beside other arguments. */}
+      {editing.state === "no" && !wrong && <PreviewFigure preview={action.preview} />}
       {action.agent_says && (
         <p data-part="agent-says">
           {labels.agentSays}: <Visible text={action.agent_says} />
         </p>
       )}
-      {allowed.map((choice) => (
+      {allowedOf(config).map((choice) => (
         <label key={choice}>
           <input type="radio" name={id} checked={draft.choice === choice} onChange={() => onDraft({ ...draft, choice })} />
           {labels.choices[choice]}
@@ -120,8 +122,46 @@ function CallFields({ action, allowed, draft, onDraft }: CallProps) {
       ))}
       {draft.choice === "reject" && field("reason", labels.reason)}
       {draft.choice === "edit" && field("json", labels.args)}
+      {draft.choice === "edit" && <LeadsTo editing={editing} />}
       {draft.choice === "respond" && field("output", labels.result)}
     </fieldset>
+  );
+}
+
+function PreviewFigure({ preview }: { preview: Preview | undefined }) {
+  const labels = useLabels();
+  return (
+    preview && (
+      <figure data-part="preview">
+        <figcaption>{labels.preview}</figcaption>
+        <pre tabIndex={0}>
+          <Visible text={preview.text} />
+        </pre>
+      </figure>
+    )
+  );
+}
+
+/** What an edit would lead to, while it is made. */
+function LeadsTo({ editing: { state, found, error, retry } }: { editing: EditPreviewing }) {
+  const labels = useLabels();
+  const refused = error ?? found?.error;
+  const said = refused ? labels.error(refused) : found && labels.leadsTo(found);
+  return (
+    <>
+      {/* The preview is outside: it may be long, and is read when it is wanted. */}
+      <p data-part="leads-to" data-outcome={found?.outcome} aria-live="polite" aria-busy={state === "asking"}>
+        {state === "asking" ? labels.checking : said && <Visible text={said} />}
+      </p>
+      {state === "failed" && (
+        <p data-part="buttons">
+          <button type="button" onClick={retry}>
+            {labels.again}
+          </button>
+        </p>
+      )}
+      <PreviewFigure preview={found?.preview} />
+    </>
   );
 }
 

@@ -4,6 +4,7 @@ export { sessionsOf, type Sessions, type SessionState } from "./sessions.js";
 export { useConnection, useSession, useSessionState, type Session } from "./useSession.js";
 export { useInbox, type Inbox, type InboxOptions } from "./useInbox.js";
 export { forgetVotes, useReply, type CardProps, type CardReply, type OnReply, type Replying } from "./useReply.js";
+export { useEditPreview, type EditPreviewing } from "./useEditPreview.js";
 export { keepDraft, readDraft, useDraft } from "./useDraft.js";
 export { ApprovalCard } from "./ApprovalCard.js";
 export { QuestionCard, ResolvedQuestionBlock } from "./QuestionCard.js";

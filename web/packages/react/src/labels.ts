@@ -1,6 +1,6 @@
 /** The words of the cards. */
 import { useContext, useMemo } from "react";
-import type { ApprovalView, CountersignError, DecisionType } from "@countersign/client";
+import type { ApprovalView, CountersignError, DecisionType, EditPreview } from "@countersign/client";
 import { Parts, Words } from "./context.js";
 
 /** The words of questions. */
@@ -41,6 +41,12 @@ export interface Labels {
   agentSays: string;
   /** Over what a call would do. */
   preview: string;
+  /** While the server is asked about an edit. */
+  checking: string;
+  /** What an edit would lead to, once that is known; its refusal is said by `error`. */
+  leadsTo: (preview: EditPreview) => string;
+  /** Asks about the edit again, where that has failed. */
+  again: string;
   /** Of the fields that a choice opens. */
   reason: string;
   args: string;
@@ -82,6 +88,10 @@ export const english: Labels = {
   choices: { approve: "Approve", reject: "Reject", edit: "Edit", respond: "Give the result", defer: "Later" },
   agentSays: "The agent says (not checked)",
   preview: "What it would do",
+  checking: "Checking these arguments…",
+  leadsTo: ({ outcome, reviewConfig: { role } = {} }) =>
+    outcome === "asks" ? `These arguments need approval${role === undefined ? "" : ` by ${role}`}.` : "These arguments can be approved.",
+  again: "Try again",
   reason: "Reason for the agent",
   args: "Arguments, as JSON",
   result: "Result of the call",

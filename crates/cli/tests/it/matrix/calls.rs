@@ -99,6 +99,10 @@ pub(super) fn calls(method: &str, path: &str) -> Vec<Call> {
             with(May::Decide, |id| format!("/v1/approvals/{id}_1?wait=true"), |_| json!({ "decisions": approve() })),
             with(May::Decide, |id| format!("/v1/approvals/{id}_1"), |_| json!({ "resume": "yes" })),
         ],
+        ("post", "/v1/approvals/{approval_key}/preview") => {
+            let edit = |_: &str| json!({ "edited_action": { "name": "execute_trade", "args": { "quantity": 1 } } });
+            vec![with(May::Decide, |id| format!("/v1/approvals/{id}_1/preview"), edit)]
+        }
         ("post", "/v1/approvals/{approval_key}/comments") => {
             vec![with(May::SeePerson, |id| format!("/v1/approvals/{id}_1/comments"), |_| json!({ "text": "why?" }))]
         }

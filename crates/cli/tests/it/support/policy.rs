@@ -50,6 +50,12 @@ impl Server {
         self.ask_as(subject, "POST", &format!("/v1/approvals/{key}?wait=true"), Some(&body)).await
     }
 
+    /// What an edit would lead to.
+    pub(crate) async fn preview_as(&self, subject: &str, key: &str, edited: &Value) -> Response {
+        let body = json!({ "edited_action": edited });
+        self.ask_as(subject, "POST", &format!("/v1/approvals/{key}/preview"), Some(&body)).await
+    }
+
     /// The bodies of the audit log.
     pub(crate) async fn told(&self) -> Vec<Value> {
         let log = self.ask_as("olga", "GET", "/v1/audit?limit=200", None).await.ok();

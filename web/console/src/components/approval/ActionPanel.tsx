@@ -1,9 +1,9 @@
 /** One action of a request: what would run, and the means to decide about it. */
 import { useCallback, useEffect, useId, useMemo, useRef, type RefObject } from "react";
-import { allowedOf, configOf, decidingRole, type Action, type Always, type ApprovalView, type DecisionType, type ReviewConfig } from "@countersign/client";
-import { visibleText } from "@countersign/react";
+import { allowedOf, configOf, decidingRole, type Action, type Always, type ApprovalView, type DecisionType, type JsonObject, type ReviewConfig } from "@countersign/client";
+import { useEditPreview, visibleText } from "@countersign/react";
 import { useI18n } from "../../i18n/index.js";
-import { argFields, editApproves, needsSight, toDecision, type ActionDraft, type FieldProblem } from "../../lib/decisions.js";
+import { argFields, asksAnew, editApproves, editProblems, needsSight, toDecision, type ActionDraft, type FieldProblem } from "../../lib/decisions.js";
 import { newEdit, type EditDraft } from "../../lib/form.js";
 import { alwaysChoices, readAlways, type Scope } from "../../lib/always.js";
 import { roleName } from "../../lib/people.js";
@@ -14,6 +14,7 @@ import { ActionFacts } from "./ActionFacts.js";
 import { AlwaysPanel } from "./AlwaysPanel.js";
 import { ArgEditor, EditChanges } from "./ArgEditor.js";
 import { AgentSays } from "./AgentSays.js";
+import { EditVerdict } from "./EditVerdict.js";
 import { PreviewText } from "./Preview.js";
 import { ShownArgs } from "./ShownArgs.js";
 
@@ -93,7 +94,10 @@ export function ActionPanel({
   const always = alwaysChoices(approval, index, barred);
   const alwaysDraft = readOnly ? undefined : draft.alwaysDraft;
   useFocusOnChange(root, alwaysDraft ? "always" : draft.choice, panel !== undefined || alwaysDraft !== undefined, single);
-  const sendable = toDecision(action, config, { ...draft, edit }) !== undefined;
+  const decision = toDecision(action, config, { ...draft, edit });
+  const edited = panel === "edit" && decision?.type === "edit" ? decision.edited_action : undefined;
+  const editing = useEditPreview(approval, index, edited);
+  const refusals = edited ? editProblems(editing.found?.error, config, edited.args as JsonObject) : [];
 
   const openAlways = () => {
     const { choice: _choice, always: _always, ...rest } = draft;
@@ -117,7 +121,9 @@ export function ActionPanel({
       schema={config.args_schema}
       disabled={disabled}
       onChange={onEdit}
-    />
+    >
+      <EditVerdict config={config} editing={editing} problems={refusals} />
+    </EditChanges>
   );
 
   return (
@@ -133,13 +139,14 @@ export function ActionPanel({
           display={action.display}
           fields={fields}
           draft={edit}
-          problems={problems}
+          problems={problems.length > 0 ? problems : refusals}
           disabled={disabled}
           onChange={onEdit}
         />
       )}
+      {/* What it would do as it was proposed is not shown beside other arguments. */}
+      <PreviewText preview={panel !== "edit" || decision?.type === "approve" ? action.preview : editing.found?.preview} />
       {!single && changes}
-      {panel !== "edit" && <PreviewText action={action} />}
       <AgentSays action={action} />
       {(panel === "reject" || alwaysDraft?.choice === "reject") && (
         <div className="field">
@@ -201,11 +208,11 @@ export function ActionPanel({
           <button
             type="button"
             className={panel === "reject" ? "button danger solid" : "button primary"}
-            disabled={disabled || !sendable || barred(panel) || (!seen && needsSight(panel))}
+            disabled={disabled || !decision || barred(panel) || (!seen && needsSight(panel))}
             onClick={onSend}
           >
             {panel === "edit"
-              ? t(editApproves(config) ? "decide.approveEdited" : "decide.askEdited")
+              ? t(editApproves(config) && !asksAnew(config, editing.found) ? "decide.approveEdited" : "decide.askEdited")
               : panel === "reject"
                 ? t(doubt ? "doubt.confirmReject" : "decide.confirmReject")
                 : t("doubt.send")}

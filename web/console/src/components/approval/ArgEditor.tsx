@@ -1,4 +1,4 @@
-import { useId, useMemo } from "react";
+import { useId, useMemo, type ReactNode } from "react";
 import type { Display, JsonObject } from "@countersign/client";
 import { useI18n } from "../../i18n/index.js";
 import { problemsAt, type FieldProblem } from "../../lib/decisions.js";
@@ -94,8 +94,14 @@ export function ArgEditor({ original, display, fields, draft, onChange, problems
   );
 }
 
+interface ChangesProps extends Omit<Props, "problems"> {
+  schema: JsonObject | undefined;
+  /** What else is to be in view. */
+  children?: ReactNode;
+}
+
 /** What the edit changes so far: in view while it is made, however long the form is. */
-export function EditChanges({ original, display, fields, draft, schema, disabled, onChange }: Omit<Props, "problems"> & { schema: JsonObject | undefined }) {
+export function EditChanges({ original, display, fields, draft, schema, disabled, onChange, children }: ChangesProps) {
   const { t } = useI18n();
   const read = readEdit(draft, fields, original);
   return (
@@ -116,6 +122,7 @@ export function EditChanges({ original, display, fields, draft, schema, disabled
       >
         {t("edit.reset")}
       </button>
+      {children}
     </div>
   );
 }

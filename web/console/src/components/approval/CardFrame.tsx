@@ -5,19 +5,21 @@ import { useConnection, type Replying } from "@countersign/react";
 import { useI18n } from "../../i18n/index.js";
 import { elicitationOf } from "../../lib/elicitation.js";
 import { TurnFailed } from "../../lib/turnFailed.js";
+import { useFocusBack } from "../../lib/useFocusBack.js";
 import { Icon } from "../Icon.js";
 import { Refusal } from "../Refusal.js";
 import { Countdown } from "./Countdown.js";
 import { Discussion } from "./Discussion.js";
 import { cardId } from "./focus.js";
+import { Problems, type Problem } from "./Problems.js";
 import { cardTitle, subjectOf } from "./title.js";
 import { AskedLine } from "./When.js";
 
 interface Props {
   approval: ApprovalView;
   submission: Replying;
-  /** What the server found wrong, one by one; `own`: in words of the page. */
-  problems: { what: string; message: string; own?: string | undefined }[];
+  /** What the server found wrong, one by one. */
+  problems: Problem[];
   onKeyDown?: (event: KeyboardEvent) => void;
   children: ReactNode;
 }
@@ -28,6 +30,7 @@ export function CardFrame({ approval, submission, problems, onKeyDown, children 
   const failed = useContext(TurnFailed);
   const online = useConnection() === "open";
   const { state, error } = submission;
+  useFocusBack(state !== "no");
   const errorBox = useRef<HTMLDivElement>(null);
   // The button that was pressed stays in view by itself; the answer to it must be brought there.
   useEffect(() => void errorBox.current?.scrollIntoView({ block: "nearest" }), [error]);
@@ -67,20 +70,7 @@ export function CardFrame({ approval, submission, problems, onKeyDown, children 
           <Icon name="warning" />
           <div>
             <Refusal error={error} />
-            {problems.length > 0 && (
-              <ul>
-                {problems.map((p) => (
-                  <li key={p.what + p.message}>
-                    {p.what && <code>{p.what}</code>}{" "}
-                    {p.own ?? (
-                      <>
-                        {t("refusal.reason")} <span lang="en">{p.message}</span>
-                      </>
-                    )}
-                  </li>
-                ))}
-              </ul>
-            )}
+            <Problems problems={problems} />
           </div>
         </div>
       )}

@@ -1,5 +1,5 @@
 /** One field of a form: of a call's arguments, or of what somebody asks people to fill in. */
-import type { ReactNode } from "react";
+import { useState, type ReactNode } from "react";
 import { hasHidden, visibleText } from "@countersign/react";
 import { useI18n, type Translate } from "../../i18n/index.js";
 import type { FieldProblem } from "../../lib/decisions.js";
@@ -40,6 +40,9 @@ function PlainField(props: FieldProps) {
   const { id, field, place, words, disabled, draft, errors, problems, onDraft } = props;
   const { t } = useI18n();
   const text = textOfDraft(draft);
+  // As it was when the field was drawn: another element in the middle of typing would lose the focus.
+  const [isLong, setLong] = useState(text.length > 60);
+  if (!isLong && text.includes("\n")) setLong(true);
   const wrong = errors[place] !== undefined || problems.length > 0;
   const options = optionsOf(field, words ? t : undefined);
   const common = {
@@ -50,7 +53,7 @@ function PlainField(props: FieldProps) {
     "aria-required": field.required || undefined,
     "aria-describedby": `${id}-help`,
   };
-  const multiline = field.kind === "json" || (field.kind === "string" && (text.length > 60 || text.includes("\n")));
+  const multiline = field.kind === "json" || (field.kind === "string" && isLong);
   const help = <Help {...props} text={text} />;
   if (field.kind === "choices") return <Choices {...props} options={options ?? []} wrong={wrong} help={help} />;
   return (

@@ -1,12 +1,11 @@
 import { useMemo } from "react";
-import type { Action } from "@countersign/client";
+import type { Preview } from "@countersign/client";
 import { useI18n } from "../../i18n/index.js";
 import { hiddenParts, previewLines } from "../../lib/preview.js";
 
-/** What a call would do, as the server found out when it was made: a diff, command lines. Plain text, whatever it says. */
-export function PreviewText({ action }: { action: Action }) {
+/** What a call would do, as the server found out: a diff, command lines. Plain text, whatever it says. */
+export function PreviewText({ preview }: { preview: Preview | undefined }) {
   const { t } = useI18n();
-  const { preview } = action;
   const lines = useMemo(() => (preview ? previewLines(preview) : []), [preview]);
   if (!preview) return null;
   const label = t(preview.kind === "failed" ? "preview.failed" : preview.kind === "diff" ? "preview.diff" : "preview.text");

@@ -66,7 +66,7 @@ export function ResolvedLine({ approval }: { approval: ApprovalView }) {
                 ) : (
                   <>
                     <ShownArgs action={action} config={configOf(approval, i)} />
-                    <PreviewText action={action} />
+                    <PreviewText preview={action.preview} />
                   </>
                 )}
                 <AgentSays action={action} />

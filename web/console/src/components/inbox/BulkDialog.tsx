@@ -5,6 +5,7 @@ import { useConnection, visibleText } from "@countersign/react";
 import { useI18n } from "../../i18n/index.js";
 import { bulkDecisions, type BulkChoice } from "../../lib/bulk.js";
 import { isLongText, textOf } from "../../lib/shown.js";
+import { useFocusBack } from "../../lib/useFocusBack.js";
 import { client } from "../../state/connection.js";
 import { AgentSays } from "../approval/AgentSays.js";
 import { PreviewText } from "../approval/Preview.js";
@@ -38,6 +39,7 @@ export function BulkDialog({ bulk: { choice, rows, leftOut }, onStored, onClose 
   const online = useConnection() === "open";
   const [reason, setReason] = useState("");
   const [busy, setBusy] = useState(false);
+  useFocusBack(busy);
   const [outcomes, setOutcomes] = useState<ReadonlyMap<string, Outcome>>(new Map());
   const [seen, setSeen] = useState<ReadonlySet<string>>(new Set());
   const onSeen = useCallback((place: string) => setSeen((all) => (all.has(place) ? all : new Set(all).add(place))), []);
@@ -145,7 +147,7 @@ function BulkRow({ row, outcome, seen, onSeen }: RowProps) {
         <div key={i} className="bulk-action">
           <code className="bulk-tool">{visibleText(action.name)}</code>
           <ShownArgs action={action} config={configOf(row, i)} seen={seen.has(placeOf(row, i))} onSeen={() => onSeen(placeOf(row, i))} />
-          <PreviewText action={action} />
+          <PreviewText preview={action.preview} />
           <AgentSays action={action} />
           {action.digest !== undefined && (
             <p className="bulk-digest">

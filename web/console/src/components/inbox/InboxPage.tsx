@@ -51,6 +51,11 @@ export function InboxPage({ query, onMenu }: { query: InboxQuery; onMenu: () => 
     const now = opened();
     if (now !== undefined && keys.includes(now)) walk.go(undefined);
   };
+  // The buttons for what is chosen go with it.
+  const keepFocus = () =>
+    requestAnimationFrame(() => {
+      if (document.activeElement === document.body) list.current?.focus();
+    });
   useInboxKeys({
     on: keysOn,
     open,
@@ -86,7 +91,14 @@ export function InboxPage({ query, onMenu }: { query: InboxQuery; onMenu: () => 
             {open === undefined && <StoredNote stored={walk.stored} query={query} />}
             <ListBody query={query} listing={listing} chosen={chosen} />
           </div>
-          <BulkBar chosen={chosen.chosen.size} onBulk={(choice) => setBulk(bulkOf(choice, listing, chosen))} onClear={() => chosen.chooseAll(order, false)} />
+          <BulkBar
+            chosen={chosen.chosen.size}
+            onBulk={(choice) => setBulk(bulkOf(choice, listing, chosen))}
+            onClear={() => {
+              chosen.chooseAll(order, false);
+              keepFocus();
+            }}
+          />
         </div>
         <InboxPane
           query={query}
@@ -102,7 +114,16 @@ export function InboxPage({ query, onMenu }: { query: InboxQuery; onMenu: () => 
           onSent={walk.sent}
         />
       </div>
-      {bulk && <BulkDialog bulk={bulk} onStored={onBulkStored} onClose={() => setBulk(undefined)} />}
+      {bulk && (
+        <BulkDialog
+          bulk={bulk}
+          onStored={onBulkStored}
+          onClose={() => {
+            setBulk(undefined);
+            keepFocus();
+          }}
+        />
+      )}
       {help && (
         <KeyHelp
           on={keysOn}

@@ -46,6 +46,16 @@ export type RunError = Wire.RunError;
 export type Request = ApprovalRequest | QuestionRequest;
 export type Status = Wire.Status;
 export type StopReason = Wire.StopReason;
+export type EditedAction = Wire.EditedAction;
+/**
+ * What would become of an edit.
+ * - `approves`: It approves the edited call.
+ * - `asks`: People are asked about the edited call.
+ * - `refused`: The decision would be refused.
+ */
+export type EditOutcomeView = "approves" | "asks" | "refused";
+export type ShownPreview = Wire.ShownPreview;
+export type Code = Wire.Code;
 /**
  * Why a turn is on hold.
  * - `fork`: It was forked, and has not been continued yet.
@@ -125,8 +135,6 @@ export type TodoStatus = "pending" | "in_progress" | "completed";
 export type Always = Wire.Always;
 export type ArgumentsScope = Wire.ArgumentsScope;
 export type Base64Source = Wire.Base64Source;
-export type Code = Wire.Code;
-export type EditedAction = Wire.EditedAction;
 export type ImageSourceInput = Wire.ImageSourceInput;
 export type ImageSourceInputBase64Source = Wire.ImageSourceInputBase64Source;
 export type ImageSourceInputUrlSource = Wire.ImageSourceInputUrlSource;
@@ -138,7 +146,6 @@ export type PathStep = Wire.PathStep;
 export type PreviewKind = Wire.PreviewKind;
 export type SessionScope = Wire.SessionScope;
 export type Shown = Wire.Shown;
-export type ShownPreview = Wire.ShownPreview;
 export type ToolScope = Wire.ToolScope;
 export type UrlSource = Wire.UrlSource;
 export type Warning = Wire.Warning;
@@ -271,6 +278,16 @@ export interface Operations {
     };
     body: Comment;
     answer: ApprovalView;
+  };
+  /**
+   * What an edit of a pending call would lead to if it was decided now, with its tool's preview. Nothing changes.
+   */
+  previewEdit: {
+    path: {
+      approval_key: string;
+    };
+    body: PreviewEdit;
+    answer: EditPreviewView;
   };
   /**
    * Hands a pending request to one person, or to holders of another role that the policy allows.
@@ -1259,6 +1276,73 @@ export interface Comment {
    * The comment; at most 4 KiB. The model does not see it.
    */
   text: string;
+}
+/**
+ * The body of `POST /v1/approvals/{approval_key}/preview`.
+ */
+export interface PreviewEdit {
+  /**
+   * Which of the request's actions would be edited, from 0; the first if absent.
+   */
+  action?: number;
+  /**
+   * The `digest` of one of the actions, as shown; refused as `stale_action` if it does not match.
+   */
+  digest?: string;
+  /**
+   * The call that would run instead.
+   */
+  edited_action: EditedAction;
+}
+/**
+ * What an edit would lead to if it was decided now. The decision is judged anew.
+ */
+export interface EditPreviewView {
+  /**
+   * What would become of it.
+   */
+  outcome: EditOutcomeView;
+  /**
+   * What the edited call would do now; absent if its tool has no preview, and with `refused`.
+   */
+  preview?: ShownPreview;
+  /**
+   * With `refused`: what the decision would be answered with.
+   */
+  problem?: Problem;
+  /**
+   * With `asks`: how people would be asked; absent if that is later, after other calls or a retry.
+   */
+  review_config?: ReviewConfig;
+}
+/**
+ * An RFC 9457 problem document.
+ */
+export interface Problem {
+  /**
+   * The stable code, the same as in an `error` frame.
+   */
+  code: Code;
+  /**
+   * What is wrong, where, and what would be right.
+   */
+  detail: string;
+  /**
+   * Machine-readable details.
+   */
+  details?: JsonObject;
+  /**
+   * The HTTP status.
+   */
+  status: number;
+  /**
+   * The status in words.
+   */
+  title: string;
+  /**
+   * `about:blank`: the status and the code identify the problem.
+   */
+  type: string;
 }
 /**
  * The body of `POST /v1/approvals/{approval_key}/reassign`.
@@ -2451,35 +2535,6 @@ export interface Tested {
    */
   why: string | null;
 }
-/**
- * An RFC 9457 problem document.
- */
-export interface Problem {
-  /**
-   * The stable code, the same as in an `error` frame.
-   */
-  code: Code;
-  /**
-   * What is wrong, where, and what would be right.
-   */
-  detail: string;
-  /**
-   * Machine-readable details.
-   */
-  details?: JsonObject;
-  /**
-   * The HTTP status.
-   */
-  status: number;
-  /**
-   * The status in words.
-   */
-  title: string;
-  /**
-   * `about:blank`: the status and the code identify the problem.
-   */
-  type: string;
-}
 
 /** How each operation is asked for. */
 export const OPERATIONS = {
@@ -2494,6 +2549,7 @@ export const OPERATIONS = {
   getApproval: { method: "GET", path: "/v1/approvals/{approval_key}" },
   decideApproval: { method: "POST", path: "/v1/approvals/{approval_key}" },
   commentApproval: { method: "POST", path: "/v1/approvals/{approval_key}/comments" },
+  previewEdit: { method: "POST", path: "/v1/approvals/{approval_key}/preview" },
   reassignApproval: { method: "POST", path: "/v1/approvals/{approval_key}/reassign" },
   readAudit: { method: "GET", path: "/v1/audit" },
   verifyAudit: { method: "GET", path: "/v1/audit/verify" },

@@ -1,0 +1,89 @@
+//! Previews of edits that nobody has decided yet (spec W5, S12): how many at a time.
+
+use std::{
+    future::pending,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use countersign::{
+    Agent, Args, Principal,
+    model::scripted::Scripted,
+    run::{Refusal, Runtime},
+    store::memory::MemoryStore,
+    tool::Approval,
+};
+use countersign_core::{approval::decision::EditedAction, call::preview::Preview};
+use countersign_engine::tool::{CallFacts, Previewer};
+use countersign_runtime::run::{EditOutcome, EditPreview, NewEdit};
+use futures::{FutureExt as _, future::BoxFuture, future::join_all};
+use tokio::time::{sleep, timeout};
+
+use crate::support::{Ledger, entry, send};
+
+/// Takes a while, and counts how many of it do so at the same time. It never ends for the number 0.
+#[derive(Default)]
+struct Slow {
+    now: AtomicUsize,
+    most: AtomicUsize,
+}
+
+impl Previewer for Slow {
+    fn preview<'a>(&'a self, call: &'a CallFacts<'a>) -> BoxFuture<'a, Result<Preview, String>> {
+        async {
+            if call.args.text() == r#"{"n":0}"# {
+                return pending().await;
+            }
+            self.most.fetch_max(self.now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+            sleep(Duration::from_millis(20)).await;
+            self.now.fetch_sub(1, Ordering::SeqCst);
+            Ok(Preview::text(call.args.text()))
+        }
+        .boxed()
+    }
+}
+
+/// A runtime in which a call of the tool `pay` is pending under `s_1`, and what previews it.
+async fn waiting(ledger: &Ledger) -> (Runtime, Arc<Slow>) {
+    let script = r#"{"turns":[{"tool_calls":[{"name":"pay","args":{"n":9}}]},{"text":"done"}]}"#;
+    let slow = Arc::new(Slow::default());
+    let tool = entry("pay", Approval::always(), ledger).preview(slow.clone());
+    let model = Arc::new(Scripted::from_json(script).expect("script"));
+    let agent = Agent::new("clerk", ("demo", model)).tool(tool);
+    let runtime = Runtime::builder(Arc::new(MemoryStore::new())).agent(agent).build().expect("runtime");
+    send(&runtime, "s", "go").await.expect("paused");
+    slow.most.store(0, Ordering::SeqCst);
+    (runtime, slow)
+}
+
+async fn preview(runtime: &Runtime, by: &Principal, n: u32) -> Result<EditPreview, Refusal> {
+    let edited = EditedAction { name: "pay".to_owned(), args: Args::parse(&format!(r#"{{"n":{n}}}"#)).expect("args") };
+    runtime.preview_edit(by, NewEdit { approval_key: "s_1".to_owned(), action: 0, edited, digest: None }).await
+}
+
+#[tokio::test]
+async fn r9_edits_of_one_person_are_previewed_one_at_a_time_and_none_of_them_runs() {
+    let ledger = Ledger::default();
+    let (runtime, slow) = waiting(&ledger).await;
+    let by = Principal::trusted();
+    let all = join_all((1..5).map(|n| preview(&runtime, &by, n))).await;
+    for (n, found) in (1..5).zip(all) {
+        let found = found.expect("a preview");
+        assert!(matches!(found.outcome, EditOutcome::Approves), "{found:?}");
+        assert_eq!(found.preview, Some(Preview::text(&format!(r#"{{"n":{n}}}"#))));
+    }
+    assert_eq!(slow.most.load(Ordering::SeqCst), 1);
+    assert!(ledger.lock().expect("ledger").is_empty());
+}
+
+#[tokio::test]
+async fn r9_a_preview_that_nobody_waits_for_any_more_holds_nobody_up() {
+    let ledger = Ledger::default();
+    let (runtime, _) = waiting(&ledger).await;
+    let by = Principal::trusted();
+    assert!(timeout(Duration::from_millis(50), preview(&runtime, &by, 0)).await.is_err(), "it never ends");
+    preview(&runtime, &by, 1).await.expect("a turn");
+}

@@ -1,0 +1,125 @@
+//! What an edit of a pending call would lead to, before it is decided (spec W5, S12).
+//!
+//! It is judged as a decision with this edit would be, and what follows is dropped: nothing is stored and nothing runs. The
+//! decision itself is judged anew, since the policy, the tool and the request may have changed by then.
+
+use std::time::Duration;
+
+use countersign_core::{
+    approval::{
+        decision::{Choice, Decision, EditedAction},
+        principal::Principal,
+    },
+    call::preview::Preview,
+    decide::resolve,
+    journal::{
+        record::{Action, Kind},
+        state::{Phase, State},
+    },
+    limits::EDIT_SECONDS,
+    refusal::{Code, Refusal},
+    wire::{
+        event::{Request, ReviewConfig},
+        expand,
+    },
+};
+use tokio::time::timeout;
+
+use super::{NewDecision, Runtime};
+
+/// An edit of one action of a pending interruption, which is not decided yet.
+#[derive(Clone, Debug)]
+pub struct NewEdit {
+    /// The interruption.
+    pub approval_key: String,
+    /// Which of its actions, from 0.
+    pub action: usize,
+    /// The call that would run instead.
+    pub edited: EditedAction,
+    /// The digest of one of the actions that were shown; another's is refused as `stale_action`.
+    pub digest: Option<String>,
+}
+
+/// What an edit would lead to, as far as it is known before it is decided.
+#[derive(Clone, Debug)]
+pub struct EditPreview {
+    /// What would become of it.
+    pub outcome: EditOutcome,
+    /// What the edited call would do; `None` if its tool does not say, or the edit would be refused.
+    pub preview: Option<Preview>,
+}
+
+/// What would become of an edit.
+#[derive(Clone, Debug)]
+pub enum EditOutcome {
+    /// It approves the edited call, which runs when the whole request is decided.
+    Approves,
+    /// People are asked about the edited call, as here; `None` if that is later, after other calls or a retry.
+    Asks(Option<Box<ReviewConfig>>),
+    /// The decision would be refused.
+    Refused(Refusal),
+}
+
+impl Runtime {
+    /// What an edit would lead to if it was decided now. Nothing changes. Those who may decide may ask, one edit at a time.
+    ///
+    /// # Errors
+    /// `approval_not_found`, `approval_already_resolved`, `forbidden`, `stale_action`, `invalid_message` (no such action),
+    /// `answers_required`, `resume_required` (no calls are pending there), `too_busy`, `store_unavailable`, `internal` (the
+    /// policy takes too long). What would be wrong with the edit itself is an [`EditOutcome`].
+    pub async fn preview_edit(&self, by: &Principal, edit: NewEdit) -> Result<EditPreview, Refusal> {
+        let _turn = self.inner.edits.turn(by).await?;
+        let NewEdit { approval_key, action: index, edited, digest } = edit;
+        let (state, n) = self.session_of(by, &approval_key).await?;
+        by.check_may_decide()?;
+        let Some(open) = state.waiting(n) else {
+            return Err(self.inner.already_resolved(&state.session_id, n).await?);
+        };
+        resolve::check_shown(&state, open, by, digest.as_deref())?;
+        let Some(action) = open.asked.actions.get(index) else {
+            let what = format!("action: there is no action {index}, only {}, from 0", open.asked.actions.len());
+            return Err(Refusal::new(Code::InvalidMessage, what));
+        };
+        // Whatever is decided about the others.
+        let mut decisions = vec![Decision::defer(); open.asked.actions.len()];
+        decisions[index] = Choice::Edit(edited).into();
+        let decision = NewDecision { digest, ..NewDecision::new(approval_key, decisions) };
+        let judging = self.inner.judged(by, &state, open, decision, true);
+        let Ok(judged) = timeout(Duration::from_secs(EDIT_SECONDS), judging).await else {
+            let what = format!("the policy took more than {EDIT_SECONDS} s to judge the edited call");
+            return Err(Refusal::new(Code::Internal, what));
+        };
+        let preview = judged.preview(index);
+        match judged.decide(&self.inner, &state, self.inner.now()) {
+            Ok(transition) => Ok(EditPreview { outcome: outcome(transition.state(), action), preview }),
+            Err(refusal) if is_about_the_edit(refusal.code) => {
+                Ok(EditPreview { outcome: EditOutcome::Refused(refusal), preview: None })
+            }
+            Err(refusal) => Err(refusal),
+        }
+    }
+}
+
+/// What has become of an edited action in the state after the decision. A graph's own step has no call.
+fn outcome(after: &State, action: &Action) -> EditOutcome {
+    match after.calls.iter().find(|call| call.call == action.call).map(|call| &call.phase) {
+        Some(Phase::Waiting(n)) => EditOutcome::Asks(config(after, *n, action.call).map(Box::new)),
+        Some(Phase::Gated) => EditOutcome::Asks(None),
+        _ => EditOutcome::Approves,
+    }
+}
+
+/// How people are asked about a call under a key.
+fn config(state: &State, n: u32, call: u32) -> Option<ReviewConfig> {
+    let asked = &state.waiting(n).filter(|open| open.asked.kind == Kind::Approval)?.asked;
+    let index = asked.actions.iter().position(|action| action.call == call)?;
+    match expand::request(&state.session_id, asked) {
+        Request::Actions(mut request) => Some(request.review_configs.swap_remove(index)),
+        Request::Questions(_) => None,
+    }
+}
+
+/// Whether a refusal says what is wrong with the edit, and not with the request for its preview.
+fn is_about_the_edit(code: Code) -> bool {
+    matches!(code, Code::InvalidEdit | Code::DecisionNotAllowed | Code::Forbidden | Code::Unresolvable)
+}

@@ -1,0 +1,35 @@
+/** Using a page without a pointer. */
+import { expect, type Locator, type Page } from "@playwright/test";
+
+/** Come to something as people without a pointer do. */
+export async function tabTo(page: Page, to: Locator): Promise<void> {
+  await expect(to).toBeVisible();
+  for (let step = 0; step < 120; step++) {
+    if (await to.evaluate((element) => element === document.activeElement)) return;
+    await page.keyboard.press("Tab");
+  }
+  throw new Error(`120 steps did not lead to ${to}`);
+}
+
+/** The focus is on something that is marked and in view; `movedOn`: the conversation may have moved on from there. */
+export async function seesFocus(page: Page, { movedOn = false } = {}): Promise<void> {
+  const message = "the focus is lost, or cannot be seen";
+  await expect.poll(() => page.evaluate(whereIsFocus, movedOn), { message, timeout: 5_000 }).toBe("seen");
+}
+
+/** In the page. */
+function whereIsFocus(movedOn: boolean): string {
+  const at = document.activeElement;
+  if (!at || at === document.body) return "nothing has the focus";
+  const box = at.getBoundingClientRect();
+  const named = `${at.localName}.${at.className} "${(at.getAttribute("aria-label") ?? at.textContent ?? "").slice(0, 40)}"`;
+  const inView = box.width > 0 && box.bottom > 0 && box.top < innerHeight && box.right > 0 && box.left < innerWidth;
+  if (!inView && !movedOn) return `out of view: ${named}`;
+  // The mark may be around what it is in, as with a text field in a box.
+  for (const part of [at, at.parentElement, at.parentElement?.parentElement]) {
+    if (!part) continue;
+    const { outlineStyle, outlineWidth, boxShadow } = getComputedStyle(part);
+    if ((outlineStyle !== "none" && Number.parseFloat(outlineWidth) > 0) || boxShadow !== "none") return "seen";
+  }
+  return `not marked: ${named}`;
+}

@@ -1,0 +1,57 @@
+import { useEffect, useState } from "react";
+import { CountersignError, stringifyJson, type ApprovalView, type Edit, type EditPreview } from "@countersign/client";
+import { useCountersign } from "./context.js";
+
+/** How long nothing is typed before the server is asked. */
+const PAUSE_MS = 400;
+
+export interface EditPreviewing {
+  /** `no`: nothing is edited. `known`: what the server says of exactly this edit. */
+  state: "no" | "asking" | "known" | "failed";
+  found?: EditPreview;
+  /** Why it cannot be known. */
+  error?: CountersignError;
+  retry: () => void;
+}
+
+type Found = Pick<EditPreviewing, "found" | "error">;
+
+/**
+ * What an edit of one action would lead to, while it is made: what the policy says of it, and what the call would do. It is never
+ * that of other arguments. Nothing while `edited` is absent.
+ */
+export function useEditPreview(approval: ApprovalView, index: number, edited: Edit["edited_action"] | undefined): EditPreviewing {
+  const { http } = useCountersign();
+  const { approvalKey } = approval;
+  const digest = approval.actions[index]?.digest;
+  const asked = edited && stringifyJson([approvalKey, digest ?? null, index, edited]);
+  const [newest, setNewest] = useState<Found & { asked: string }>();
+  const [tries, setTries] = useState(0);
+  useEffect(() => {
+    if (!edited || asked === undefined) return;
+    const stop = new AbortController();
+    const tell = (found: Found) => {
+      if (!stop.signal.aborted) setNewest({ asked, ...found });
+    };
+    const timer = setTimeout(() => {
+      const edit = { action: index, edited_action: edited, ...(digest === undefined ? {} : { digest }) };
+      http.previewEdit(approvalKey, edit, stop.signal).then(
+        (found) => tell({ found }),
+        (reason: unknown) => tell({ error: CountersignError.of(reason) }),
+      );
+    }, PAUSE_MS);
+    return () => {
+      clearTimeout(timer);
+      stop.abort();
+    };
+    // `asked` is all of what is asked.
+  }, [http, asked, tries]);
+  const retry = () => {
+    setNewest(undefined);
+    setTries((n) => n + 1);
+  };
+  if (asked === undefined) return { state: "no", retry };
+  if (!newest || newest.asked !== asked) return { state: "asking", retry };
+  const { found, error } = newest;
+  return found ? { state: "known", found, retry } : { state: "failed", ...(error ? { error } : {}), retry };
+}

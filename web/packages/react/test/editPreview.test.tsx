@@ -1,0 +1,110 @@
+// @vitest-environment jsdom
+import { act } from "react";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { CountersignError, CountersignHttp, stringifyJson, type EditPreview } from "@countersign/client";
+import { ApprovalCard } from "../src/index.js";
+import { button, click, labelled, request, show, write } from "./page.js";
+
+/** What the server was asked, each to be answered by the test. */
+interface Asked {
+  edit: unknown;
+  signal: AbortSignal;
+  answer: (preview: EditPreview) => Promise<void>;
+  fail: (error: CountersignError) => Promise<void>;
+}
+
+function server() {
+  const asked: Asked[] = [];
+  const http = new CountersignHttp();
+  vi.spyOn(http, "previewEdit").mockImplementation((_key, edit, signal) =>
+    new Promise((resolve, reject) =>
+      asked.push({
+        edit,
+        signal: signal!,
+        answer: (preview) => act(async () => resolve(preview)),
+        fail: (error) => act(async () => reject(error)),
+      }),
+    ),
+  );
+  return { http, asked };
+}
+
+const would = (text: string): EditPreview => ({ outcome: "approves", preview: { kind: "text", text, left_out: 0 } });
+const pause = (ms: number) => act(async () => vi.advanceTimersByTime(ms));
+const previews = (page: Element) => [...page.querySelectorAll('[data-part="preview"] pre')].map((one) => one.textContent);
+const leadsTo = (page: Element) => page.querySelector('[data-part="leads-to"]')?.textContent;
+
+const [action] = request().actions;
+const approval = request({ actions: [{ ...action!, preview: { kind: "text", text: "as proposed", left_out: 0 } }] });
+
+async function editing(text: string) {
+  const { http, asked } = server();
+  const { page } = await show(<ApprovalCard approval={approval} />, { http });
+  await click(labelled(page, "Edit"));
+  const field = labelled(page, "Arguments, as JSON");
+  await write(field, text);
+  return { page, asked, field };
+}
+
+describe("an edit while it is made", () => {
+  beforeEach(() => void vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] }));
+  afterEach(() => void vi.useRealTimers());
+
+  it("s12 is asked about once nothing is typed, as what was shown, and only then", async () => {
+    const { page, asked, field } = await editing('{"n": 2}');
+    expect(previews(page)).toEqual([]);
+    await pause(399);
+    await write(field, '{"n": 9007199254740993}');
+    await pause(399);
+    expect(asked).toEqual([]);
+    await pause(1);
+    expect(stringifyJson(asked.map((one) => one.edit))).toBe(
+      '[{"action":0,"edited_action":{"name":"pay","args":{"n":9007199254740993}},"digest":"d1"}]',
+    );
+    expect(leadsTo(page)).toBe("Checking these arguments…");
+    await asked[0]!.answer(would("pays much"));
+    expect([previews(page), leadsTo(page)]).toEqual([["pays much"], "These arguments can be approved."]);
+  });
+
+  it("s12 never shows what other arguments would do", async () => {
+    const { page, asked, field } = await editing('{"n": 2}');
+    await pause(400);
+    await write(field, '{"n": 3}');
+    expect(asked[0]!.signal.aborted).toBe(true);
+    await asked[0]!.answer(would("pays 2"));
+    expect(previews(page)).toEqual([]);
+    await pause(400);
+    await asked[1]!.answer(would("pays 3"));
+    expect(previews(page)).toEqual(["pays 3"]);
+    await write(field, '{"n": ');
+    expect([previews(page), leadsTo(page)]).toEqual([[], ""]);
+    // Back at what was proposed, it is that.
+    await write(field, '{"n": 1}');
+    expect(previews(page)).toEqual(["as proposed"]);
+    await pause(400);
+    expect(asked.length).toBe(2);
+  });
+
+  it("p1 says who would be asked, and why it would be refused", async () => {
+    const { page, asked, field } = await editing('{"n": 2}');
+    await pause(400);
+    await asked[0]!.answer({ outcome: "asks", reviewConfig: { role: "legal" } });
+    expect(leadsTo(page)).toBe("These arguments need approval by legal.");
+    await write(field, '{"n": 3}');
+    await pause(400);
+    await asked[1]!.answer({ outcome: "refused", error: new CountersignError("invalid_edit", "never that many") });
+    expect(leadsTo(page)).toBe("never that many");
+    expect(page.querySelector('[data-part="leads-to"]')?.getAttribute("aria-live")).toBe("polite");
+  });
+
+  it("asks again where that has failed", async () => {
+    const { page, asked } = await editing('{"n": 2}');
+    await pause(400);
+    await asked[0]!.fail(new CountersignError("too_busy", "later"));
+    expect(leadsTo(page)).toBe("later");
+    await click(button(page, "Try again"));
+    await pause(400);
+    await asked[1]!.answer(would("pays 2"));
+    expect([previews(page), button(page, "Try again")]).toEqual([["pays 2"], undefined]);
+  });
+});
