@@ -13,7 +13,7 @@ use std::{
 };
 
 use countersign_core::{
-    call::args::Args,
+    call::{args::Args, schema::schema_of},
     content::TakesImages,
     journal::{
         agents::CallResult,
@@ -192,7 +192,7 @@ impl Agent {
     /// The JSON of the type is not always an object, or its schema cannot be checked.
     pub fn output_type<T: schemars::JsonSchema>(self) -> Result<Agent, AgentError> {
         let name = T::schema_name().into_owned();
-        let schema = schemars::schema_for!(T).to_value();
+        let schema = schema_of::<T>();
         if schema["type"] != "object" {
             return Err(AgentError(format!(
                 "agent {:?}, output type {name}: its JSON is not always an object, and models are asked for objects; put it into a \

@@ -51,6 +51,10 @@ impl Row for InterruptionRow {
 }
 
 impl InterruptionRow {
+    /// The lowest place of a pending one: no time is as large.
+    #[cfg(feature = "sqlite")]
+    pub(super) const WAITING: Millis = 1 << 61;
+
     /// Its place in lists, the highest first: pending ones with a deadline, the soonest first; those without one, the
     /// newest first; then resolved ones, the newest first. `schema.sql` has the same, as `place`.
     pub(super) fn place(&self) -> Millis {

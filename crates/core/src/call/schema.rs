@@ -3,7 +3,7 @@
 mod cost;
 
 use jsonschema::{ValidationError, error::ValidationErrorKind};
-use schemars::JsonSchema;
+use schemars::{JsonSchema, generate::SchemaSettings};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -39,6 +39,14 @@ pub struct ArgsSchema {
     validator: jsonschema::Validator,
     max_depth: usize,
     bytes: usize,
+}
+
+/// The JSON Schema of a type. It goes to models with each call and is stored with each request about one, so it does not
+/// name its draft: one that names none is of 2020-12.
+#[must_use]
+pub fn schema_of<T: JsonSchema>() -> Value {
+    let settings = SchemaSettings::draft2020_12().with(|settings| settings.meta_schema = None);
+    settings.into_generator().into_root_schema_for::<T>().to_value()
 }
 
 /// One reason why arguments do not fit.

@@ -127,9 +127,8 @@ pub fn decide(state: &State, now: Millis, input: DecideInput, catalog: &dyn Cata
             check_there(asked, &decisions, catalog)?;
             let asks = edited_asks(state, asked, &decisions, &verdicts, &by, catalog)?;
             let last = ends(open, &decisions, &by);
-            let shown = asked.actions.iter().map(|action| action.args.digest().to_string()).collect();
             let mut decided =
-                Decided { last, asks, previews, shown, by: by.subject, request_id, ..Decided::of(asked, decisions) };
+                Decided { last, asks, previews, by: by.subject, request_id, ..Decided::of(asked, decisions) };
             decided.rules = Rule::made_in(state, asked, &decided);
             Ok(draft.decided(decided, user_edit_content, catalog))
         }
@@ -269,7 +268,7 @@ fn edited_asks(
                 return Err(Refusal::new(Code::Unresolvable, what));
             }
             Some(Verdict::Ask(new)) => action.ask.stricter(new),
-            Some(Verdict::Allow) | None => action.ask.clone(),
+            Some(Verdict::Allow) | None => (*action.ask).clone(),
             Some(Verdict::Deny(why)) => {
                 return Err(invalid_edit(i, &format!("the policy refuses the edited call: {why}"), Vec::new()));
             }
@@ -279,7 +278,7 @@ fn edited_asks(
                 return Err(invalid_edit(i, &what, Vec::new()));
             }
         };
-        if new != action.ask {
+        if new != *action.ask {
             asks.resize(asked.actions.len(), None);
             asks[i] = Some(new);
         }

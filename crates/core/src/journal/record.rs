@@ -194,9 +194,9 @@ pub enum Record {
         awaiting: bool,
     },
     /// A run of a graph begins.
-    RunStarted(RunStarted),
+    RunStarted(Box<RunStarted>),
     /// A graph inside the run begins, or an agent's loop that has custom nodes.
-    FrameBegan(FrameBegan),
+    FrameBegan(Box<FrameBegan>),
     /// Tasks of a round have their results, and the next round may begin.
     TasksDone(TasksDone),
     /// A task failed for good.
@@ -400,7 +400,7 @@ impl Usage {
     }
 }
 
-/// See [`Record::Decided`].
+/// See [`Record::Decided`]. What was shown, and which policy asked, is in the record of the request.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Decided {
     /// The interruption's number.
@@ -422,12 +422,6 @@ pub struct Decided {
     /// The standing rules that it creates.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rules: Vec<Rule>,
-    /// The digest of the arguments of each action as shown; what a reviewer reads follows from them (spec R8).
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub shown: Vec<String>,
-    /// The version of the policy that asked.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub policy: Option<Arc<str>>,
     /// Who decided.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<Arc<str>>,
@@ -448,8 +442,6 @@ impl Decided {
             asks: Vec::new(),
             previews: Vec::new(),
             rules: Vec::new(),
-            shown: Vec::new(),
-            policy: asked.actions.first().and_then(|action| action.ask.policy.clone()),
             by: None,
             request_id: None,
         }

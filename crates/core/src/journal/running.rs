@@ -310,15 +310,7 @@ impl Draft {
         let Some((graph, node)) = catalog.agent_loop(&state.agent) else { return };
         let task = state.run.as_ref().map_or(0, |run| run.made) + 1;
         let round = Round { tasks: vec![NewTask { task, node, input: None }], arrived: Vec::new() };
-        self.push(Record::FrameBegan(FrameBegan {
-            frame: 0,
-            task: 0,
-            node: None,
-            within: 0,
-            graph,
-            state: None,
-            round,
-        }));
+        self.frame_began(FrameBegan { frame: 0, task: 0, node: None, within: 0, graph, state: None, round });
     }
 
     /// A run of a graph begins: the turn of its session.
@@ -339,13 +331,13 @@ impl Draft {
         if self.state.status.is_active() {
             return Err(Refusal::new(Code::SessionBusy, "a run is going on; wait for it to end, or cancel it"));
         }
-        self.push(Record::RunStarted(started));
+        self.push(Record::RunStarted(Box::new(started)));
         Ok(self.settle(catalog))
     }
 
     /// A graph inside the run begins.
     pub fn frame_began(&mut self, began: FrameBegan) {
-        self.push(Record::FrameBegan(began));
+        self.push(Record::FrameBegan(Box::new(began)));
     }
 
     /// Tasks have their results. Their open questions are withdrawn; if the root is over, the run is.
@@ -391,7 +383,7 @@ impl Draft {
         let path: Arc<str> = run.path(found).into();
         for NewQuestion { name, payload, shown, schema, ask, default } in questions {
             let at = At { task, node: path.clone(), question: name, payload, schema, default };
-            self.interrupt_at(Kind::Interrupt, at, shown, ask);
+            self.interrupt_at(Kind::Interrupt, at, shown, Arc::new(ask));
         }
         let found = self.state.run.as_ref().and_then(|run| run.tasks.get(&task));
         let waits = found.is_some_and(|task| {
@@ -413,7 +405,7 @@ impl Draft {
         }
     }
 
-    fn interrupt_at(&mut self, kind: Kind, at: At, args: Args, ask: Ask) {
+    fn interrupt_at(&mut self, kind: Kind, at: At, args: Args, ask: Arc<Ask>) {
         let graph = self.state.run.as_ref().map_or_else(|| Arc::from(""), |run| run.graph.clone());
         let expires_at = self.due_in(kind, ask.timeout);
         let action = Action {
@@ -460,7 +452,7 @@ impl Draft {
         let allowed = if run.asked.len() > 1 { DecisionType::ENDED.to_vec() } else { DecisionType::IN_DOUBT.to_vec() };
         let levels = run.asked.last().map(|role| Reviewer::of(&**role)).into_iter().collect();
         let ask = Ask { timeout: Timeout::Never, allowed, levels, ..Ask::default() };
-        self.interrupt_at(Kind::InDoubt, at, shown, ask);
+        self.interrupt_at(Kind::InDoubt, at, shown, Arc::new(ask));
     }
 
     /// A step of a task is about to begin.

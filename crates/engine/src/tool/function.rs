@@ -11,7 +11,7 @@ use std::{
 };
 
 use countersign_core::{
-    call::{args::Args, exact::lost_number, preview::Preview},
+    call::{args::Args, exact::lost_number, preview::Preview, schema::schema_of},
     journal::permit::Permit,
     locale::{Locale, Text},
     plain,
@@ -81,7 +81,7 @@ fn parameters_of<T: JsonSchema + 'static>() -> Arc<Value> {
         return known.clone();
     }
     // Not under the lock: a type's schema may run the application's code.
-    let schema = Arc::new(schemars::schema_for!(T).to_value());
+    let schema = Arc::new(schema_of::<T>());
     made().entry(TypeId::of::<T>()).or_insert(schema).clone()
 }
 

@@ -17,7 +17,7 @@ use countersign_core::{
     call::{
         gate::{Ask, DecisionType},
         reviewer::Reviewer,
-        schema::ArgsSchema,
+        schema::{ArgsSchema, schema_of},
         timeout::Timeout,
     },
     journal::{
@@ -145,7 +145,7 @@ impl<T> Interrupt<T> {
     /// Requires the answer to be a `U`: its JSON Schema is shown and enforced.
     pub fn typed<U: DeserializeOwned + JsonSchema>(self) -> Interrupt<U> {
         let Interrupt { memory, name, payload, ask, default, .. } = self;
-        let schema = schemars::SchemaGenerator::default().into_root_schema_for::<U>().to_value();
+        let schema = schema_of::<U>();
         Interrupt { memory, name, payload, schema: Ok(None), ask, default, answer: PhantomData }.schema(&schema)
     }
 

@@ -120,15 +120,15 @@ fn inbox(filter: &InterruptionFilter, session: Option<i64>, start: Option<&Key>)
         }
         queries.push(query);
     } else {
-        // Pending and resolved rows have separate indexes.
-        for (half, condition) in [("waiting", "i.resolution IS NULL"), ("resolved", "i.resolution IS NOT NULL")] {
-            if waiting.is_none_or(|waiting| waiting == (half == "waiting")) {
-                by_reason(half, role.as_ref(), visible_to.as_ref(), |mut query| {
-                    query.and(condition, []);
-                    queries.push(query);
-                });
+        by_reason(role.as_ref(), visible_to.as_ref(), |mut query| {
+            // Pending ones have the highest places.
+            match waiting {
+                Some(true) => query.and("i.place >= ?", [InterruptionRow::WAITING.into()]),
+                Some(false) => query.and("i.place < ?", [InterruptionRow::WAITING.into()]),
+                None => {}
             }
-        }
+            queries.push(query);
+        });
     }
     for query in &mut queries {
         if let Some(agent) = agent {
@@ -146,9 +146,9 @@ fn inbox(filter: &InterruptionFilter, session: Option<i64>, start: Option<&Key>)
     Ok(queries)
 }
 
-/// One query for each reason for which pending or resolved rows may be seen.
-fn by_reason(half: &str, role: Option<&String>, visible_to: Option<&Visible>, mut push: impl FnMut(Query)) {
-    let query = |index: &str| Query::new(format!("{COLUMNS} INDEXED BY {half}_{index} {SESSION_OF}"));
+/// One query for each reason for which rows may be seen.
+fn by_reason(role: Option<&String>, visible_to: Option<&Visible>, mut push: impl FnMut(Query)) {
+    let query = |index: &str| Query::new(format!("{COLUMNS} INDEXED BY interruptions_{index} {SESSION_OF}"));
     let Some(who) = visible_to else {
         return push(match role {
             None => query("place"),
@@ -303,11 +303,12 @@ pub(super) fn rested(
 
 /// Reads only what is pending, by its index. Of more than the most, those of the sessions that were made first.
 const PENDING_ROWS: &str = "SELECT count(*), min(asked_at) FROM
- (SELECT asked_at FROM interruptions INDEXED BY waiting_place WHERE resolution IS NULL LIMIT ?1)";
+ (SELECT asked_at FROM interruptions INDEXED BY interruptions_place WHERE place >= ?1 LIMIT ?2)";
 
 /// See [`super::super::Store::pending`].
 pub(super) fn pending(conn: &Connection) -> Result<PendingCount, StoreError> {
-    let counted = find(conn, PENDING_ROWS, [PENDING], |r| Ok((r.get::<_, i64>(0)?, r.get(1)?)))?;
+    let counted =
+        find(conn, PENDING_ROWS, [InterruptionRow::WAITING, PENDING.into()], |r| Ok((r.get::<_, i64>(0)?, r.get(1)?)))?;
     let (count, oldest) = counted.unwrap_or_default();
     Ok(PendingCount { count: u64::try_from(count).unwrap_or_default(), oldest })
 }

@@ -156,12 +156,12 @@ pub(super) fn has_request(conn: &Connection, session_id: &str, request_id: &str)
 
 /// See [`super::super::Store::due`].
 pub(super) fn due(conn: &Connection, now: Millis, limit: usize) -> Result<Vec<Due>, StoreError> {
-    // Deadlines and reminders each have their own index.
     let mut due: Vec<(Millis, Due)> = Vec::new();
     for sql in [
+        // The soonest deadlines have the highest places of all.
         "SELECT i.expires_at, s.id, i.key & 4294967295 FROM interruptions i CROSS JOIN sessions s ON s.row = i.key >> 32
-         WHERE i.resolution IS NULL AND i.expires_at IS NOT NULL AND i.expires_at <= ?1
-         ORDER BY i.expires_at, s.id, i.key LIMIT ?2",
+         WHERE i.place >= max(1 << 61, (1 << 62) - ?1) AND i.expires_at <= ?1
+         ORDER BY i.place DESC, s.id, i.key LIMIT ?2",
         "SELECT i.remind_at, s.id, i.key & 4294967295 FROM interruptions i CROSS JOIN sessions s ON s.row = i.key >> 32
          WHERE i.resolution IS NULL AND i.remind_at IS NOT NULL AND i.remind_at <= ?1
          ORDER BY i.remind_at, s.id, i.key LIMIT ?2",

@@ -82,16 +82,12 @@ CREATE TABLE interruptions (
     place        INTEGER AS (CASE WHEN resolution IS NOT NULL THEN asked_at
                              WHEN expires_at IS NULL THEN (1 << 61) + asked_at ELSE (1 << 62) - expires_at END)
 ) STRICT;
-CREATE INDEX waiting_place ON interruptions (place) WHERE resolution IS NULL;
-CREATE INDEX waiting_subject ON interruptions (tenant, subject, place) WHERE resolution IS NULL AND subject IS NOT NULL;
-CREATE INDEX waiting_role ON interruptions (tenant, role, place) WHERE resolution IS NULL AND role IS NOT NULL;
-CREATE INDEX waiting_role_place ON interruptions (role, place) WHERE resolution IS NULL AND role IS NOT NULL;
-CREATE INDEX resolved_place ON interruptions (place) WHERE resolution IS NOT NULL;
-CREATE INDEX resolved_subject ON interruptions (tenant, subject, place)
-    WHERE resolution IS NOT NULL AND subject IS NOT NULL;
-CREATE INDEX resolved_role ON interruptions (tenant, role, place) WHERE resolution IS NOT NULL AND role IS NOT NULL;
-CREATE INDEX resolved_role_place ON interruptions (role, place) WHERE resolution IS NOT NULL AND role IS NOT NULL;
-CREATE INDEX interruptions_due ON interruptions (expires_at) WHERE resolution IS NULL AND expires_at IS NOT NULL;
+-- Pending ones have the places from 1 << 61 on, and the soonest deadlines the highest: so each index has both halves of its
+-- list, and the first one the deadlines.
+CREATE INDEX interruptions_place ON interruptions (place);
+CREATE INDEX interruptions_subject ON interruptions (tenant, subject, place) WHERE subject IS NOT NULL;
+CREATE INDEX interruptions_role ON interruptions (tenant, role, place) WHERE role IS NOT NULL;
+CREATE INDEX interruptions_role_place ON interruptions (role, place) WHERE role IS NOT NULL;
 CREATE INDEX interruptions_remind ON interruptions (remind_at) WHERE resolution IS NULL AND remind_at IS NOT NULL;
 
 -- Standing rules ("always"), derived from the journal. `key` is that of the interruption it was made in, as in

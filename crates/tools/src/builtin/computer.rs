@@ -22,12 +22,12 @@ use std::{future::Future, sync::Arc, time::Duration};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use countersign_core::{
-    call::{args::Args, preview::Preview},
+    call::{args::Args, preview::Preview, schema::schema_of},
     journal::permit::Permit,
     limits, plain,
 };
 use futures::future::BoxFuture;
-use serde_json::{Value, json};
+use serde_json::json;
 
 pub use self::{
     action::{Button, ComputerAction, Point},
@@ -141,13 +141,9 @@ fn named<T: Tool + Previewer + 'static>(
         Environment::Windows => "a Windows computer",
         Environment::Linux => "a Linux computer",
     };
-    let action = schemars::schema_for!(ComputerAction).to_value();
+    let mut action = schema_of::<ComputerAction>();
     // The action schema is used twice, so its definitions are moved to the root.
-    let (mut action, definitions) = (action, Value::Null);
-    let definitions = action.as_object_mut().and_then(|action| action.remove("$defs")).unwrap_or(definitions);
-    if let Some(action) = action.as_object_mut() {
-        action.remove("$schema");
-    }
+    let definitions = action.as_object_mut().and_then(|action| action.remove("$defs")).unwrap_or_default();
     let mut parameters = json!({
         "type": "object",
         "additionalProperties": false,

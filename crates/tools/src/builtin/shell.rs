@@ -2,7 +2,11 @@
 
 use std::{os::unix::process::ExitStatusExt as _, path::PathBuf, sync::Arc, time::Duration};
 
-use countersign_core::{call::preview::Preview, journal::permit::Permit, limits};
+use countersign_core::{
+    call::{preview::Preview, schema::schema_of},
+    journal::permit::Permit,
+    limits,
+};
 use futures::future::BoxFuture;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -97,7 +101,7 @@ impl Shell {
                 "Run command lines with sh, one after the other, in the workspace's folder. Each begins anew: \
                           a change of folder or of a variable does not last."
                     .into(),
-            parameters: Arc::new(schemars::schema_for!(Commands).to_value()),
+            parameters: Arc::new(schema_of::<Commands>()),
         };
         let shell = Arc::new(self);
         ToolEntry::new(spec, shell.clone()).needs_approval(Approval::always()).preview(shell)

@@ -94,6 +94,12 @@ fn a_property_may_have_the_name_of_a_keyword() {
 }
 
 #[test]
+fn the_schema_of_a_type_does_not_name_the_draft_that_is_meant_anyway() {
+    let schema = schema_of::<SchemaError>();
+    assert_eq!((&schema["type"], schema.get("$schema")), (&json!("object"), None), "{schema}");
+}
+
+#[test]
 fn what_is_no_schema_for_arguments_is_refused() {
     assert_eq!(
         refused(&json!({ "type": "string" })),
