@@ -200,7 +200,7 @@ pub async fn cancels(base: &Base, ground: Ground, seed: u64, races: usize) -> Re
     for race in 0..races {
         let asked = owner.turn(&session, "race", race).await?;
         let key = asked["approval_key"].as_str().unwrap_or_default().to_owned();
-        let frame = approval(&session, &key, &json!([decision(race)]));
+        let frame = approval(&session, &key, &json!([decision(race, race)]));
         let cancel = json!({ "type": "cancel", "session_id": session });
         let (d, c) = (format!("d{race}"), format!("c{race}"));
         // Either of the two may have a small lead.
