@@ -256,7 +256,7 @@ impl Player {
             "pong" => {}
             "ack" => self.answered(&frame, Ok(()))?,
             // Whether the request was stored is not known: it is sent again, on another connection.
-            "error" if self.patient && frame["code"] == "store_unavailable" => {
+            "error" if self.patient && (frame["code"] == "store_unavailable" || frame["code"] == "store_closed") => {
                 self.refused.fetch_add(1, Ordering::SeqCst);
                 return Err(Over::Gone);
             }

@@ -191,6 +191,11 @@ impl Setup {
         self
     }
 
+    /// Sets variables of the server's environment.
+    pub(crate) fn envs(self, variables: &[(&str, String)]) -> Setup {
+        variables.iter().fold(self, |setup, (name, value)| setup.env(name, value))
+    }
+
     /// Whole sections at the end.
     pub(crate) fn agent(mut self, lines: &str) -> Setup {
         lines.clone_into(&mut self.agent);
@@ -348,16 +353,6 @@ pub(crate) struct Server {
     log: Option<&'static str>,
 }
 
-/// A library for `LD_PRELOAD`, made of this C source in a folder. Building SQLite needs a C compiler too.
-pub(crate) fn shim(dir: &Path, name: &str, source: &str) -> String {
-    let (file, made) = (dir.join(format!("{name}.c")), dir.join(format!("{name}.so")));
-    fs::write(&file, source).unwrap();
-    let built =
-        std::process::Command::new("cc").args(["-shared", "-fPIC", "-O1", "-o"]).args([&made, &file]).status().unwrap();
-    assert!(built.success(), "{name}.c does not compile");
-    made.to_str().unwrap().to_owned()
-}
-
 async fn spawn(dir: &Path, env: &[(String, String)], log: Option<&str>) -> (Child, SocketAddr) {
     let mut command = Command::new(BINARY);
     command
@@ -403,9 +398,9 @@ impl Server {
     }
 
     /// The same with other values of variables of its environment.
-    pub(crate) async fn another_with(&self, changed: &[(&str, &str)]) -> Server {
+    pub(crate) async fn another_with(&self, changed: &[(&str, String)]) -> Server {
         let mut env = self.env.clone();
-        env.extend(changed.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
+        env.extend(changed.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));
         let (child, address) = spawn(self.dir.path(), &env, self.log).await;
         let (dir, _database) = (self.dir.clone(), self._database.clone());
         Server { child, address, dir, _database, env, log: self.log }
