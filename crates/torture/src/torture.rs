@@ -32,7 +32,7 @@ use crate::{
     player::Player,
     report::{OUTSIDE, Report},
     rng::Rng,
-    world::{AGENTS, Base, Switch, World},
+    world::{AGENTS, Base, LEASE_SECONDS, Switch, World},
 };
 
 /// More servers than any world needs.
@@ -175,6 +175,17 @@ impl Plan {
         *after_failure = false;
         Ok(())
     }
+
+    /// What remains to happen when everything else has: a server that leaves deadlines to another has to end, and not before the
+    /// leases of the one before.
+    fn rest(world: &World) -> Plan {
+        let leases = if world.database.is_some() { LEASE_SECONDS } else { 0 };
+        let life = Duration::from_millis(1500) + Duration::from_secs(leases.into());
+        Plan {
+            kill: if world.base.has(Switch::Timerless) { Kill::After(life) } else { Kill::Never },
+            ..Plan::default()
+        }
+    }
 }
 
 /// Lets people play in a world while servers are killed one after another as `plan` says. Returns the people, and
@@ -262,7 +273,7 @@ pub async fn play(
 /// What does not.
 pub async fn finish(world: &World, mut players: Vec<Player>, report: &mut Report) -> Result<(), String> {
     players.iter_mut().for_each(Player::one_more);
-    let (players, _) = play(world, players, report, None, |_| Plan::default()).await?;
+    let (players, _) = play(world, players, report, None, |_| Plan::rest(world)).await?;
     let Started::Listening(server) = Server::start(world, None).await? else {
         return Err("a server without failpoints died".to_owned());
     };
@@ -289,6 +300,7 @@ pub async fn finish(world: &World, mut players: Vec<Player>, report: &mut Report
         report.switched(Switch::Reconnecting, player.connected_anew);
     }
     report.switched(Switch::Evicted, world.evicted()?);
+    report.switched(Switch::Timerless, world.fired_elsewhere()?);
     let (closed, failed) = (world.closed()?, report.faults.get(FAILED).copied().unwrap_or_default());
     if closed > failed {
         return Err(format!("R3 {closed} stores were closed since a sync had failed, but only {failed} had"));
@@ -468,7 +480,7 @@ pub async fn random(base: &Base, seed: u64, sessions: u64, kills: usize, at_acks
     let plan = |i| {
         if i >= kills {
             enough.store(true, Ordering::SeqCst);
-            return Plan::default();
+            return Plan::rest(&world);
         }
         let cut = Cut { reached: if rng.percent(50) { 50 } else { 0 }, seed: rng.number() };
         if at_acks {

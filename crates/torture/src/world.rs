@@ -6,7 +6,7 @@ use std::{
 };
 
 use clap::ValueEnum;
-use countersign_runtime::run::failpoint::EVICTED;
+use countersign_runtime::run::failpoint::{EVICTED, EVICTS, FIRED, LEAVES_DEADLINES};
 use countersign_test_machine::{Clocks, Disk};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -28,6 +28,8 @@ pub enum Switch {
     Hopping,
     /// People connect anew after every 3 events
     Reconnecting,
+    /// No process fires the deadlines of what it has asked itself: another one does, which finds them in the store
+    Timerless,
 }
 
 impl Switch {
@@ -39,6 +41,7 @@ impl Switch {
             Switch::Polling => "a node heard no notification",
             Switch::Hopping => "a request went to another node than the one before",
             Switch::Reconnecting => "a person connected anew after 3 events",
+            Switch::Timerless => "a deadline was fired by another process than the one that asked",
         }
     }
 
@@ -205,9 +208,11 @@ impl World {
     /// What else is in the environment of its servers.
     #[must_use]
     pub fn environment(&self) -> Vec<(String, String)> {
-        let evicts = self.base.has(Switch::Evicted).then(|| ("COUNTERSIGN_EVICTS".to_owned(), "1".to_owned()));
+        let switches = [(Switch::Evicted, EVICTS), (Switch::Timerless, LEAVES_DEADLINES)];
+        let switches = switches.into_iter().filter(|(switch, _)| self.base.has(*switch));
+        let switches = switches.map(|(_, variable)| (variable.to_owned(), "1".to_owned()));
         let disk = self.disk.iter().flat_map(Disk::environment).map(|(name, value)| (name.to_owned(), value));
-        self.tokens().into_iter().chain(evicts).chain(disk).collect()
+        self.tokens().into_iter().chain(switches).chain(disk).collect()
     }
 
     /// Counts the sessions that left memory when they paused, by what the servers' logs say so far.
@@ -216,6 +221,14 @@ impl World {
     /// The log cannot be read.
     pub fn evicted(&self) -> Result<u64, String> {
         self.logged(EVICTED)
+    }
+
+    /// Counts the deadlines that another process fired than the one that asked, likewise.
+    ///
+    /// # Errors
+    /// The log cannot be read.
+    pub fn fired_elsewhere(&self) -> Result<u64, String> {
+        self.logged(FIRED)
     }
 
     /// Counts the stores that were closed since they could not rely on their disk, likewise.
