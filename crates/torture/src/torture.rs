@@ -458,7 +458,7 @@ pub async fn random(base: &Base, seed: u64, sessions: u64, kills: usize, at_acks
     world.may_forget()?;
     let refused = Arc::new(AtomicU64::new(0));
     let mut report = Report::default();
-    let enough = Arc::new(AtomicBool::new(false));
+    let (enough, first) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(true)));
     let (tell, acks) = mpsc::unbounded_channel();
     let players = (0..sessions).map(|i| {
         let at = usize::try_from(i).unwrap_or_default() % AGENTS.len();
@@ -473,6 +473,7 @@ pub async fn random(base: &Base, seed: u64, sessions: u64, kills: usize, at_acks
             .hangs_up(if i % 4 == 1 { 8 } else { 0 })
             .under(base)
             .until(enough.clone())
+            .starts_again(first.clone())
             .tell(tell.clone())
     });
     let players: Vec<Player> = players.collect();
