@@ -22,10 +22,14 @@ const PARTS: &[&str] = &[
     "countersign-runtime",
 ];
 
+/// What tests of real servers need.
+const TESTED: &[&str] = &["countersign-server", "countersign-test-machine", "countersign-test-postgres"];
+
 /// Each crate of this repository with those it may use, in build order.
-const MAY_USE: [(&str, &str, &[&[&str]]); 18] = [
+const MAY_USE: [(&str, &str, &[&[&str]]); 19] = [
     ("countersign-core", "crates/core", &[]),
     ("countersign-macros", "crates/macros", &[]),
+    ("countersign-test-machine", "crates/test-machine", &[]),
     ("countersign-test-postgres", "crates/test-postgres", &[]),
     ("countersign-store", "crates/store", &[&["countersign-core", "countersign-test-postgres"]]),
     ("countersign-engine", "crates/engine", &[&["countersign-core"]]),
@@ -40,8 +44,8 @@ const MAY_USE: [(&str, &str, &[&[&str]]); 18] = [
     ),
     ("countersign", "crates/countersign", &[PARTS, &["countersign-macros", "countersign-test-postgres"]]),
     ("countersign-server", "crates/server", &[PARTS]),
-    ("countersign-cli", "crates/cli", &[PARTS, &["countersign-server", "countersign-test-postgres"]]),
-    ("countersign-torture", "crates/torture", &[PARTS, &["countersign-server", "countersign-test-postgres"]]),
+    ("countersign-cli", "crates/cli", &[PARTS, TESTED]),
+    ("countersign-torture", "crates/torture", &[PARTS, TESTED]),
     ("countersign-compile-fail", "crates/compile-fail", &[&["countersign"]]),
     ("countersign-fuzz-targets", "fuzz/targets", &[PARTS, &["countersign-server"]]),
     ("countersign-bench", "bench", &[PARTS, &["countersign", "countersign-server", "countersign-test-postgres"]]),

@@ -2,6 +2,7 @@
 
 use std::{fs, net::SocketAddr, os::unix::process::ExitStatusExt as _, path::Path, process::Stdio, time::Duration};
 
+use countersign_test_machine::Variable;
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::{
     io::{AsyncBufReadExt as _, BufReader},
@@ -41,7 +42,7 @@ impl Server {
         Server::start_with(world, &world.path(CONFIG), failpoint, &[]).await
     }
 
-    /// The same, with another configuration, and files that variables name.
+    /// The same, with another configuration, and more variables.
     ///
     /// # Errors
     /// As [`Server::start`].
@@ -49,7 +50,7 @@ impl Server {
         world: &World,
         config: &Path,
         failpoint: Option<&str>,
-        files: &[(&str, &Path)],
+        variables: &[Variable],
     ) -> Result<Started, String> {
         let log = fs::File::options().create(true).append(true).open(world.path("server.log"));
         let log = log.map_err(|error| format!("the server's log cannot be written: {error}"))?;
@@ -60,7 +61,7 @@ impl Server {
             .env("COUNTERSIGN_KILLED_FROM_OUTSIDE", "1")
             .env("RUST_LOG", "warn")
             .envs(world.environment())
-            .envs(files.iter().copied());
+            .envs(variables.iter().cloned());
         if let Some(failpoint) = failpoint {
             command.env("COUNTERSIGN_FAILPOINT", failpoint);
         }

@@ -7,7 +7,6 @@ use std::{
     collections::VecDeque,
     fs,
     net::SocketAddr,
-    path::PathBuf,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -16,6 +15,7 @@ use std::{
 };
 
 use countersign_runtime::run::failpoint::POINTS;
+use countersign_test_machine::{Clock, Clocks};
 use countersign_test_postgres::{Database, Fault, Proxy, Restart};
 use futures::{FutureExt as _, future::select_all};
 use rustix::process::Signal;
@@ -93,30 +93,15 @@ const STRIKES: Duration = Duration::from_secs(3);
 /// How long the sessions of a dead node may wait for another one, whatever the machine does besides.
 const TAKEN: Duration = Duration::from_secs(15);
 
-/// A server, the way to its database, its number among the nodes of the store, and the failpoint at which it is to die.
+/// A server, the way to its database, its machine's clock, and by how many seconds that is ahead, its number among the nodes of the
+/// store, and the failpoint at which it is to die.
 struct Node {
     server: Server,
     proxy: Proxy,
     clock: Clock,
+    ahead: i64,
     id: String,
     point: Option<&'static str>,
-}
-
-/// The clock of a node's machine.
-struct Clock {
-    /// The file that has the seconds by which it is ahead.
-    file: PathBuf,
-    ahead: i64,
-}
-
-impl Clock {
-    fn set(&mut self, ahead: i64) -> Result<(), String> {
-        let failed = |error: std::io::Error| format!("a clock cannot be set: {error}");
-        let new = self.file.with_extension("new");
-        fs::write(&new, ahead.to_string()).and_then(|()| fs::rename(&new, &self.file)).map_err(failed)?;
-        self.ahead = ahead;
-        Ok(())
-    }
 }
 
 /// The servers, and who talks to which.
@@ -126,9 +111,9 @@ struct Nodes<'a> {
     nodes: Vec<Node>,
     /// What each person is told when it connects anew.
     people: Vec<watch::Sender<Vec<SocketAddr>>>,
-    /// The library that makes a clock wrong, and how many clocks there were.
-    wrong_clock: PathBuf,
-    clocks: usize,
+    /// The clocks of their machines, and how many there were.
+    clocks: Clocks,
+    clocks_so_far: usize,
     /// The failpoints that no node has died at, nor is to.
     due: VecDeque<&'static str>,
     /// How long each takeover takes.
@@ -164,16 +149,15 @@ impl Nodes<'_> {
     async fn start(&mut self, mut point: Option<&'static str>, report: &mut Report) -> Result<(), String> {
         let proxy = Proxy::before(self.database.url()).await;
         let config = self.world.configure("node.toml", proxy.url())?;
-        self.clocks += 1;
-        let clock = Clock { file: self.world.path(&format!("clock-{}", self.clocks)), ahead: 0 };
-        let files = [("LD_PRELOAD", &*self.wrong_clock), ("CLOCK", &*clock.file)];
+        self.clocks_so_far += 1;
+        let clock = self.clocks.clock(&format!("clock-{}", self.clocks_so_far));
         loop {
             let failpoint = point.map(|point| format!("{point}:{}", 1 + self.rng.below(3)));
-            match Server::start_with(self.world, &config, failpoint.as_deref(), &files).await? {
+            match Server::start_with(self.world, &config, failpoint.as_deref(), &clock.environment()).await? {
                 Started::Listening(server) => {
                     let newest = with(&self.database, |database| database.query(NEWEST)).await?;
                     let id = newest.into_iter().flatten().flatten().next().ok_or("the store has no nodes")?;
-                    self.nodes.push(Node { server: *server, proxy, clock, id, point });
+                    self.nodes.push(Node { server: *server, proxy, clock, ahead: 0, id, point });
                     return Ok(());
                 }
                 Started::Died => report.struck(point.take().ok_or("a server without failpoints died")?),
@@ -303,8 +287,9 @@ impl Nodes<'_> {
     fn step_clocks(&mut self, report: &mut Report) -> Result<(), String> {
         for (i, node) in self.nodes.iter_mut().enumerate() {
             let seconds = 86_400 * (1 + self.rng.below(3).cast_signed());
-            let is_forward = node.clock.ahead < 0 || (node.clock.ahead == 0 && i % 2 == 0);
-            node.clock.set(if is_forward { seconds } else { -seconds })?;
+            let is_forward = node.ahead < 0 || (node.ahead == 0 && i % 2 == 0);
+            node.ahead = if is_forward { seconds } else { -seconds };
+            node.clock.set(node.ahead)?;
             report.struck(if is_forward { FORWARD } else { BACK });
         }
         Ok(())
@@ -423,7 +408,7 @@ pub async fn random(base: &Base, seed: u64, nodes: usize, sessions: u64, faults:
     let database = Arc::new(database);
     let mut world = World::on(base, database.url())?;
     let mut report = Report::default();
-    let enough = Arc::new(AtomicBool::new(false));
+    let (enough, first) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(true)));
     let players = (0..sessions).map(|i| {
         let at = usize::try_from(i).unwrap_or_default() % AGENTS.len();
         // Every fifth leaves what it is asked to its deadline. Whoever hangs up connects to any node next.
@@ -431,7 +416,7 @@ pub async fn random(base: &Base, seed: u64, nodes: usize, sessions: u64, faults:
             4 => Player::new(&format!("s{i}"), "brief", seed, usize::MAX).silent(),
             _ => Player::new(&format!("s{i}"), AGENTS[at], seed, usize::MAX).cancels(if i % 4 == 3 { 8 } else { 0 }),
         };
-        player.hangs_up(4).under(base).patient().until(enough.clone())
+        player.hangs_up(4).under(base).patient().until(enough.clone()).starts_again(first.clone())
     });
     let players: Vec<Player> = players.collect();
     let run = async {
@@ -440,9 +425,10 @@ pub async fn random(base: &Base, seed: u64, nodes: usize, sessions: u64, faults:
             database: database.clone(),
             nodes: Vec::new(),
             people: Vec::new(),
-            wrong_clock: world.wrong_clock()?,
-            clocks: 0,
-            due: POINTS.into(),
+            clocks: world.clocks()?,
+            clocks_so_far: 0,
+            // Few calls of a short run are in doubt: more of them are to be.
+            due: POINTS.into_iter().chain(["call.after_effect"; 2]).collect(),
             takeovers: JoinSet::new(),
             rng: Rng::of(seed, "nodes"),
         };

@@ -12,16 +12,23 @@ pub const HEAD: &str = "\
 What `cargo xtask torture` has shown: servers that are killed, stopped and cut off while people talk to them, and journal, audit log,
 an outside ledger of effects and the people's memories compared at the end. Each server on PostgreSQL (but for the races) reaches it
 through a proxy, which ends connections in the middle of a message, passes nothing for longer than a lease, and loses the replies to
-commits; its machine's clock is set forward and back by days. The disk of a server on SQLite is full now and then. With `--as evicted`,
-`polling`, `hopping` or `reconnecting` a whole run keeps no paused session in memory, notifies no server of what others do, sends each
-request of a session to another server than the one before, or has people connect anew after every 3 events. A run ends at its first
-violation, so a page has none;
-what it says is how often a promise was put to the test, and how rare a violation must be not to have shown. A run in which a failpoint
-never fired, a fault did not happen or there was nothing to check fails too. The tests run the same for a minute or two
-(`r1_r2_r3_r4_r7_kills_at_any_moment_under_load_break_nothing`, `r1_r2_r3_r4_r7_a_kill_at_every_hit_of_every_failpoint_breaks_nothing`,
+commits; its machine's clock is set forward and back by days. The disk of a server on SQLite is full now and then, or a sync of it
+fails; and when the power of such a server is cut, at any moment, right after an acknowledgement or at a failpoint, its disk forgets
+what was not synced, all of it or any pages.
+
+With `--as evicted`, `polling`, `hopping`, `reconnecting` or `timerless` a whole run keeps no paused session in memory, notifies no
+server of what others do, sends each request of a session to another server than the one before, has people connect anew after every 3
+events, or has no server fire the deadlines of what it has asked itself. None has timers for them: a server that reads the store fires them.
+
+A run ends at its first violation, so a page has none; what it says is how often a promise was put to the test, and how rare a violation
+must be not to have shown. A run in which a failpoint never fired, a fault did not happen, no power cut lost anything or there was nothing
+to check fails too. The tests run the same for a minute or two
+(`r1_r2_r3_r4_r7_kills_and_power_cuts_at_any_moment_under_load_break_nothing`,
+`r3_acknowledged_requests_survive_a_kill_or_a_power_cut_at_that_very_moment`, `r1_r2_r3_r4_r7_a_kill_at_every_hit_of_every_failpoint_breaks_nothing`,
 `r1_r2_r3_r4_r5_r7_nodes_that_are_killed_stopped_and_cut_off_break_nothing`,
 `r2_r5_of_two_to_64_deciders_at_three_nodes_one_wins_and_all_others_are_told_who`,
-`r2_r4_r5_r7_each_request_at_another_node_and_none_is_notified_or_has_paused_sessions_in_memory`,
+`r2_r4_r5_r6_r7_each_request_at_another_node_and_none_is_notified_or_has_paused_sessions_or_timers_in_memory`,
+`r6_deadlines_fire_from_the_store_though_whoever_asked_fires_none`,
 `r7_people_who_connect_anew_after_every_3_events_see_in_all_what_a_replay_shows`,
 `r1_r3_r4_r7_sessions_that_leave_memory_whenever_they_pause_lose_nothing_in_kills`).
 

@@ -5,7 +5,7 @@ use std::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use countersign_core::{audit::AuditRecord, journal::record::Entry, session::Session};
@@ -15,6 +15,7 @@ use countersign_store::{
     postgres::{PostgresOptions, PostgresStore, PostgresUrl},
     sqlite::{SqliteOptions, SqliteStore},
 };
+use countersign_test_machine::Fault;
 use serde_json::json;
 use tokio::{
     sync::{mpsc, watch},
@@ -31,7 +32,7 @@ use crate::{
     player::Player,
     report::{OUTSIDE, Report},
     rng::Rng,
-    world::{AGENTS, Base, Switch, World},
+    world::{AGENTS, Base, LEASE_SECONDS, Switch, World},
 };
 
 /// More servers than any world needs.
@@ -43,7 +44,7 @@ const HITS: u64 = 1000;
 #[must_use]
 pub fn faults(base: &Base) -> Vec<&'static str> {
     let switches = base.switches.iter().map(|switch| switch.label());
-    [OUTSIDE, FULL].into_iter().chain(POINTS).chain(switches).collect()
+    [OUTSIDE, FULL, FAILED, LOST, LOST_AFTER].into_iter().chain(POINTS).chain(switches).collect()
 }
 
 /// What happens to one server.
@@ -51,39 +52,79 @@ pub fn faults(base: &Base) -> Vec<&'static str> {
 pub struct Plan {
     /// The failpoint it is started with.
     pub failpoint: Option<String>,
+    /// What is wrong with its disk before it dies.
+    pub trouble: Option<Trouble>,
     /// When it is killed from outside.
     pub kill: Kill,
-    /// When its disk is full before that.
-    pub full: Option<Full>,
+    /// Whether the power is cut when it dies.
+    pub cut: Option<Cut>,
 }
 
 /// The label of disks that were full.
 pub const FULL: &str = "no room on the disk, and requests refused for it";
+/// The label of syncs that failed.
+pub const FAILED: &str = "a sync that failed";
+/// The label of power cuts in which something was lost. One in which nothing was is a kill.
+pub const LOST: &str = "a power cut, and what was not synced lost";
+/// The same after a sync that had failed.
+pub const LOST_AFTER: &str = "a power cut after a sync that failed, and what was not synced lost";
+/// How long a sync that is to fail may take to come: the database is seldom synced.
+const SYNCED: Duration = Duration::from_millis(500);
 
-/// A disk without room. There is room when the next server starts.
+/// What is wrong with a disk for a while. The next server has a sound one.
 #[derive(Debug)]
-pub struct Full {
-    /// It has none after so long.
+pub struct Trouble {
+    /// It begins after so long.
     after: Duration,
-    /// How long it has none.
+    /// What it is.
+    fault: Fault,
+    /// How long it has no room, or how long the server goes on after a sync has failed.
     time: Duration,
-    /// Whether it has room again before the server is killed.
+    /// Whether there is room again before the server is killed.
     ends: bool,
-    /// How often people were told so.
+    /// How often people were told that a server could not reach its store.
     refused: Arc<AtomicU64>,
 }
 
-impl Full {
-    /// Waits until the disk has been full. Whether somebody was told so.
+impl Trouble {
+    /// Waits until it is over. Whether it has come to something: somebody was told that there is no room, or a sync has failed.
     async fn passes(&self, world: &World) -> Result<bool, String> {
+        let disk = world.disk()?;
         sleep(self.after).await;
         let before = self.refused.load(Ordering::SeqCst);
-        world.fill(true)?;
+        disk.fails(self.fault)?;
+        if self.fault != Fault::Full {
+            let since = Instant::now();
+            while disk.is_faulty() && since.elapsed() < SYNCED {
+                sleep(Duration::from_millis(5)).await;
+            }
+            // It may fail now.
+            if disk.mend()? {
+                return Ok(false);
+            }
+        }
         sleep(self.time).await;
         if self.ends {
-            world.fill(false)?;
+            disk.mend()?;
         }
-        Ok(self.refused.load(Ordering::SeqCst) > before)
+        Ok(self.fault != Fault::Full || self.refused.load(Ordering::SeqCst) > before)
+    }
+}
+
+/// A power cut.
+#[derive(Clone, Copy, Debug)]
+pub struct Cut {
+    /// How many percent of the pages that were not synced have reached the disk by chance.
+    reached: u64,
+    /// Which of them.
+    seed: u64,
+}
+
+impl Cut {
+    /// Cuts the power of a server that has died. Whether something is lost by that.
+    fn happens(self, world: &World) -> Result<bool, String> {
+        let mut rng = Rng::new(self.seed);
+        Ok(world.cut_power(|| rng.percent(self.reached))? > 0)
     }
 }
 
@@ -100,18 +141,50 @@ pub enum Kill {
 }
 
 impl Plan {
-    /// Waits until the server is to be killed. Whether its disk was full before, and somebody was told so.
-    async fn moment(&self, world: &World, acks: &mut Option<mpsc::UnboundedReceiver<()>>) -> Result<bool, String> {
-        let was_full = match &self.full {
-            Some(full) => full.passes(world).await?,
-            None => false,
+    /// Waits until the server is to be killed. What was wrong with its disk before, if it came to something.
+    async fn moment(
+        &self,
+        world: &World,
+        acks: &mut Option<mpsc::UnboundedReceiver<()>>,
+    ) -> Result<Option<Fault>, String> {
+        let troubled = match &self.trouble {
+            Some(trouble) => trouble.passes(world).await?.then_some(trouble.fault),
+            None => None,
         };
         match (self.kill, acks) {
             (Kill::After(time), _) => sleep(time).await,
             (Kill::AtAck, Some(acks)) => drop(acks.recv().await),
             _ => std::future::pending().await,
         }
-        Ok(was_full)
+        Ok(troubled)
+    }
+
+    /// The server has died of this; `after_failure`: since the power was cut last, a sync has failed.
+    fn died(&self, world: &World, by: &str, after_failure: &mut bool, report: &mut Report) -> Result<(), String> {
+        let Some(cut) = self.cut else {
+            report.struck(by);
+            return Ok(());
+        };
+        let lost = cut.happens(world)?;
+        if lost {
+            report.struck(if *after_failure { LOST_AFTER } else { LOST });
+        }
+        if !lost || by != OUTSIDE {
+            report.struck(by);
+        }
+        *after_failure = false;
+        Ok(())
+    }
+
+    /// What remains to happen when everything else has: a server that leaves deadlines to another has to end, and not before the
+    /// leases of the one before.
+    fn rest(world: &World) -> Plan {
+        let leases = if world.database.is_some() { LEASE_SECONDS } else { 0 };
+        let life = Duration::from_millis(1500) + Duration::from_secs(leases.into());
+        Plan {
+            kill: if world.base.has(Switch::Timerless) { Kill::After(life) } else { Kill::Never },
+            ..Plan::default()
+        }
     }
 }
 
@@ -136,16 +209,16 @@ pub async fn play(
             (player, played)
         });
     }
-    let (mut done, mut first_died) = (Vec::new(), false);
+    let (mut done, mut first_died, mut after_failure) = (Vec::new(), false, false);
     for i in 0..SERVERS {
         let plan = plan(i);
         let failpoint = &plan.failpoint;
-        world.fill(false)?;
+        world.mend()?;
         let by = failpoint.clone().unwrap_or_else(|| OUTSIDE.to_owned());
         let mut server = match Server::start(world, failpoint.as_deref()).await? {
             Started::Listening(server) => server,
             Started::Died => {
-                report.struck(&by);
+                plan.died(world, &by, &mut after_failure, report)?;
                 first_died |= i == 0;
                 continue;
             }
@@ -173,17 +246,21 @@ pub async fn play(
                     died?;
                     break None;
                 }
-                was_full = &mut moment => {
-                    was_full?.then(|| report.struck(FULL));
+                troubled = &mut moment => {
+                    let troubled = troubled?;
+                    if let Some(fault) = troubled {
+                        report.struck(if fault == Fault::Full { FULL } else { FAILED });
+                    }
+                    after_failure |= troubled.is_some_and(|fault| fault != Fault::Full);
                     break Some(OUTSIDE);
                 }
             }
         };
         first_died |= i == 0 && killed.is_none();
-        report.struck(killed.unwrap_or(&by));
         if killed.is_some() {
             server.kill(world).await?;
         }
+        plan.died(world, killed.unwrap_or(&by), &mut after_failure, report)?;
         tell.send_replace(Vec::new());
     }
     Err("the world needs too many servers".to_owned())
@@ -196,7 +273,7 @@ pub async fn play(
 /// What does not.
 pub async fn finish(world: &World, mut players: Vec<Player>, report: &mut Report) -> Result<(), String> {
     players.iter_mut().for_each(Player::one_more);
-    let (players, _) = play(world, players, report, None, |_| Plan::default()).await?;
+    let (players, _) = play(world, players, report, None, |_| Plan::rest(world)).await?;
     let Started::Listening(server) = Server::start(world, None).await? else {
         return Err("a server without failpoints died".to_owned());
     };
@@ -223,6 +300,11 @@ pub async fn finish(world: &World, mut players: Vec<Player>, report: &mut Report
         report.switched(Switch::Reconnecting, player.connected_anew);
     }
     report.switched(Switch::Evicted, world.evicted()?);
+    report.switched(Switch::Timerless, world.fired_elsewhere()?);
+    let (closed, failed) = (world.closed()?, report.faults.get(FAILED).copied().unwrap_or_default());
+    if closed > failed {
+        return Err(format!("R3 {closed} stores were closed since a sync had failed, but only {failed} had"));
+    }
     server.kill(world).await?;
     let names: Vec<&str> = players.iter().map(|player| &*player.session_id).collect();
     let left = journals(world, &names).await?;
@@ -331,10 +413,7 @@ pub async fn enumerate(base: Base, point: &'static str, from: u64, step: u64, se
         let mut world = World::new(&base, false)?;
         let name = format!("{point}:{hit}");
         let mut rng = Rng::of(seed, &name);
-        let second = rng.percent(50).then(|| {
-            let at = usize::try_from(rng.below(POINTS.len() as u64)).unwrap_or_default();
-            format!("{}:{}", POINTS[at], 1 + rng.below(3))
-        });
+        let second = rng.percent(50).then(|| any_point(&mut rng, 3));
         let player = Player::new("s", AGENTS[0], seed ^ hit, 4).under(&base);
         let plan = |i| Plan {
             failpoint: match i {
@@ -363,19 +442,23 @@ pub async fn enumerate(base: Base, point: &'static str, from: u64, step: u64, se
     Err(format!("the failpoint {point} has more than {HITS} hits"))
 }
 
-/// Kills so many servers under the load of many sessions: right after acknowledgements, or at random moments, and then the disk of
-/// every fourth is full for a while.
+/// Any failpoint, and any of its first hits.
+fn any_point(rng: &mut Rng, hits: u64) -> String {
+    let at = usize::try_from(rng.below(POINTS.len() as u64)).unwrap_or_default();
+    format!("{}:{}", POINTS[at], 1 + rng.below(hits))
+}
+
+/// Kills so many servers under the load of many sessions: right after acknowledgements, or at random moments, and then every second
+/// disk is full or fails to sync before. For some of them the power is cut.
 ///
 /// # Errors
 /// A broken promise, with the world's folder.
 pub async fn random(base: &Base, seed: u64, sessions: u64, kills: usize, at_acks: bool) -> Result<Report, String> {
     let mut world = World::new(base, false)?;
-    if !at_acks {
-        world.may_be_full()?;
-    }
+    world.may_forget()?;
     let refused = Arc::new(AtomicU64::new(0));
     let mut report = Report::default();
-    let enough = Arc::new(AtomicBool::new(false));
+    let (enough, first) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(true)));
     let (tell, acks) = mpsc::unbounded_channel();
     let players = (0..sessions).map(|i| {
         let at = usize::try_from(i).unwrap_or_default() % AGENTS.len();
@@ -390,6 +473,7 @@ pub async fn random(base: &Base, seed: u64, sessions: u64, kills: usize, at_acks
             .hangs_up(if i % 4 == 1 { 8 } else { 0 })
             .under(base)
             .until(enough.clone())
+            .starts_again(first.clone())
             .tell(tell.clone())
     });
     let players: Vec<Player> = players.collect();
@@ -397,20 +481,33 @@ pub async fn random(base: &Base, seed: u64, sessions: u64, kills: usize, at_acks
     let plan = |i| {
         if i >= kills {
             enough.store(true, Ordering::SeqCst);
-            return Plan::default();
+            return Plan::rest(&world);
+        }
+        let cut = Cut { reached: if rng.percent(50) { 50 } else { 0 }, seed: rng.number() };
+        if at_acks {
+            return Plan { kill: Kill::AtAck, cut: (i % 2 == 1).then_some(cut), ..Plan::default() };
         }
         let most = if rng.percent(70) { 150 } else { 600 };
         let moment = Duration::from_millis(10 + rng.below(most));
-        if at_acks {
-            return Plan { kill: Kill::AtAck, ..Plan::default() };
-        }
-        let full = (i % 4 == 3).then(|| Full {
+        // After a sync that failed (5) there may be a kill first, and then a server that goes on with what can be read (6).
+        let cut = matches!(i % 8, 1 | 2 | 4 | 6).then_some(cut);
+        let fault = match i % 8 {
+            1 | 5 if rng.percent(30) => Some(Fault::SyncBase),
+            1 | 5 => Some(Fault::SyncLog),
+            3 | 7 => Some(Fault::Full),
+            _ => None,
+        };
+        let trouble = fault.map(|fault| Trouble {
+            fault,
             after: Duration::from_millis(20 + rng.below(80)),
-            time: Duration::from_millis(100 + rng.below(200)),
+            time: Duration::from_millis(if fault == Fault::Full { 100 } else { 0 } + rng.below(200)),
             ends: rng.percent(50),
             refused: refused.clone(),
         });
-        Plan { kill: Kill::After(moment), full, ..Plan::default() }
+        // At most points something is not synced. It may take a while until one is reached.
+        let failpoint = (i % 8 == 4).then(|| any_point(&mut rng, 3));
+        let kill = if failpoint.is_some() { Kill::After(Duration::from_secs(1)) } else { Kill::After(moment) };
+        Plan { failpoint, trouble, kill, cut }
     };
     let run = async {
         let (players, _) = play(&world, players, &mut report, Some(acks), plan).await?;

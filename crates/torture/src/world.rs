@@ -2,13 +2,12 @@
 
 use std::{
     fs,
-    io::ErrorKind,
     path::{Path, PathBuf},
-    process::Command,
 };
 
 use clap::ValueEnum;
-use countersign_runtime::run::failpoint::EVICTED;
+use countersign_runtime::run::failpoint::{EVICTED, EVICTS, FIRED, LEAVES_DEADLINES};
+use countersign_test_machine::{Clocks, Disk};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -29,6 +28,8 @@ pub enum Switch {
     Hopping,
     /// People connect anew after every 3 events
     Reconnecting,
+    /// No process fires the deadlines of what it has asked itself: another one does, which finds them in the store
+    Timerless,
 }
 
 impl Switch {
@@ -40,6 +41,7 @@ impl Switch {
             Switch::Polling => "a node heard no notification",
             Switch::Hopping => "a request went to another node than the one before",
             Switch::Reconnecting => "a person connected anew after 3 events",
+            Switch::Timerless => "a deadline was fired by another process than the one that asked",
         }
     }
 
@@ -81,12 +83,10 @@ pub struct World {
     pub database: Option<String>,
     /// What it has in common with others.
     pub base: Base,
-    /// The library that its servers reach the disk through, if it can be full.
-    disk: Option<PathBuf>,
+    /// What its servers reach their store through, if faults may happen to it.
+    disk: Option<Disk>,
 }
 
-/// What is wrong with its disk.
-const FAULT: &str = "fault";
 /// The configuration of its servers.
 pub const CONFIG: &str = "countersign.toml";
 /// How long a node of a world outlives its last renewal, in seconds.
@@ -158,48 +158,45 @@ impl World {
         Ok(self.path(name))
     }
 
-    /// Makes the library that has a server take its machine's time from a file (`LD_PRELOAD`, `CLOCK`).
+    /// The clocks of the machines that its servers run on.
     ///
     /// # Errors
     /// There is no C compiler, or it fails.
-    pub fn wrong_clock(&self) -> Result<PathBuf, String> {
-        self.library("clock", include_str!("../../cli/tests/it/support/clock.c"))
+    pub fn clocks(&self) -> Result<Clocks, String> {
+        Clocks::new(self.dir.path())
     }
 
-    /// Has its servers reach the store's files through a library, so that there may be no room for them.
+    /// Has its servers reach their store through a disk that forgets what was not synced.
     ///
     /// # Errors
     /// There is no C compiler, or it fails.
-    pub fn may_be_full(&mut self) -> Result<(), String> {
-        fs::create_dir_all(self.path("disk")).map_err(|error| format!("no folder could be made: {error}"))?;
-        self.disk = Some(self.library("disk", include_str!("../../cli/tests/it/support/disk.c"))?);
+    pub fn may_forget(&mut self) -> Result<(), String> {
+        self.disk = Some(Disk::new(self.dir.path())?);
         Ok(())
     }
 
-    /// From now on there is no room on the disk, or there is again.
+    /// That disk.
+    ///
+    /// # Errors
+    /// It has none.
+    pub fn disk(&self) -> Result<&Disk, String> {
+        self.disk.as_ref().ok_or_else(|| "the world has no disk".to_owned())
+    }
+
+    /// Cuts the power of a server that was killed: see [`Disk::cut_power`].
+    ///
+    /// # Errors
+    /// The world has no disk, or its files cannot be written.
+    pub fn cut_power(&self, reaches: impl FnMut() -> bool) -> Result<usize, String> {
+        self.disk()?.cut_power(self.dir.path(), reaches)
+    }
+
+    /// Nothing is wrong with its disk any more.
     ///
     /// # Errors
     /// The folder cannot be written.
-    pub fn fill(&self, full: bool) -> Result<(), String> {
-        if full {
-            self.write("fault.new", "full")?;
-            return fs::rename(self.path("fault.new"), self.path(FAULT)).map_err(|error| error.to_string());
-        }
-        match fs::remove_file(self.path(FAULT)) {
-            Err(error) if error.kind() != ErrorKind::NotFound => Err(format!("{FAULT} cannot be removed: {error}")),
-            _ => Ok(()),
-        }
-    }
-
-    /// Compiles a library for `LD_PRELOAD`.
-    fn library(&self, name: &str, source: &str) -> Result<PathBuf, String> {
-        self.write(&format!("{name}.c"), source)?;
-        let (source, made) = (self.path(&format!("{name}.c")), self.path(&format!("{name}.so")));
-        let compiled = Command::new("cc").args(["-shared", "-fPIC", "-O1", "-o"]).args([&made, &source]).status();
-        match compiled {
-            Ok(status) if status.success() => Ok(made),
-            other => Err(format!("{name}.c cannot be compiled: {other:?}")),
-        }
+    pub fn mend(&self) -> Result<(), String> {
+        self.disk.as_ref().map_or(Ok(false), Disk::mend).map(drop)
     }
 
     /// Keeps the folder, for inspection.
@@ -211,13 +208,11 @@ impl World {
     /// What else is in the environment of its servers.
     #[must_use]
     pub fn environment(&self) -> Vec<(String, String)> {
-        let evicts = self.base.has(Switch::Evicted).then(|| ("COUNTERSIGN_EVICTS".to_owned(), "1".to_owned()));
-        let name = |path: &Path| path.to_string_lossy().into_owned();
-        let disk = self.disk.iter().flat_map(|library| {
-            let files = [("DISK", self.path("disk")), ("FAULT", self.path(FAULT)), ("LD_PRELOAD", library.clone())];
-            files.map(|(variable, path)| (variable.to_owned(), name(&path)))
-        });
-        self.tokens().into_iter().chain(evicts).chain(disk).collect()
+        let switches = [(Switch::Evicted, EVICTS), (Switch::Timerless, LEAVES_DEADLINES)];
+        let switches = switches.into_iter().filter(|(switch, _)| self.base.has(*switch));
+        let switches = switches.map(|(_, variable)| (variable.to_owned(), "1".to_owned()));
+        let disk = self.disk.iter().flat_map(Disk::environment).map(|(name, value)| (name.to_owned(), value));
+        self.tokens().into_iter().chain(switches).chain(disk).collect()
     }
 
     /// Counts the sessions that left memory when they paused, by what the servers' logs say so far.
@@ -225,8 +220,28 @@ impl World {
     /// # Errors
     /// The log cannot be read.
     pub fn evicted(&self) -> Result<u64, String> {
+        self.logged(EVICTED)
+    }
+
+    /// Counts the deadlines that another process fired than the one that asked, likewise.
+    ///
+    /// # Errors
+    /// The log cannot be read.
+    pub fn fired_elsewhere(&self) -> Result<u64, String> {
+        self.logged(FIRED)
+    }
+
+    /// Counts the stores that were closed since they could not rely on their disk, likewise.
+    ///
+    /// # Errors
+    /// The log cannot be read.
+    pub fn closed(&self) -> Result<u64, String> {
+        self.logged("acknowledges nothing")
+    }
+
+    fn logged(&self, what: &str) -> Result<u64, String> {
         let log = fs::read_to_string(self.path("server.log")).map_err(|error| format!("server.log: {error}"))?;
-        Ok(log.matches(EVICTED).count() as u64)
+        Ok(log.matches(what).count() as u64)
     }
 
     /// The tokens: variables of the server's environment, and their subjects.

@@ -1,37 +1,25 @@
 //! Spec R3 on a disk that fails: a sync that does not succeed, no room, a power cut.
 //!
-//! `support/disk.c` sits between the server and its disk: unsynced data is gone when the power is cut, and after a
-//! failed sync no later one restores it, as on Linux.
+//! [`Disk`] sits between the server and its files: unsynced data is gone when the power is cut, and after a failed sync no later
+//! one restores it, as on Linux.
 
-use std::{fs, path::Path};
+use std::fs;
 
+use countersign_test_machine::{Disk, Fault};
 use serde_json::{Value, json};
 
-use crate::support::{Server, Setup, Store, shim};
-
-const OURS: [&str; 3] = ["LD_PRELOAD", "DISK", "FAULT"];
+use crate::support::{Server, Setup, Store};
 
 /// A server on such a disk. Each message is answered with the text `done`.
-async fn server() -> (tempfile::TempDir, Server) {
+async fn server() -> (tempfile::TempDir, Disk, Server) {
     server_with(&json!({ "turns": [{ "text": "done" }], "at_end": "repeat" })).await
 }
 
-async fn server_with(script: &Value) -> (tempfile::TempDir, Server) {
+async fn server_with(script: &Value) -> (tempfile::TempDir, Disk, Server) {
     let dir = tempfile::tempdir().unwrap();
-    let (shim, disk) = (shim(dir.path(), "disk", include_str!("support/disk.c")), dir.path().join("disk"));
-    fs::create_dir(&disk).unwrap();
-    let text = |path: &Path| path.to_str().unwrap().to_owned();
-    let setup = Setup::new(Store::Sqlite, script)
-        .env("LD_PRELOAD", &shim)
-        .env("DISK", &text(&disk))
-        .env("FAULT", &text(&dir.path().join("fault")))
-        .log("warn");
-    (dir, setup.start().await)
-}
-
-fn fault(dir: &tempfile::TempDir, what: &str) {
-    fs::write(dir.path().join("new"), what).unwrap();
-    fs::rename(dir.path().join("new"), dir.path().join("fault")).unwrap();
+    let disk = Disk::new(dir.path()).unwrap();
+    let setup = Setup::new(Store::Sqlite, script).envs(&disk.environment()).log("warn");
+    (dir, disk, setup.start().await)
 }
 
 async fn say(server: &Server, session: &str, text: &str) -> crate::support::Response {
@@ -39,16 +27,10 @@ async fn say(server: &Server, session: &str, text: &str) -> crate::support::Resp
 }
 
 /// Ends the server as a power cut does: only what was on the disk remains of its store. It restarts on a sound disk.
-async fn cut_power(dir: &tempfile::TempDir, server: &mut Server) {
+async fn cut_power(disk: &Disk, server: &mut Server) {
     server.kill();
-    for name in ["test.db", "test.db-wal", "test.db-shm"] {
-        let _ = fs::remove_file(server.path(name));
-        let kept = dir.path().join("disk").join(name);
-        if kept.exists() {
-            fs::copy(kept, server.path(name)).unwrap();
-        }
-    }
-    server.without_env(&OURS);
+    disk.cut_power(&server.path(""), || false).unwrap();
+    server.without_env(&disk.environment().map(|(name, _)| name));
     start_again(server).await;
 }
 
@@ -72,15 +54,15 @@ async fn said(server: &Server, session: &str, text: &str) {
 
 #[tokio::test]
 async fn r3_after_a_failed_sync_nothing_is_acknowledged_until_the_store_is_opened_again() {
-    let (dir, mut server) = server().await;
+    let (_dir, disk, mut server) = server().await;
     say(&server, "a", "kept").await.ok();
     let mut ws = server.ws().await;
     ws.subscribe("a", 0).await;
     ws.until_status("completed").await;
-    fault(&dir, "sync log");
+    disk.fails(Fault::SyncLog).unwrap();
     closed(&say(&server, "b", "unknown").await);
     // The disk works again, but cannot be relied on.
-    assert!(!dir.path().join("fault").exists(), "the fault has come to pass");
+    assert!(!disk.is_faulty(), "the fault has come to pass");
     closed(&say(&server, "c", "lost").await);
     closed(&say(&server, "a", "lost").await);
     for path in ["/v1/sessions", "/v1/sessions/a", "/v1/sessions/a/history", "/v1/approvals", "/v1/rules", "/readyz"] {
@@ -93,7 +75,7 @@ async fn r3_after_a_failed_sync_nothing_is_acknowledged_until_the_store_is_opene
     let log = server.until_logged("acknowledges nothing").await;
     assert!(log.contains("test.db") && log.contains("disk I/O error"), "{log}");
 
-    cut_power(&dir, &mut server).await;
+    cut_power(&disk, &mut server).await;
     said(&server, "a", "kept").await;
     server.get("/v1/sessions/c").await.problem(404, "session_not_found");
     say(&server, "c", "again").await.ok();
@@ -103,22 +85,22 @@ async fn r3_after_a_failed_sync_nothing_is_acknowledged_until_the_store_is_opene
 /// What a failed sync has lost can still be read after reopening, and must not be built upon.
 #[tokio::test]
 async fn r3_appends_acknowledged_after_a_failed_sync_and_a_restart_survive_a_power_cut() {
-    let (dir, mut server) = server().await;
+    let (_dir, disk, mut server) = server().await;
     say(&server, "a", "kept").await.ok();
-    fault(&dir, "sync log");
+    disk.fails(Fault::SyncLog).unwrap();
     closed(&say(&server, "a", "unknown").await);
     server.kill();
     start_again(&mut server).await;
     say(&server, "b", "kept too").await.ok();
-    cut_power(&dir, &mut server).await;
+    cut_power(&disk, &mut server).await;
     said(&server, "a", "kept").await;
     said(&server, "b", "kept too").await;
 }
 
 #[tokio::test]
 async fn r3_a_sync_that_fails_in_a_checkpoint_closes_the_store() {
-    let (dir, mut server) = server().await;
-    fault(&dir, "sync base");
+    let (_dir, disk, mut server) = server().await;
+    disk.fails(Fault::SyncBase).unwrap();
     let large = "x".repeat(100_000);
     let mut acknowledged = 0;
     loop {
@@ -131,11 +113,11 @@ async fn r3_a_sync_that_fails_in_a_checkpoint_closes_the_store() {
         answer.ok();
         acknowledged += 1;
     }
-    assert!(acknowledged > 0 && !dir.path().join("fault").exists(), "{acknowledged}");
+    assert!(acknowledged > 0 && !disk.is_faulty(), "{acknowledged}");
     server.until_logged("acknowledges nothing").await;
     closed(&say(&server, "late", "lost").await);
     closed(&server.get("/readyz").await);
-    cut_power(&dir, &mut server).await;
+    cut_power(&disk, &mut server).await;
     for i in 0..acknowledged {
         said(&server, &format!("s{i}"), &large[..100]).await;
     }
@@ -144,15 +126,15 @@ async fn r3_a_sync_that_fails_in_a_checkpoint_closes_the_store() {
 /// A full disk refuses what does not fit and keeps what it has: nothing was written that could be lost.
 #[tokio::test]
 async fn r3_r9_a_full_disk_refuses_loses_nothing_and_recovers_when_there_is_room() {
-    let (dir, mut server) = server().await;
+    let (_dir, disk, mut server) = server().await;
     say(&server, "a", "kept").await.ok();
-    fault(&dir, "full");
+    disk.fails(Fault::Full).unwrap();
     say(&server, "b", "no room").await.problem(503, "store_unavailable");
     server.get("/readyz").await.problem(503, "store_unavailable");
     said(&server, "a", "kept").await;
-    fs::remove_file(dir.path().join("fault")).unwrap();
+    disk.mend().unwrap();
     say(&server, "c", "there is room").await.ok();
-    cut_power(&dir, &mut server).await;
+    cut_power(&disk, &mut server).await;
     said(&server, "a", "kept").await;
     said(&server, "c", "there is room").await;
     server.get("/v1/sessions/b").await.problem(404, "session_not_found");
@@ -165,7 +147,7 @@ async fn w2_an_event_that_was_shown_keeps_its_seq_after_a_power_cut() {
     let answer = json!({ "thinking": "Let me think about it.", "text": "It is done.", "delay_ms": 5 });
     let script = json!({ "turns": [answer], "at_end": "repeat", "chunk_chars": 4 });
     for shown in [3, 6, 8, 10, 12] {
-        let (dir, mut server) = server_with(&script).await;
+        let (_dir, disk, mut server) = server_with(&script).await;
         let mut ws = server.ws().await;
         ws.message("a", "go").await;
         let mut seen: Vec<Value> = Vec::new();
@@ -176,7 +158,7 @@ async fn w2_an_event_that_was_shown_keeps_its_seq_after_a_power_cut() {
         // Then the model answers differently.
         let script = json!({ "turns": [{ "text": "Something else." }], "at_end": "repeat" });
         fs::write(server.path("script.json"), script.to_string()).unwrap();
-        cut_power(&dir, &mut server).await;
+        cut_power(&disk, &mut server).await;
         let last = seen.last().unwrap()["seq"].as_u64().unwrap();
         let mut on = server.ws().await;
         on.subscribe("a", last).await;

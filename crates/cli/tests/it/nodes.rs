@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use countersign_test_machine::Clocks;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
@@ -9,7 +10,7 @@ use crate::support::{
     DEADLINE, Server, Setup, Store,
     ask::{events, said},
     fold::{Fold, without_gaps},
-    http, shim, trade,
+    http, trade,
 };
 
 /// The lease of these nodes, in seconds.
@@ -265,14 +266,10 @@ async fn r6_a_deadline_fires_once_though_every_node_looks_for_it() {
 async fn r6_nodes_whose_machines_have_wrong_clocks_keep_the_deadlines_of_the_store() {
     const DAY: i64 = 24 * 60 * 60;
     let dir = tempfile::tempdir().unwrap();
-    let library = shim(dir.path(), "clock", include_str!("support/clock.c"));
-    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
-    let set = |name: &str, seconds: i64| {
-        std::fs::write(path("new"), seconds.to_string()).unwrap();
-        std::fs::rename(path("new"), path(name)).unwrap();
-    };
-    set("slow", -DAY);
-    set("fast", DAY);
+    let clocks = Clocks::new(dir.path()).unwrap();
+    let (slow_clock, fast_clock) = (clocks.clock("slow"), clocks.clock("fast"));
+    slow_clock.set(-DAY).unwrap();
+    fast_clock.set(DAY).unwrap();
     let script = json!({ "turns": [
         { "tool_calls": [trade(100)] },
         { "text": "traded" },
@@ -281,15 +278,15 @@ async fn r6_nodes_whose_machines_have_wrong_clocks_keep_the_deadlines_of_the_sto
     ] });
     let brief = "description = \"Brief.\"\nparameters = { type = \"object\" }\n\
                  command = [\"sh\", \"-c\", \"echo brief >> calls.log\"]\napproval = { require = true, timeout = 2 }";
-    let setup = setup(&script).tool("brief", brief).env("LD_PRELOAD", &library).env("CLOCK", &path("slow"));
+    let setup = setup(&script).tool("brief", brief).envs(&slow_clock.environment());
     let slow = setup.start().await;
-    let fast = slow.another_with(&[("CLOCK", &path("fast"))]).await;
+    let fast = slow.another_with(&fast_clock.environment()).await;
 
     let mut ws = slow.ws().await;
     ws.message("s", "go").await;
     ws.until_status("awaiting_input").await;
     // Some looks for deadlines later nobody has let it time out, on whichever side of it their machines are.
-    set("slow", 3 * DAY);
+    slow_clock.set(3 * DAY).unwrap();
     tokio::time::sleep(Duration::from_secs(1)).await;
     let decided = fast.post("/v1/approvals/s_1?wait=true", &json!({ "decisions": [{ "type": "approve" }] })).await.ok();
     assert_eq!(decided["status"], "completed", "{decided}");
@@ -298,8 +295,8 @@ async fn r6_nodes_whose_machines_have_wrong_clocks_keep_the_deadlines_of_the_sto
     let begun = Instant::now();
     ws.message("s", "again").await;
     ws.until_status("awaiting_input").await;
-    set("slow", -3 * DAY);
-    set("fast", -2 * DAY);
+    slow_clock.set(-3 * DAY).unwrap();
+    fast_clock.set(-2 * DAY).unwrap();
     let seen = events(ws.until_status("completed").await);
     let resolved = seen.iter().find(|event| event["type"] == "approval_resolved").expect("resolved");
     assert_eq!(resolved["resolution"], "timeout", "{resolved}");

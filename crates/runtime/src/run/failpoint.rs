@@ -3,6 +3,15 @@
 //! `COUNTERSIGN_FAILPOINT=NAME` or `NAME:N` sends SIGKILL to this process when the point is reached for
 //! the N-th time. Only with the feature `failpoints`; otherwise no point does anything.
 
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use countersign_core::journal::record::Record;
+
+use crate::store::Due;
+
 /// Dies here if the environment asks for it.
 #[cfg(feature = "failpoints")]
 pub fn hit(name: &str) {
@@ -42,15 +51,51 @@ pub fn blames_sessions() -> bool {
     cfg!(not(feature = "failpoints")) || std::env::var_os("COUNTERSIGN_KILLED_FROM_OUTSIDE").is_none()
 }
 
-/// Whether a session leaves memory as soon as it rests, whoever follows it. Crash tests ask for that with
-/// `COUNTERSIGN_EVICTS`.
+/// The variable with which crash tests have each session leave memory as soon as it rests, whoever follows it.
+pub const EVICTS: &str = "COUNTERSIGN_EVICTS";
+/// The log line of a session that has; crash tests count them.
+pub const EVICTED: &str = "the session left memory";
+
+/// Whether each session does.
 #[must_use]
 pub fn evicts() -> bool {
-    cfg!(feature = "failpoints") && std::env::var_os("COUNTERSIGN_EVICTS").is_some()
+    asks_for(EVICTS)
 }
 
-/// The log line of a session that [`evicts`] has removed from memory; crash tests count them.
-pub const EVICTED: &str = "the session left memory";
+/// The variable with which crash tests have a process leave the deadlines and reminders of what it has asked itself to others: then
+/// nothing that a process keeps in memory can be what fires one.
+pub const LEAVES_DEADLINES: &str = "COUNTERSIGN_LEAVES_DEADLINES";
+/// The log line of one that is fired; crash tests count them.
+pub const FIRED: &str = "a deadline of what another process has asked was fired";
+
+/// What this process has asked, if it leaves the deadlines of that to others.
+static ASKED: Mutex<BTreeSet<Due>> = Mutex::new(BTreeSet::new());
+
+/// Whether this process leaves the deadlines of what it asks to others.
+#[must_use]
+pub fn leaves_deadlines() -> bool {
+    asks_for(LEAVES_DEADLINES)
+}
+
+/// It has stored these records.
+pub(super) fn stored<'a>(session_id: &Arc<str>, records: impl Iterator<Item = &'a Record>) {
+    if leaves_deadlines() {
+        let asked = records.filter_map(|record| match record {
+            Record::Interrupted(asked) => Some((session_id.clone(), asked.n)),
+            _ => None,
+        });
+        ASKED.lock().unwrap_or_else(PoisonError::into_inner).extend(asked);
+    }
+}
+
+/// Whether this deadline is left to others.
+pub(super) fn leaves(due: &Due) -> bool {
+    leaves_deadlines() && ASKED.lock().unwrap_or_else(PoisonError::into_inner).contains(due)
+}
+
+fn asks_for(variable: &str) -> bool {
+    cfg!(feature = "failpoints") && std::env::var_os(variable).is_some()
+}
 
 /// The points, in the order a cycle passes them.
 pub const POINTS: [&str; 12] = [

@@ -356,6 +356,7 @@ impl Inner {
             Ok(next) => {
                 self.activity.committed(begun.elapsed());
                 self.activity.stored(&session, placed.entries());
+                failpoint::stored(&live.session_id, records(placed.entries()));
                 if lease.is_some() && next.is_none() {
                     // Nothing is to be carried out any more.
                     guard.working = None;

@@ -206,7 +206,7 @@ impl Inner {
             None => self.store.due(self.now(), limit).await,
             Some(nodes) => nodes.take_due(self.now(), limit).await,
         };
-        let due = match due {
+        let mut due = match due {
             Ok(due) => due,
             Err(error) => {
                 overdue.away(&self.refused(error));
@@ -214,6 +214,7 @@ impl Inner {
             }
         };
         let more = due.len() == limit;
+        due.retain(|due| !failpoint::leaves(due));
         // Concurrently, so that the store can group them and one busy session delays no other.
         let over = futures::stream::iter(overdue.ready(due)).map(|(session_id, n)| async move {
             let stored = self.time_out(&session_id, n).await;
@@ -235,6 +236,9 @@ impl Inner {
         let live = self.live(session_id);
         let changed = contested!(self.time_out_in(&live, n).await)?;
         if changed {
+            if failpoint::leaves_deadlines() {
+                tracing::warn!(session = &**session_id, n, "{}", failpoint::FIRED);
+            }
             self.spawn_driver(live);
         }
         Ok(changed)

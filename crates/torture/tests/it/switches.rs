@@ -35,8 +35,16 @@ async fn r7_people_who_connect_anew_after_every_3_events_see_in_all_what_a_repla
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn r2_r4_r5_r7_each_request_at_another_node_and_none_is_notified_or_has_paused_sessions_in_memory() {
-    let base = different(&[Switch::Evicted, Switch::Polling, Switch::Hopping]);
+async fn r6_deadlines_fire_from_the_store_though_whoever_asked_fires_none() {
+    let base = different(&[Switch::Timerless]);
+    let report = torture::random(&base, seed(), 5, 10, false).await.unwrap_or_else(|what| panic!("{what}"));
+    happened(&report, labels(&base).chain([OUTSIDE]));
+    assert!(!report.counts.late.is_empty(), "{report}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn r2_r4_r5_r6_r7_each_request_at_another_node_and_none_is_notified_or_has_paused_sessions_or_timers_in_memory() {
+    let base = different(&[Switch::Evicted, Switch::Polling, Switch::Hopping, Switch::Timerless]);
     let report = nodes::random(&base, seed(), 3, 9, 12).await.unwrap_or_else(|what| panic!("{what}"));
     happened(&report, labels(&base).chain([OUTSIDE, nodes::LOST_COMMIT, nodes::HELD]));
     assert_eq!(report.notifications, 0, "{report}");

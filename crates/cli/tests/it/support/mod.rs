@@ -15,7 +15,6 @@ pub(crate) mod terminal;
 pub(crate) mod ws;
 
 use std::{
-    fs,
     path::Path,
     process::{Command, Stdio},
     time::{Duration, Instant},
@@ -75,16 +74,6 @@ macro_rules! on_both_stores {
             }
         })*
     };
-}
-
-/// A library for `LD_PRELOAD`, made of this C source in a folder. Building SQLite needs a C compiler too.
-pub(crate) fn shim(dir: &Path, name: &str, source: &str) -> String {
-    let (file, made) = (dir.join(format!("{name}.c")), dir.join(format!("{name}.so")));
-    fs::write(&file, source).unwrap();
-    let built =
-        std::process::Command::new("cc").args(["-shared", "-fPIC", "-O1", "-o"]).args([&made, &file]).status().unwrap();
-    assert!(built.success(), "{name}.c does not compile");
-    made.to_str().unwrap().to_owned()
 }
 
 /// The output of a command that ends by itself.

@@ -85,9 +85,9 @@ impl Server {
     }
 
     /// The same with other values of variables of its environment.
-    pub(crate) async fn another_with(&self, changed: &[(&str, &str)]) -> Server {
+    pub(crate) async fn another_with(&self, changed: &[(&str, String)]) -> Server {
         let mut env = self.env.clone();
-        env.extend(changed.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
+        env.extend(changed.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));
         Server::start(self.dir.clone(), self._database.clone(), env, self.log).await
     }
 

@@ -120,6 +120,11 @@ impl Setup {
         self
     }
 
+    /// Sets variables of the server's environment.
+    pub(crate) fn envs(self, variables: &[(&str, String)]) -> Setup {
+        variables.iter().fold(self, |setup, (name, value)| setup.env(name, value))
+    }
+
     /// Whole sections at the end.
     pub(crate) fn agent(mut self, lines: &str) -> Setup {
         lines.clone_into(&mut self.agent);
