@@ -28,7 +28,7 @@ pub(crate) fn run(man: &Man) -> Outcome {
 mod tests {
     use std::fmt::Write as _;
 
-    use clap::{Arg, Command};
+    use clap::{Arg, Command, error::ErrorKind};
 
     use super::*;
 
@@ -123,6 +123,46 @@ mod tests {
             }
         }
         page
+    }
+
+    /// The words of each command of this program in the shell blocks of a page; a placeholder is a word like any other.
+    fn shown(page: &str) -> Vec<Vec<String>> {
+        let blocks = page.split("```sh\n").skip(1).filter_map(|rest| rest.split("```").next());
+        let lines = blocks.flat_map(str::lines).map(|line| line.split(" #").next().unwrap_or_default());
+        let commands = lines.flat_map(|line| line.split(['|', '>', '&', ';'])).map(str::trim);
+        let own = commands.filter(|command| ["countersign ", "cs "].iter().any(|name| command.starts_with(name)));
+        own.map(|command| {
+            // Every second piece is quoted.
+            let pieces = command.split('"').enumerate();
+            let words = |(i, piece): (usize, &str)| match i % 2 {
+                0 => piece.split_whitespace().map(|word| word.replace(['[', ']', '…'], "")).collect(),
+                _ => vec![piece.to_owned()],
+            };
+            pieces.flat_map(words).collect()
+        })
+        .collect()
+    }
+
+    #[test]
+    fn u3_every_command_that_a_page_shows_is_one_of_the_program() {
+        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let docs = std::fs::read_dir(root.join("docs")).expect("the documents").filter_map(Result::ok);
+        let pages = docs.map(|page| page.path()).filter(|page| page.extension().is_some_and(|end| end == "md"));
+        let mut found = 0;
+        for page in pages.chain([root.join("README.md")]) {
+            let text = std::fs::read_to_string(&page).expect("a page");
+            for words in shown(&text) {
+                found += 1;
+                match Cli::command().try_get_matches_from(&words) {
+                    // A value may be shortened.
+                    Err(error) if error.kind() != ErrorKind::ValueValidation => {
+                        panic!("{} shows {words:?}: {error}", page.display());
+                    }
+                    _ => {}
+                }
+            }
+        }
+        assert!(found > 30, "only {found} commands were found");
     }
 
     #[test]
