@@ -245,9 +245,6 @@ struct Body<'a> {
     /// The version of the policy that asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     policy: Option<&'a str>,
-    /// The digest of the arguments of each action as shown: the request has the digest of the text, too.
-    #[serde(skip_serializing_if = "<[String]>::is_empty")]
-    shown: &'a [String],
     #[serde(skip_serializing_if = "Option::is_none")]
     by: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -433,8 +430,6 @@ impl<'a> Body<'a> {
         self.by = decided.by.as_deref();
         self.decisions = Some(&decided.decisions);
         self.vote = !decided.last;
-        self.policy = decided.policy.as_deref();
-        self.shown = &decided.shown;
     }
 
     fn forked(&mut self, forked: &'a Forked) {

@@ -127,9 +127,8 @@ pub fn decide(state: &State, now: Millis, input: DecideInput, catalog: &dyn Cata
             check_there(asked, &decisions, catalog)?;
             let asks = edited_asks(state, asked, &decisions, &verdicts, &by, catalog)?;
             let last = ends(open, &decisions, &by);
-            let shown = asked.actions.iter().map(|action| action.args.digest().to_string()).collect();
             let mut decided =
-                Decided { last, asks, previews, shown, by: by.subject, request_id, ..Decided::of(asked, decisions) };
+                Decided { last, asks, previews, by: by.subject, request_id, ..Decided::of(asked, decisions) };
             decided.rules = Rule::made_in(state, asked, &decided);
             Ok(draft.decided(decided, user_edit_content, catalog))
         }

@@ -396,7 +396,7 @@ impl Usage {
     }
 }
 
-/// See [`Record::Decided`].
+/// See [`Record::Decided`]. What was shown, and which policy asked, is in the record of the request.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Decided {
     /// The interruption's number.
@@ -418,12 +418,6 @@ pub struct Decided {
     /// The standing rules that it creates.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rules: Vec<Rule>,
-    /// The digest of the arguments of each action as shown; what a reviewer reads follows from them (spec R8).
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub shown: Vec<String>,
-    /// The version of the policy that asked.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub policy: Option<Arc<str>>,
     /// Who decided.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<Arc<str>>,
@@ -444,8 +438,6 @@ impl Decided {
             asks: Vec::new(),
             previews: Vec::new(),
             rules: Vec::new(),
-            shown: Vec::new(),
-            policy: asked.actions.first().and_then(|action| action.ask.policy.clone()),
             by: None,
             request_id: None,
         }

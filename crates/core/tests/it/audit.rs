@@ -59,10 +59,14 @@ fn r8_a_decision_is_told_with_who_made_it_and_what_they_were_shown() {
     let mut world = waiting(&[("pay", plain())]);
     decide(&mut world, 1, vec![Decision::approve()], person("ann", &[])).expect("approved");
     let log = log(&world);
-    let mut bodies = log.iter().map(|record| serde_json::from_str::<Value>(record.body.get()).expect("JSON"));
-    let decided = bodies.rfind(|body| body["event"] == "decided").expect("a decision");
+    let body = |record: &AuditRecord| serde_json::from_str::<Value>(record.body.get()).expect("JSON");
+    let bodies: Vec<Value> = log.iter().map(body).collect();
+    let decided = bodies.iter().rfind(|body| body["event"] == "decided").expect("a decision");
     assert_eq!((&decided["by"], &decided["decisions"][0]["type"]), (&json!("ann"), &json!("approve")), "{decided}");
-    assert_eq!(decided["shown"], json!([args(r#"{"n":0}"#).digest().to_string()]), "{decided}");
+    // It names the request, whose record says what was shown.
+    let asked = bodies.iter().find(|body| body["event"] == "requested" && body["request"] == decided["request"]);
+    let shown = &asked.expect("a request")["actions"][0];
+    assert_eq!(shown["args_digest"], args(r#"{"n":0}"#).digest().to_string(), "{shown}");
 }
 
 #[test]
