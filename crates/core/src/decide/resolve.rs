@@ -268,7 +268,7 @@ fn edited_asks(
                 return Err(Refusal::new(Code::Unresolvable, what));
             }
             Some(Verdict::Ask(new)) => action.ask.stricter(new),
-            Some(Verdict::Allow) | None => action.ask.clone(),
+            Some(Verdict::Allow) | None => (*action.ask).clone(),
             Some(Verdict::Deny(why)) => {
                 return Err(invalid_edit(i, &format!("the policy refuses the edited call: {why}"), Vec::new()));
             }
@@ -278,7 +278,7 @@ fn edited_asks(
                 return Err(invalid_edit(i, &what, Vec::new()));
             }
         };
-        if new != action.ask {
+        if new != *action.ask {
             asks.resize(asked.actions.len(), None);
             asks[i] = Some(new);
         }

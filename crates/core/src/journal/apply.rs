@@ -291,7 +291,7 @@ impl State {
                 Choice::Approve { .. } => call.approved(action, &people),
                 Choice::Edit(edited) => {
                     call.preview = decided.previews.get(i).cloned().flatten();
-                    let ask = decided.asks.get(i).cloned().flatten().unwrap_or_else(|| action.ask.clone());
+                    let ask = decided.asks.get(i).cloned().flatten().unwrap_or_else(|| (*action.ask).clone());
                     call.edited(action, edited, ask, decided.by.as_ref())
                 }
                 Choice::Reject { message, .. } if in_doubt => {

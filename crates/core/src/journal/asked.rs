@@ -117,7 +117,7 @@ pub struct Action {
     /// The arguments.
     pub args: Args,
     /// How people are asked.
-    pub ask: Ask,
+    pub ask: Arc<Ask>,
     /// 0 is the first of `ask.levels`.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub level: u32,

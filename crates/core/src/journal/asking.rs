@@ -34,7 +34,7 @@ impl Draft {
                 let why = self.state.locale.text(Text::AnswerForgotten).to_owned();
                 ask.reason = Some(ask.reason.map_or_else(|| why.clone(), |reason| format!("{reason}; {why}")));
             }
-            let action = self.action(&call, ask, catalog);
+            let action = self.action(&call, Arc::new(ask), catalog);
             let content = call.display.stream.display_as_content;
             self.interrupt(Kind::InDoubt, action.into_iter().collect(), None, content);
         }
@@ -67,7 +67,7 @@ impl Draft {
             let mut deadline: Option<Millis> = None;
             let mut actions = Vec::with_capacity(group.len());
             for call in &group {
-                let ask = call.ask.as_deref().cloned().unwrap_or_default();
+                let ask = call.ask.clone().unwrap_or_default();
                 let own = match call.deadline {
                     Deadline::Fresh => self.due_in(kind, ask.timeout),
                     Deadline::Never => None,
@@ -86,7 +86,7 @@ impl Draft {
         }
     }
 
-    fn action(&self, call: &Call, ask: Ask, catalog: &dyn Catalog) -> Option<Action> {
+    fn action(&self, call: &Call, ask: Arc<Ask>, catalog: &dyn Catalog) -> Option<Action> {
         let facts = catalog.tool(&call.agent, &call.name).unwrap_or_default();
         // A call without arguments was settled at the gate and is never asked about.
         let mut args = call.args.clone()?;

@@ -303,7 +303,7 @@ impl Draft {
                     name: call.name.clone(),
                     // The reviewer is shown the question, with its warnings: its text is untrusted.
                     args: shown(&payload).unwrap_or_else(|_| args.clone()),
-                    ask,
+                    ask: Arc::new(ask),
                     level: 0,
                     instead: None,
                     description: None,

@@ -391,7 +391,7 @@ impl Draft {
         let path: Arc<str> = run.path(found).into();
         for NewQuestion { name, payload, shown, schema, ask, default } in questions {
             let at = At { task, node: path.clone(), question: name, payload, schema, default };
-            self.interrupt_at(Kind::Interrupt, at, shown, ask);
+            self.interrupt_at(Kind::Interrupt, at, shown, Arc::new(ask));
         }
         let found = self.state.run.as_ref().and_then(|run| run.tasks.get(&task));
         let waits = found.is_some_and(|task| {
@@ -413,7 +413,7 @@ impl Draft {
         }
     }
 
-    fn interrupt_at(&mut self, kind: Kind, at: At, args: Args, ask: Ask) {
+    fn interrupt_at(&mut self, kind: Kind, at: At, args: Args, ask: Arc<Ask>) {
         let graph = self.state.run.as_ref().map_or_else(|| Arc::from(""), |run| run.graph.clone());
         let expires_at = self.due_in(kind, ask.timeout);
         let action = Action {
@@ -460,7 +460,7 @@ impl Draft {
         let allowed = if run.asked.len() > 1 { DecisionType::ENDED.to_vec() } else { DecisionType::IN_DOUBT.to_vec() };
         let levels = run.asked.last().map(|role| Reviewer::of(&**role)).into_iter().collect();
         let ask = Ask { timeout: Timeout::Never, allowed, levels, ..Ask::default() };
-        self.interrupt_at(Kind::InDoubt, at, shown, ask);
+        self.interrupt_at(Kind::InDoubt, at, shown, Arc::new(ask));
     }
 
     /// A step of a task is about to begin.

@@ -238,7 +238,9 @@ fn r11_a_digest_is_that_of_the_documented_members_in_canonical_json() {
     let words = "line\n\u{8}\u{c}\u{1f}\u{7f}\u{2028} \"quoted\" \\ / é 漢 🙂";
     let action = &mut asked.actions[0];
     (action.schema, action.source, action.description) = (None, None, None);
-    (action.agent_says, action.title, action.ask.reason, action.ask.risk) = (None, None, None, None);
+    (action.agent_says, action.title) = (None, None);
+    let ask = Arc::make_mut(&mut action.ask);
+    (ask.reason, ask.risk) = (None, None);
     (action.path, action.preview) = (Vec::new(), None);
     let mut expected = serde_json::json!({
         "session": "s", "birth": "b", "interruption": 1, "kind": "approval", "call": 1, "tool_use_id": "t0",
@@ -248,8 +250,9 @@ fn r11_a_digest_is_that_of_the_documented_members_in_canonical_json() {
     let action = &mut asked.actions[0];
     action.schema = Some(Arc::new(Schema::new(schema.expect("JSON"))));
     (action.source, action.description) = (Some(words.into()), Some(words.into()));
-    (action.agent_says, action.ask.reason) = (Some(words.into()), Some(words.into()));
-    (action.title, action.ask.risk) = (Some(words.into()), Some(Risk::High));
+    (action.agent_says, action.title) = (Some(words.into()), Some(words.into()));
+    let ask = Arc::make_mut(&mut action.ask);
+    (ask.reason, ask.risk) = (Some(words.into()), Some(Risk::High));
     action.path = vec![PathStep { agent: "a".into(), tool: words.into(), tool_use_id: "t".into() }];
     action.preview = Some(Preview { kind: PreviewKind::Text, text: words.into(), left_out: 0, base: None });
     let at = serde_json::json!({ "task": 1, "node": words, "question": "q", "payload": { "b": 1, "a": words } });

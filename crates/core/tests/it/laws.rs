@@ -302,7 +302,7 @@ fn what_ran_was_approved_by_everybody_it_needed(world: &World) {
         match record {
             Record::Interrupted(one) => {
                 for action in &one.actions {
-                    asks.entry(action.call).or_insert_with(|| action.ask.clone());
+                    asks.entry(action.call).or_insert_with(|| (*action.ask).clone());
                 }
                 asked.insert(one.n, one.clone());
             }
@@ -317,7 +317,7 @@ fn what_ran_was_approved_by_everybody_it_needed(world: &World) {
                         }
                         DecisionType::Edit => {
                             of_call.clear();
-                            let ask = decided.asks.get(i).cloned().flatten().unwrap_or_else(|| action.ask.clone());
+                            let ask = decided.asks.get(i).cloned().flatten().unwrap_or_else(|| (*action.ask).clone());
                             assert!(ask.quorum >= action.ask.quorum, "an edit never needs fewer people");
                             assert!(action.ask.levels.iter().all(|role| ask.levels.contains(role)));
                             assert!(ask.not_self || !action.ask.not_self);

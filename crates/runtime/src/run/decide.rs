@@ -210,7 +210,7 @@ impl Inner {
             let verdict = self.edited_verdict(state, action, edited).await;
             let ask = match &verdict {
                 Some(Verdict::Ask(new)) => action.ask.stricter(new),
-                _ => action.ask.clone(),
+                _ => (*action.ask).clone(),
             };
             let authorities = &self.settings.authorities;
             approvable = approvable.and_then(|()| authorities.check_edit(state, action.call, &ask, by));

@@ -91,7 +91,7 @@ fn asks_about(asked: &Interrupted, action: &Action, call: &Call) -> bool {
         (Kind::Question, Some(args)) => asks_what_the_model_asked(&action.args, args),
         (_, args) => Some(&action.args) == args.as_ref(),
     };
-    let asks = asked.kind == Kind::InDoubt || call.ask.as_deref() == Some(&action.ask);
+    let asks = asked.kind == Kind::InDoubt || call.ask.as_ref() == Some(&action.ask);
     waits
         && asks
         && action.level == call.level
