@@ -166,7 +166,7 @@ impl State {
 
     fn model_responded(&mut self, answer: &ModelResponded, pos: u64) {
         let calls = answer.continued.saturating_add(1);
-        *Arc::make_mut(&mut self.answers).entry(answer.model.clone()).or_default() += u64::from(calls);
+        self.answers.add(&answer.model, calls.into());
         self.usage.add(&answer.usage);
         self.turn_calls = self.turn_calls.saturating_add(calls);
         let run = answer.run;
@@ -202,7 +202,7 @@ impl State {
     /// A summary is an answer of its model, but not part of the turn: it does not count against the turn's limit.
     fn compressed(&mut self, compressed: &Compressed) {
         if let Some(model) = &compressed.model {
-            *Arc::make_mut(&mut self.answers).entry(model.clone()).or_default() += 1;
+            self.answers.add(model, 1);
         }
         self.usage.add(&compressed.usage);
     }

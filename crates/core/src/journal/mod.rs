@@ -1,6 +1,7 @@
 //! The journal of a session: its appends, the state they fold to, and what follows from it.
 
 pub mod agents;
+pub mod answers;
 mod apply;
 mod asked;
 mod asking;

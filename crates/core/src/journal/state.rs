@@ -4,7 +4,7 @@
 //! (spec R10). It is a cache: folding the journal from the start gives the same state.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, VecDeque},
+    collections::{BTreeSet, VecDeque},
     sync::Arc,
 };
 
@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     agents::Nested,
+    answers::AnswersByModel,
     record::{Block, Cut, Failure, Millis, ModelResponded, Unshown, Usage, UserMessage},
     run::GraphRun,
     speakers::Speakers,
@@ -75,7 +76,7 @@ pub struct State {
     #[serde(default, skip_serializing_if = "super::record::is_zero")]
     pub allowed_calls: u32,
     /// Answers so far, by model.
-    pub answers: Arc<BTreeMap<Arc<str>, u64>>,
+    pub answers: AnswersByModel,
     /// Tokens so far.
     #[serde(default, skip_serializing_if = "Usage::is_zero")]
     pub usage: Usage,
@@ -181,7 +182,7 @@ impl State {
             turn_calls: 0,
             failures: 0,
             allowed_calls: 0,
-            answers: Arc::default(),
+            answers: AnswersByModel::default(),
             usage: Usage::default(),
             answered: false,
             cut: None,

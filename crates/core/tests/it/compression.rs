@@ -201,7 +201,7 @@ fn g5_a_summary_takes_the_place_of_whole_turns_and_the_rest_is_unchanged() {
         "spec S22: its tokens count"
     );
     assert_eq!(
-        (session.state.answers["m"], session.state.turn_calls),
+        (session.state.answers.of("m"), session.state.turn_calls),
         (5, 0),
         "an answer of its model, none of the turn's"
     );
@@ -392,7 +392,7 @@ proptest! {
                 if let Record::Compressed(compressed) = record {
                     prop_assert!(before.open.is_empty() && before.window.due.is_some());
                     prop_assert!(compressed.through > before.window.from, "never twice at one place");
-                    prop_assert!(world.state.answers.values().sum::<u64>() <= before.answers.values().sum::<u64>() + 1);
+                    prop_assert!(world.state.answers.all() <= before.answers.all() + 1);
                 }
             }
         }

@@ -163,7 +163,7 @@ async fn g5_a_scripted_model_summarises_and_history_keeps_everything() {
         }
         assert!(!text.contains("They looked"), "{name}: {text}");
         let state = RunState::save(&*store, "s").await.expect("saved");
-        assert_eq!((state.state().answers["demo"], state.state().turn_calls), (6, 1), "{name}");
+        assert_eq!((state.state().answers.of("demo"), state.state().turn_calls), (6, 1), "{name}");
     }
 }
 
@@ -216,7 +216,7 @@ async fn g5_without_a_summary_the_oldest_turns_are_dropped_and_the_turn_goes_on(
         // Only what may pass is tried again.
         assert_eq!(summariser.seen().len(), if i == 1 { 4 } else { 1 }, "{i}");
         let state = RunState::save(&*store, "s").await.expect("saved");
-        let answers = state.state().answers.get("small").copied().unwrap_or_default();
+        let answers = state.state().answers.of("small");
         assert_eq!(answers, u64::from(i == 2 || i == 3), "{i}: an answer that is of no use is one all the same");
         assert_eq!(state.state().usage.output_tokens, 6 + 3 * answers, "{i}");
     }

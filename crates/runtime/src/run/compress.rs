@@ -108,7 +108,7 @@ impl Inner {
         loop {
             let request = ModelRequest {
                 session_id: state.session_id.clone(),
-                answers_before: state.answers.get(name).copied().unwrap_or_default(),
+                answers_before: state.answers.of(name),
                 instructions: cut.instructions().into(),
                 tools: Arc::new([]),
                 hosted: Arc::new([]),

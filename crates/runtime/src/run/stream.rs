@@ -213,7 +213,7 @@ impl Inner {
                 None => Box::new(before),
                 Some(answer) => Box::new(GoingOn { before, answer, ask: state.locale.text(Text::GoOn).to_owned() }),
             };
-            let answers = state.answers.get(&agent.model_name).copied().unwrap_or_default();
+            let answers = state.answers.of(&agent.model_name);
             let request = ModelRequest {
                 session_id: state.session_id.clone(),
                 answers_before: answers + u64::from(writer.continued),

@@ -564,7 +564,7 @@ impl Session {
             cut: state.cut,
             interruptions,
             usage: state.usage,
-            model_calls: state.answers.values().sum(),
+            model_calls: state.answers.all(),
             last_agent: state.agent.clone(),
             guardrails,
             state: saved,

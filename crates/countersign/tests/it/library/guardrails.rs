@@ -174,7 +174,7 @@ async fn s11_an_input_guardrail_stops_a_run_before_the_model_is_asked() {
         (result.kind, &*result.guardrail, result.info.as_str()),
         (GuardrailKind::Input, "homework", Some("Helper is no tutor"))
     );
-    assert_eq!(state.state().answers.values().sum::<u64>(), 0);
+    assert_eq!(state.state().answers.all(), 0);
 }
 
 #[tokio::test]

@@ -226,7 +226,7 @@ async fn f72_f73_cancelling_keeps_what_was_done_and_stops_what_runs() {
     assert_eq!(ended.kind(), RunErrorKind::Cancelled, "{ended}");
     let state = ended.into_state().expect("its state");
     assert!(state.interruptions().is_empty());
-    assert_eq!(state.state().answers.values().sum::<u64>(), 1, "no model is asked any more");
+    assert_eq!(state.state().answers.all(), 1, "no model is asked any more");
     let over = run(&agent, state).await.expect_err("it is over");
     assert_eq!(over.kind(), RunErrorKind::Cancelled, "{over}");
     assert_eq!(ran(&done), ["a {}", "b"]);
