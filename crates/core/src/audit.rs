@@ -41,10 +41,8 @@ pub struct Event {
     entry: Arc<Entry>,
     /// The index of its record.
     record: usize,
-    /// The call that began or ended, or that a rule decided.
-    call: Option<Called>,
-    /// The standing rule that decided the call in a person's place, and whether it allows it.
-    rule: Option<(Arc<str>, bool)>,
+    /// The call that ended, or that a rule decided.
+    call: Option<Box<Called>>,
 }
 
 #[derive(Clone, Debug)]
@@ -54,6 +52,8 @@ struct Called {
     args_digest: Option<Digest>,
     /// How often it was started.
     attempts: Option<u32>,
+    /// The standing rule that decided it in a person's place, and whether it allows it.
+    rule: Option<(Arc<str>, bool)>,
 }
 
 impl Called {
@@ -63,6 +63,7 @@ impl Called {
             tool_use_id: call.id.clone(),
             args_digest: call.args.as_ref().map(Args::digest),
             attempts: Some(call.attempts),
+            rule: None,
         }
     }
 }
@@ -166,14 +167,9 @@ pub fn events(state: &State, entries: &[Arc<Entry>]) -> Vec<Event> {
                 Record::CallsGated(gates) => {
                     for (gate, call) in gates.iter().zip(state.calls_of(answered)) {
                         if let Some(rule) = &gate.rule {
-                            events.push(Event {
-                                session_id: state.session_id.clone(),
-                                tenant: state.tenant.clone(),
-                                entry: entry.clone(),
-                                record,
-                                call: Some(Called::of(call)),
-                                rule: Some((rule.clone(), gate.verdict == Verdict::Allow)),
-                            });
+                            let rule = Some((rule.clone(), gate.verdict == Verdict::Allow));
+                            let called = Called { attempts: None, rule, ..Called::of(call) };
+                            events.push(Event::of(state, entry, record, Some(called)));
                         }
                     }
                     continue;
@@ -193,12 +189,12 @@ pub fn events(state: &State, entries: &[Arc<Entry>]) -> Vec<Event> {
                         tool_use_id: finished.id.clone(),
                         args_digest: None,
                         attempts: None,
+                        rule: None,
                     }),
                 },
                 _ => continue,
             };
-            let (session_id, tenant) = (state.session_id.clone(), state.tenant.clone());
-            events.push(Event { session_id, tenant, entry: entry.clone(), record, call, rule: None });
+            events.push(Event::of(state, entry, record, call));
         }
     }
     events
@@ -305,6 +301,11 @@ struct Asked<'a> {
 }
 
 impl Event {
+    fn of(state: &State, entry: &Arc<Entry>, record: usize, call: Option<Called>) -> Event {
+        let (session_id, tenant) = (state.session_id.clone(), state.tenant.clone());
+        Event { session_id, tenant, entry: entry.clone(), record, call: call.map(Box::new) }
+    }
+
     /// The tenant of the session it is about.
     #[must_use]
     pub fn tenant(&self) -> Option<&str> {
@@ -320,7 +321,7 @@ impl Event {
             tenant: self.tenant.as_deref(),
             pos: self.entry.pos,
             tool: self.call.as_ref().map(|call| &*call.tool),
-            attempts: self.call.as_ref().and_then(|call| call.attempts).filter(|_| self.rule.is_none()),
+            attempts: self.call.as_ref().and_then(|call| call.attempts),
             tool_use_id: self.call.as_ref().map(|call| &*call.tool_use_id),
             args_digest: self.call.as_ref().and_then(|call| call.args_digest).map(|digest| digest.to_string()),
             ..Body::default()
@@ -382,8 +383,9 @@ impl Event {
             }
             Record::CallsGated(_) => {
                 body.event = "decided_by_rule";
-                body.rule = self.rule.as_ref().map(|(rule, _)| rule.to_string());
-                body.allowed = self.rule.as_ref().map(|(_, allowed)| *allowed);
+                let rule = self.call.as_ref().and_then(|call| call.rule.as_ref());
+                body.rule = rule.map(|(rule, _)| rule.to_string());
+                body.allowed = rule.map(|(_, allowed)| *allowed);
             }
             Record::CallLost { .. } => body.event = "outcome_unknown",
             Record::CallOutdated { .. } => body.event = "tool_changed",

@@ -134,9 +134,21 @@ struct Kept {
     entries: Vec<Arc<Entry>>,
     /// The session after the last entry: summary and snapshot at once.
     after: Session,
-    interruptions: BTreeMap<u32, Arc<InterruptionRow>>,
+    /// In the order of their numbers.
+    interruptions: Vec<Arc<InterruptionRow>>,
     requests: BTreeMap<Box<str>, Claimant>,
     waypoints: BTreeMap<u64, Waypoint>,
+}
+
+impl Kept {
+    fn place(&self, n: u32) -> Result<usize, usize> {
+        self.interruptions.binary_search_by_key(&n, |row| row.n)
+    }
+
+    fn interruption(&mut self, n: u32) -> Option<&mut Arc<InterruptionRow>> {
+        let at = self.place(n).ok()?;
+        self.interruptions.get_mut(at)
+    }
 }
 
 impl Default for MemoryStore {
@@ -218,7 +230,7 @@ impl MemoryStore {
                 let session = Kept {
                     entries: past,
                     after: after.clone(),
-                    interruptions: BTreeMap::new(),
+                    interruptions: Vec::new(),
                     requests: BTreeMap::new(),
                     waypoints: BTreeMap::new(),
                 };
@@ -261,10 +273,13 @@ impl MemoryStore {
                 if let Some(at) = row.due_at() {
                     lock(&self.due).insert((at, row.session_id.clone(), row.n));
                 }
-                session.interruptions.insert(row.n, Arc::new(row));
+                match session.place(row.n) {
+                    Ok(at) => session.interruptions[at] = Arc::new(row),
+                    Err(at) => session.interruptions.insert(at, Arc::new(row)),
+                }
             }
             Change::Resolved { n, resolution, at, pos } => {
-                let Some(row) = session.interruptions.get_mut(&n).filter(|row| row.resolution.is_none()) else {
+                let Some(row) = session.interruption(n).filter(|row| row.resolution.is_none()) else {
                     return;
                 };
                 if let Some(at) = row.due_at() {
@@ -276,7 +291,7 @@ impl MemoryStore {
                 row.resolved_pos = Some(pos);
             }
             Change::Reminded { n, next } => {
-                let Some(row) = session.interruptions.get_mut(&n) else { return };
+                let Some(row) = session.interruption(n) else { return };
                 let before = row.due_at();
                 Arc::make_mut(row).remind_at = next;
                 let (session_id, after) = (row.session_id.clone(), row.due_at().filter(|_| row.resolution.is_none()));
@@ -289,7 +304,7 @@ impl MemoryStore {
                 }
             }
             Change::Reassigned { n, role } => {
-                if let Some(row) = session.interruptions.get_mut(&n) {
+                if let Some(row) = session.interruption(n) {
                     Arc::make_mut(row).role = Some(role);
                 }
             }
@@ -319,7 +334,7 @@ impl MemoryStore {
         shard.deleted.insert(id);
         {
             let mut due = lock(&self.due);
-            for row in session.interruptions.values() {
+            for row in &session.interruptions {
                 if let (Some(at), None) = (row.due_at(), row.resolution) {
                     due.remove(&(at, row.session_id.clone(), row.n));
                 }
@@ -363,7 +378,7 @@ impl MemoryStore {
         let start = page::start::<InterruptionRow>(page)?;
         let mut found: Vec<Arc<InterruptionRow>> = Vec::new();
         let take = |found: &mut Vec<_>, session: &Kept| {
-            let matching = session.interruptions.values().filter(|row| filter.matches(row));
+            let matching = session.interruptions.iter().filter(|row| filter.matches(row));
             found.extend(matching.filter(|row| start.as_ref().is_none_or(|start| row.key() < *start)).cloned());
         };
         match &filter.session_id {
@@ -501,7 +516,7 @@ impl Store for MemoryStore {
     }
 
     fn interruption(&self, session_id: &str, n: u32) -> BoxFuture<'_, Result<Option<InterruptionRow>, StoreError>> {
-        let row = self.shard(session_id).get(session_id).and_then(|s| s.interruptions.get(&n).cloned());
+        let row = self.shard(session_id).get(session_id).and_then(|s| s.interruptions.get(s.place(n).ok()?).cloned());
         ready(Ok(row.map(Arc::unwrap_or_clone)))
     }
 
@@ -526,7 +541,7 @@ impl Store for MemoryStore {
     fn pending(&self) -> BoxFuture<'_, Result<Option<PendingCount>, StoreError>> {
         let mut pending = PendingCount::default();
         for shard in &self.shards {
-            for row in lock(shard).sessions.values().flat_map(|kept| kept.interruptions.values()) {
+            for row in lock(shard).sessions.values().flat_map(|kept| &kept.interruptions) {
                 if row.resolution.is_none() && pending.count < u64::from(PENDING) {
                     pending.count += 1;
                     pending.oldest = pending.oldest.into_iter().chain([row.asked_at]).min();

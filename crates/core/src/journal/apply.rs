@@ -251,6 +251,10 @@ impl State {
             }
             self.reviewers.extend(action.reviewer().role().map(str::to_owned));
         }
+        if self.open.is_empty() {
+            // Hardly ever are there more at once.
+            self.open.reserve_exact(1);
+        }
         self.open.push(Open {
             asked: asked.clone(),
             asked_at: asked.asked_at(at),

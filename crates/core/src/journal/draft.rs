@@ -609,7 +609,9 @@ impl Draft {
     /// What follows belongs to another append.
     pub(super) fn end_append(&mut self) {
         if !self.records.is_empty() {
-            let records = std::mem::take(&mut self.records);
+            let mut records = std::mem::take(&mut self.records);
+            // A store may keep them as they are.
+            records.shrink_to_fit();
             let State { pos, updated_at: at, .. } = *self.state;
             self.entries.push(Arc::new(Entry { pos, at, cursor: Cursor::default(), records }));
         }

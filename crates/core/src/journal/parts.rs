@@ -124,7 +124,7 @@ pub struct Call {
     pub shown: Option<Shown>,
     /// Its questions and their answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub input: Option<CallInput>,
+    pub input: Option<Box<CallInput>>,
 }
 
 impl Call {

@@ -23,7 +23,7 @@ pub struct Permit {
     tool: Arc<str>,
     args: Args,
     locale: Locale,
-    input: Option<CallInput>,
+    input: Option<Box<CallInput>>,
     preview: Option<Preview>,
     birth: Arc<str>,
 }
@@ -39,7 +39,7 @@ impl Permit {
         tool: Arc<str>,
         args: Args,
         locale: Locale,
-        input: Option<CallInput>,
+        input: Option<Box<CallInput>>,
         preview: Option<Preview>,
         birth: Arc<str>,
     ) -> Permit {
@@ -84,7 +84,7 @@ impl Permit {
     /// The questions of earlier attempts of the call, and their answers (spec S13).
     #[must_use]
     pub fn input(&self) -> Option<&CallInput> {
-        self.input.as_ref()
+        self.input.as_deref()
     }
     /// The preview of the call that a reviewer was shown, if a person was asked and the tool gives one (spec S12).
     #[must_use]

@@ -190,9 +190,9 @@ pub enum Record {
         awaiting: bool,
     },
     /// A run of a graph begins.
-    RunStarted(RunStarted),
+    RunStarted(Box<RunStarted>),
     /// A graph inside the run begins, or an agent's loop that has custom nodes.
-    FrameBegan(FrameBegan),
+    FrameBegan(Box<FrameBegan>),
     /// Tasks of a round have their results, and the next round may begin.
     TasksDone(TasksDone),
     /// A task failed for good.

@@ -310,15 +310,7 @@ impl Draft {
         let Some((graph, node)) = catalog.agent_loop(&state.agent) else { return };
         let task = state.run.as_ref().map_or(0, |run| run.made) + 1;
         let round = Round { tasks: vec![NewTask { task, node, input: None }], arrived: Vec::new() };
-        self.push(Record::FrameBegan(FrameBegan {
-            frame: 0,
-            task: 0,
-            node: None,
-            within: 0,
-            graph,
-            state: None,
-            round,
-        }));
+        self.frame_began(FrameBegan { frame: 0, task: 0, node: None, within: 0, graph, state: None, round });
     }
 
     /// A run of a graph begins: the turn of its session.
@@ -339,13 +331,13 @@ impl Draft {
         if self.state.status.is_active() {
             return Err(Refusal::new(Code::SessionBusy, "a run is going on; wait for it to end, or cancel it"));
         }
-        self.push(Record::RunStarted(started));
+        self.push(Record::RunStarted(Box::new(started)));
         Ok(self.settle(catalog))
     }
 
     /// A graph inside the run begins.
     pub fn frame_began(&mut self, began: FrameBegan) {
-        self.push(Record::FrameBegan(began));
+        self.push(Record::FrameBegan(Box::new(began)));
     }
 
     /// Tasks have their results. Their open questions are withdrawn; if the root is over, the run is.

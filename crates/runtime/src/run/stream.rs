@@ -622,6 +622,7 @@ impl<'a> Writer<'a> {
             self.put_on_record(true).await?;
         }
         self.blocks.drain(..self.recorded);
+        self.blocks.shrink_to_fit();
         Ok(ModelResponded {
             model: self.agent.agent.model_name.clone(),
             shown: u32::try_from(self.recorded).unwrap_or(u32::MAX),

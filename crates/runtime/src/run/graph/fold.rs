@@ -82,7 +82,8 @@ impl Fold {
                     self.hot.frames.insert(*frame, HotFrame { graph, state });
                 }
             }
-            Record::FrameBegan(FrameBegan { frame, node, within, state: Some(state), .. }) => {
+            Record::FrameBegan(began) => {
+                let FrameBegan { frame, node, within, state: Some(state), .. } = &**began else { return Ok(()) };
                 let graph = self.inner_graph(root, node.as_deref(), *within)?;
                 let state = graph.read_state(state).map_err(|error| unreadable(&error))?;
                 self.hot.frames.insert(*frame, HotFrame { graph, state });
