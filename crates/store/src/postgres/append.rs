@@ -30,6 +30,7 @@ use super::{
     },
     chain,
     flight::{Flight, Joined, Value},
+    group::SMALL,
     nodes::{clock, epoch_of, is_free},
     rows::{count, tenant},
     rules,
@@ -152,6 +153,17 @@ impl Write {
             Value::Int(self.is_at_work.then_some(self.node)),
             self.needs.into(),
         ]
+    }
+
+    pub(super) fn session_id(&self) -> &Arc<str> {
+        &self.session_id
+    }
+
+    /// Whether it may be stored together with others: it is one statement, and small.
+    pub(super) fn is_small_statement(&self) -> bool {
+        let texts = self.bodies.iter().chain(&self.snapshot).map(Vec::len);
+        let bytes = texts.chain(self.told.iter().map(String::len)).sum::<usize>();
+        bytes <= SMALL && self.is_one_statement()
     }
 
     /// Whether its statement does all of it, and nothing is to be looked at once that is done. (A new session's id must not be one

@@ -1,7 +1,8 @@
 //! A store in one PostgreSQL database, or one schema of it, for as many processes as share it.
 //!
 //! An append is one transaction. Of all appends at one position the database lets one update the session's row
-//! ([`append`]); statements that do not need each other's answers are sent together ([`flight`]). Every commit is
+//! ([`append`]); statements that do not need each other's answers are sent together ([`flight`]), and appends of several
+//! sessions that wait are committed together ([`group`]). Every commit is
 //! synchronous: an append that was acknowledged is on the database's disk. Each process is a node ([`member`]), and the row
 //! of a session says which of them carries out its effects ([`nodes`]).
 
@@ -11,6 +12,7 @@ mod chain;
 mod connect;
 mod deliveries;
 mod flight;
+mod group;
 mod list;
 mod member;
 mod nodes;
@@ -41,6 +43,7 @@ use self::{
     append::{Delete, Write},
     chain::{Chainer, chain},
     connect::{Heard, Held, Own, Pool, first, pool},
+    group::Group,
     member::{LEAVING, Member},
     transaction::{Change, transact},
 };
@@ -106,6 +109,7 @@ pub struct PostgresStore {
     knows: u32,
     member: Member,
     chainer: Chainer,
+    group: Arc<Group>,
 }
 
 impl fmt::Debug for PostgresStore {
@@ -148,6 +152,7 @@ impl PostgresStore {
             knows: options.knows,
             member: Member::join(url, connected, options.lease).await?,
             chainer: Chainer::start(pool.clone()),
+            group: Group::new(pool.clone()),
             pool,
         })
     }
@@ -216,7 +221,8 @@ impl Store for PostgresStore {
         async move {
             let write = self.write_of(append, None).await?;
             let tells = write.tells();
-            let stored = self.change(write).await;
+            let stored =
+                if write.is_small_statement() { self.group.append(write).await } else { self.change(write).await };
             match &stored {
                 Ok(_) => {
                     if tells {

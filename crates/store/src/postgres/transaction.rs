@@ -62,8 +62,8 @@ impl Transaction {
         Ok(within(&self.0, sql, values).await?)
     }
 
-    /// Sends the last statements, and COMMIT with them: it rolls back if one of them fails. Gives their rows.
-    async fn commit(self, last: Flight) -> Result<Vec<Row>, Undone> {
+    /// Sends the last statements, and COMMIT with them: it rolls back if one of them fails. Gives the rows of each.
+    async fn commit(self, last: Flight) -> Result<Vec<Vec<Row>>, Undone> {
         committed(self.0, last.with("COMMIT", Vec::new())).await
     }
 
@@ -74,14 +74,14 @@ impl Transaction {
     }
 }
 
-/// Sends statements of which the last one commits, and gives the rows of all.
-async fn committed(held: Held, flight: Flight) -> Result<Vec<Row>, Undone> {
+/// Sends statements of which the last one commits, and gives the rows of each.
+async fn committed(held: Held, flight: Flight) -> Result<Vec<Vec<Row>>, Undone> {
     let Answers { rows, all_sent } = flight.send(&held).await?;
     // The first that has failed has made those after it fail.
     match rows.into_iter().collect::<Result<Vec<_>, _>>() {
         Ok(rows) => {
             held.give_back();
-            Ok(rows.into_iter().flatten().collect())
+            Ok(rows)
         }
         Err(e) if is_refusal(&e) || !all_sent => Err(e.into()),
         Err(e) => {
@@ -94,11 +94,13 @@ async fn committed(held: Held, flight: Flight) -> Result<Vec<Row>, Undone> {
 /// Sends a statement that does all of it, and gives its rows.
 async fn by_itself(pool: &Pool, statement: Joined) -> Result<Vec<Row>, Undone> {
     let flight = Flight::of(statement);
-    if pool.pooled {
+    let rows = if pool.pooled {
         // It has its settings only if the transaction that sets them has begun.
-        return Transaction::begin(pool).await?.commit(flight).await;
-    }
-    committed(Held::of(pool).await?, flight).await
+        Transaction::begin(pool).await?.commit(flight).await?
+    } else {
+        committed(Held::of(pool).await?, flight).await?
+    };
+    Ok(rows.into_iter().next().unwrap_or_default())
 }
 
 /// What is done in a transaction.
@@ -129,6 +131,23 @@ pub(super) async fn transact<C: Change>(pool: &Pool, change: &C) -> Result<C::Do
         tokio::time::sleep(pause).await;
         (tries, pause) = (tries + 1, pause * 2);
     }
+}
+
+/// A row that another transaction holds for longer has all of them done one by one, so that it holds up only its own.
+const BRIEFLY: &str = "SET LOCAL lock_timeout = '50ms'";
+
+/// Does several, each by its statement ([`Change::alone`]), in one transaction: all that have something to do, or none. There is
+/// `None` for what did nothing.
+pub(super) async fn together<C: Change>(pool: &Pool, changes: &[&C]) -> Result<Vec<Option<C::Done>>, StoreError> {
+    let done = async {
+        let transaction = Transaction::begin(pool).await?;
+        let mut flight = Flight::default().with(BRIEFLY, Vec::new());
+        changes.iter().filter_map(|change| change.alone()).for_each(|statement| flight.push(statement));
+        let rows = transaction.commit(flight).await?;
+        let done = changes.iter().zip(rows.iter().skip(1)).map(|(change, rows)| change.done_alone(rows));
+        done.collect::<Result<_, Undone>>()
+    };
+    done.await.map_err(|(Undone::Transient(e) | Undone::Failed(e))| e)
 }
 
 async fn once<C: Change>(pool: &Pool, change: &C) -> Result<C::Done, Undone> {

@@ -7,6 +7,7 @@ mod deliveries;
 mod differential;
 mod forks;
 mod formats;
+mod grouped;
 mod lists;
 mod nodes;
 mod pooled;

@@ -1,0 +1,142 @@
+//! Appends of several sessions that are committed together.
+//!
+//! While few are under way an append goes at once, by itself. What comes meanwhile waits until one of these has ended, and goes
+//! together then, in one transaction: its round trips, its commit and the wait for the disk are shared. Each append stays its one
+//! statement, which finds nothing if the session is not where it should be, and hinders no other then. What is not stored so is
+//! stored by itself, or told why it cannot be, as if it had not waited.
+
+use std::{
+    collections::{HashSet, VecDeque},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use tokio::{sync::oneshot, time::timeout};
+
+use super::{
+    super::{StoreError, nodes::Epoch},
+    append::Write,
+    connect::Pool,
+    transaction::{together, transact},
+};
+
+/// How many transactions of appends are under way before others wait: one is carried out while the other waits for the disk. More
+/// leave fewer appends for each.
+const AT_ONCE: usize = 2;
+/// The most appends of one transaction, and the most bytes of one that shares it: together a MiB.
+const TOGETHER: usize = 32;
+pub(super) const SMALL: usize = 32 * 1024;
+/// How long a transaction that is under way has others wait: longer than a shared one waits for a lock. What takes longer, since
+/// it waits for a lock by itself or for a connection, holds up no others.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+type Stored = Result<Option<Epoch>, StoreError>;
+
+/// An append, and where to tell what came of it.
+struct Waiting {
+    write: Write,
+    tell: oneshot::Sender<Stored>,
+}
+
+impl Waiting {
+    async fn store(self, pool: &Pool) {
+        let stored = transact(pool, &self.write).await;
+        self.tell(stored);
+    }
+
+    fn tell(self, stored: Stored) {
+        // Nobody may wait for it any more.
+        let _ = self.tell.send(stored);
+    }
+}
+
+#[derive(Default)]
+struct Queue {
+    under_way: usize,
+    waiting: VecDeque<Waiting>,
+}
+
+/// The appends of a node that are one statement each.
+pub(super) struct Group {
+    pool: Pool,
+    queue: Mutex<Queue>,
+}
+
+impl Group {
+    pub(super) fn new(pool: Pool) -> Arc<Group> {
+        Arc::new(Group { pool, queue: Mutex::default() })
+    }
+
+    /// Stores one, also if the caller stops waiting.
+    pub(super) async fn append(self: &Arc<Group>, write: Write) -> Stored {
+        let (tell, told) = oneshot::channel();
+        if self.wait(Waiting { write, tell }) {
+            tokio::spawn(go(self.clone()));
+        }
+        told.await.unwrap_or(Err(StoreError::Unknown))
+    }
+
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        // The queue is never left half changed.
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has one wait. Whether it may go at once.
+    fn wait(&self, one: Waiting) -> bool {
+        let mut queue = self.queue();
+        queue.waiting.push_back(one);
+        let is_free = queue.under_way < AT_ONCE;
+        queue.under_way += usize::from(is_free);
+        is_free
+    }
+
+    /// What has waited longest, at most one of each session, or `None` if nothing waits.
+    fn next(&self) -> Option<Vec<Waiting>> {
+        let mut queue = self.queue();
+        let (mut sessions, mut next, mut left) = (HashSet::new(), Vec::new(), VecDeque::new());
+        while next.len() < TOGETHER
+            && let Some(one) = queue.waiting.pop_front()
+        {
+            if sessions.insert(one.write.session_id().clone()) { next.push(one) } else { left.push_back(one) }
+        }
+        left.append(&mut queue.waiting);
+        queue.waiting = left;
+        if next.is_empty() {
+            queue.under_way -= 1;
+            return None;
+        }
+        Some(next)
+    }
+}
+
+/// Stores what waits, one transaction after the other.
+async fn go(group: Arc<Group>) {
+    while let Some(next) = group.next() {
+        let stored = tokio::spawn(store(group.pool.clone(), next));
+        // It goes on by itself.
+        let _ = timeout(PATIENCE, stored).await;
+    }
+}
+
+/// Stores one by itself, or several together and by itself what does not come of that.
+async fn store(pool: Pool, mut appends: Vec<Waiting>) {
+    if appends.len() == 1
+        && let Some(one) = appends.pop()
+    {
+        return one.store(&pool).await;
+    }
+    // All nodes lock sessions in one order.
+    appends.sort_unstable_by(|a, b| a.write.session_id().cmp(b.write.session_id()));
+    let writes: Vec<&Write> = appends.iter().map(|one| &one.write).collect();
+    let mut stored = together(&pool, &writes).await.map(Vec::into_iter);
+    for one in appends {
+        match stored.as_mut().map(Iterator::next) {
+            Ok(Some(Some(lease))) => one.tell(Ok(lease)),
+            Err(StoreError::Unknown) => one.tell(Err(StoreError::Unknown)),
+            _ => {
+                let pool = pool.clone();
+                tokio::spawn(async move { one.store(&pool).await });
+            }
+        }
+    }
+}
