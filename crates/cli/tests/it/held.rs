@@ -71,7 +71,7 @@ async fn r9_a_session_that_crashes_the_process_is_held_until_a_person_resumes_it
     let frames = tokio::time::timeout(DEADLINE, told(events)).await.expect("the status comes in time");
     let why = &frames.last().unwrap()["error"];
     assert_eq!(why["code"], "session_held");
-    assert!(why["message"].as_str().unwrap().contains("it goes on when somebody sends a message"), "{why}");
+    assert!(why["message"].as_str().unwrap().contains("the turn resumes when somebody sends a message"), "{why}");
     // Later servers hold it too, and append nothing.
     server.kill();
     starts(&mut server).await;
