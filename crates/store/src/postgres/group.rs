@@ -11,13 +11,13 @@ use std::{
     time::Duration,
 };
 
-use tokio::{sync::oneshot, time::timeout};
+use tokio::{runtime::Handle, sync::oneshot, time::timeout};
 
 use super::{
     super::{StoreError, nodes::Epoch},
     append::Write,
     connect::Pool,
-    transaction::{together, transact},
+    transaction::{Transaction, together, transact},
 };
 
 /// How many transactions of appends are under way before others wait: one is carried out while the other waits for the disk. More
@@ -26,8 +26,8 @@ const AT_ONCE: usize = 2;
 /// The most appends of one transaction, and the most bytes of one that shares it: together a MiB.
 const TOGETHER: usize = 32;
 pub(super) const SMALL: usize = 32 * 1024;
-/// How long a transaction that is under way has others wait: longer than a shared one waits for a lock. What takes longer, since
-/// it waits for a lock by itself or for a connection, holds up no others.
+/// How long a transaction that is under way has others wait: longer than a shared one waits for one lock. What takes longer, since
+/// it waits for several locks, for one by itself or for a connection, holds up no others.
 const PATIENCE: Duration = Duration::from_millis(100);
 
 type Stored = Result<Option<Epoch>, StoreError>;
@@ -59,19 +59,40 @@ struct Queue {
 /// The appends of a node that are one statement each.
 pub(super) struct Group {
     pool: Pool,
+    /// The threads on which the store was opened, whoever appends: its connections are there too.
+    threads: Handle,
     queue: Mutex<Queue>,
 }
 
+/// One of those that store what waits. Its place is given back with the queue locked, so that nothing comes to wait unseen: by
+/// [`Worker::next`], or here if its threads end before.
+struct Worker {
+    group: Arc<Group>,
+    works: bool,
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        if self.works {
+            let mut queue = self.group.queue();
+            queue.under_way -= 1;
+            // Nobody may be left to store them.
+            queue.waiting.clear();
+        }
+    }
+}
+
 impl Group {
+    /// On the threads of whoever calls it.
     pub(super) fn new(pool: Pool) -> Arc<Group> {
-        Arc::new(Group { pool, queue: Mutex::default() })
+        Arc::new(Group { pool, threads: Handle::current(), queue: Mutex::default() })
     }
 
     /// Stores one, also if the caller stops waiting.
     pub(super) async fn append(self: &Arc<Group>, write: Write) -> Stored {
         let (tell, told) = oneshot::channel();
         if self.wait(Waiting { write, tell }) {
-            tokio::spawn(go(self.clone()));
+            self.threads.spawn(go(Worker { group: self.clone(), works: true }));
         }
         told.await.unwrap_or(Err(StoreError::Unknown))
     }
@@ -89,20 +110,24 @@ impl Group {
         queue.under_way += usize::from(is_free);
         is_free
     }
+}
 
+impl Worker {
     /// What has waited longest, at most one of each session, or `None` if nothing waits.
-    fn next(&self) -> Option<Vec<Waiting>> {
-        let mut queue = self.queue();
+    fn next(&mut self) -> Option<Vec<Waiting>> {
+        let mut queue = self.group.queue();
         let (mut sessions, mut next, mut left) = (HashSet::new(), Vec::new(), VecDeque::new());
         while next.len() < TOGETHER
             && let Some(one) = queue.waiting.pop_front()
         {
             if sessions.insert(one.write.session_id().clone()) { next.push(one) } else { left.push_back(one) }
         }
-        left.append(&mut queue.waiting);
-        queue.waiting = left;
+        while let Some(one) = left.pop_back() {
+            queue.waiting.push_front(one);
+        }
         if next.is_empty() {
             queue.under_way -= 1;
+            self.works = false;
             return None;
         }
         Some(next)
@@ -110,9 +135,9 @@ impl Group {
 }
 
 /// Stores what waits, one transaction after the other.
-async fn go(group: Arc<Group>) {
-    while let Some(next) = group.next() {
-        let stored = tokio::spawn(store(group.pool.clone(), next));
+async fn go(mut worker: Worker) {
+    while let Some(next) = worker.next() {
+        let stored = tokio::spawn(store(worker.group.pool.clone(), next));
         // It goes on by itself.
         let _ = timeout(PATIENCE, stored).await;
     }
@@ -127,8 +152,16 @@ async fn store(pool: Pool, mut appends: Vec<Waiting>) {
     }
     // All nodes lock sessions in one order.
     appends.sort_unstable_by(|a, b| a.write.session_id().cmp(b.write.session_id()));
+    let transaction = match Transaction::begin(&pool).await {
+        Ok(transaction) => transaction,
+        Err(undone) => {
+            // By themselves they would wait for a connection once more.
+            let error = StoreError::from(undone);
+            return appends.into_iter().for_each(|one| one.tell(Err(error.clone())));
+        }
+    };
     let writes: Vec<&Write> = appends.iter().map(|one| &one.write).collect();
-    let mut stored = together(&pool, &writes).await.map(Vec::into_iter);
+    let mut stored = together(transaction, &writes).await.map(Vec::into_iter);
     for one in appends {
         match stored.as_mut().map(Iterator::next) {
             Ok(Some(Some(lease))) => one.tell(Ok(lease)),

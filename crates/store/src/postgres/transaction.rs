@@ -31,6 +31,14 @@ impl From<Error> for Undone {
     }
 }
 
+impl From<Undone> for StoreError {
+    fn from(undone: Undone) -> StoreError {
+        match undone {
+            Undone::Transient(e) | Undone::Failed(e) => e,
+        }
+    }
+}
+
 impl From<StoreError> for Undone {
     fn from(e: StoreError) -> Undone {
         Undone::Failed(e)
@@ -41,7 +49,7 @@ impl From<StoreError> for Undone {
 pub(super) struct Transaction(Held);
 
 impl Transaction {
-    async fn begin(pool: &Pool) -> Result<Transaction, Undone> {
+    pub(super) async fn begin(pool: &Pool) -> Result<Transaction, Undone> {
         let held = Held::of(pool).await?;
         // Waited for: what was sent behind a BEGIN that fails would be committed by itself.
         if held.pooled {
@@ -83,7 +91,13 @@ async fn committed(held: Held, flight: Flight) -> Result<Vec<Vec<Row>>, Undone> 
             held.give_back();
             Ok(rows)
         }
-        Err(e) if is_refusal(&e) || !all_sent => Err(e.into()),
+        Err(e) if is_refusal(&e) || !all_sent => {
+            if all_sent {
+                // The last statement has ended the transaction.
+                held.give_back();
+            }
+            Err(e.into())
+        }
         Err(e) => {
             tracing::warn!("the outcome of a transaction is unknown: {}", told(&e));
             Err(StoreError::Unknown.into())
@@ -138,16 +152,21 @@ const BRIEFLY: &str = "SET LOCAL lock_timeout = '50ms'";
 
 /// Does several, each by its statement ([`Change::alone`]), in one transaction: all that have something to do, or none. There is
 /// `None` for what did nothing.
-pub(super) async fn together<C: Change>(pool: &Pool, changes: &[&C]) -> Result<Vec<Option<C::Done>>, StoreError> {
-    let done = async {
-        let transaction = Transaction::begin(pool).await?;
-        let mut flight = Flight::default().with(BRIEFLY, Vec::new());
-        changes.iter().filter_map(|change| change.alone()).for_each(|statement| flight.push(statement));
-        let rows = transaction.commit(flight).await?;
-        let done = changes.iter().zip(rows.iter().skip(1)).map(|(change, rows)| change.done_alone(rows));
-        done.collect::<Result<_, Undone>>()
-    };
-    done.await.map_err(|(Undone::Transient(e) | Undone::Failed(e))| e)
+pub(super) async fn together<C: Change>(
+    transaction: Transaction,
+    changes: &[&C],
+) -> Result<Vec<Option<C::Done>>, StoreError> {
+    let mut flight = Flight::default().with(BRIEFLY, Vec::new());
+    for change in changes {
+        let Some(statement) = change.alone() else {
+            return Err(StoreError::Failed("not all of it is one statement each".to_owned()));
+        };
+        flight.push(statement);
+    }
+    let rows = transaction.commit(flight).await?;
+    let done = changes.iter().zip(rows.iter().skip(1)).map(|(change, rows)| change.done_alone(rows));
+    // It is committed, so what cannot be read of it is no reason to do it again.
+    done.collect::<Result<_, Undone>>().map_err(|_| StoreError::Unknown)
 }
 
 async fn once<C: Change>(pool: &Pool, change: &C) -> Result<C::Done, Undone> {

@@ -159,7 +159,8 @@ pub(super) fn due(conn: &Connection, now: Millis, limit: usize) -> Result<Vec<Du
     let mut due: Vec<(Millis, Due)> = Vec::new();
     for sql in [
         // The soonest deadlines have the highest places of all.
-        "SELECT i.expires_at, s.id, i.key & 4294967295 FROM interruptions i CROSS JOIN sessions s ON s.row = i.key >> 32
+        "SELECT i.expires_at, s.id, i.key & 4294967295
+         FROM interruptions i INDEXED BY interruptions_place CROSS JOIN sessions s ON s.row = i.key >> 32
          WHERE i.place >= max(1 << 61, (1 << 62) - ?1) AND i.expires_at <= ?1
          ORDER BY i.place DESC, s.id, i.key LIMIT ?2",
         "SELECT i.remind_at, s.id, i.key & 4294967295 FROM interruptions i CROSS JOIN sessions s ON s.row = i.key >> 32

@@ -59,7 +59,7 @@ async fn c_appends_that_wait_are_committed_together_and_each_is_stored() {
     }
 }
 
-/// Each kind of append meets each other in one transaction.
+/// Messages and decisions meet in one transaction.
 #[tokio::test]
 async fn r2_sessions_that_are_stored_together_are_what_they_are_apart() {
     let database = Database::new();
@@ -178,4 +178,22 @@ async fn r9_sessions_that_are_locked_hold_up_no_others() {
     for append in held.iter().chain(&free) {
         assert_stored(&store, append).await;
     }
+}
+
+/// A store whose threads have ended says so of what it cannot store any more, and nobody waits for ever.
+#[test]
+fn r9_appends_end_also_if_the_threads_of_their_store_have() {
+    let threads =
+        || tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("threads");
+    let (database, of_the_store) = (Database::new(), threads());
+    let (store, appends) = of_the_store.block_on(async {
+        let store = open_postgres(&database).await.expect("open");
+        let appends = appends(&store, "hi").await;
+        (store, appends)
+    });
+    of_the_store.shutdown_background();
+    threads().block_on(async {
+        let stored = tokio::time::timeout(Duration::from_secs(60), store_all(&store, &appends)).await.expect("an end");
+        assert!(stored.iter().all(|stored| matches!(stored, Err(StoreError::Unknown))), "{stored:?}");
+    });
 }
