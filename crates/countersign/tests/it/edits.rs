@@ -10,11 +10,11 @@ use std::{
 };
 
 use countersign::{
-    Agent, Args, Principal,
+    Agent, Args, Decision, Permit, Principal,
     model::scripted::Scripted,
-    run::{Refusal, Runtime},
+    run::{NewDecision, Refusal, Runtime},
     store::memory::MemoryStore,
-    tool::Approval,
+    tool::{Approval, Tool, ToolError},
 };
 use countersign_core::{approval::decision::EditedAction, call::preview::Preview};
 use countersign_engine::tool::{CallFacts, Previewer};
@@ -86,4 +86,35 @@ async fn r9_a_preview_that_nobody_waits_for_any_more_holds_nobody_up() {
     let by = Principal::trusted();
     assert!(timeout(Duration::from_millis(50), preview(&runtime, &by, 0)).await.is_err(), "it never ends");
     preview(&runtime, &by, 1).await.expect("a turn");
+}
+
+/// Runs until the test ends.
+struct Endless;
+
+impl Tool for Endless {
+    fn run(&self, _permit: Permit) -> BoxFuture<'static, Result<String, ToolError>> {
+        pending().boxed()
+    }
+}
+
+#[tokio::test]
+async fn p1_who_is_asked_about_an_edit_is_known_while_another_call_still_runs() {
+    let script =
+        r#"{"turns":[{"tool_calls":[{"name":"hold","args":{}},{"name":"pay","args":{"n":9}}]},{"text":"done"}]}"#;
+    let ledger = Ledger::default();
+    let mut hold = entry("hold", Approval::always(), &ledger);
+    hold.tool = Arc::new(Endless);
+    let pay = entry("pay", Approval::always().levels(["cfo", "legal"]), &ledger);
+    let agent =
+        Agent::new("clerk", ("demo", Arc::new(Scripted::from_json(script).expect("script")))).tool(hold).tool(pay);
+    let runtime = Runtime::builder(Arc::new(MemoryStore::new())).agent(agent).build().expect("runtime");
+    send(&runtime, "s", "go").await.expect("paused");
+    let by = Principal::trusted();
+    runtime.decide(&by, NewDecision::new("s_1", vec![Decision::approve()]), false).await.expect("it runs");
+    let edited = EditedAction { name: "pay".to_owned(), args: Args::parse(r#"{"n":1}"#).expect("args") };
+    let edit = NewEdit { approval_key: "s_2".to_owned(), action: 0, edited, digest: None };
+    let found = runtime.preview_edit(&by, edit).await.expect("an outcome").outcome;
+    let EditOutcome::Asks(config) = found else { panic!("{found:?}") };
+    assert_eq!((config.role.as_deref(), config.level), (Some("legal"), Some(2)));
+    assert!(config.args_schema.is_some());
 }

@@ -156,7 +156,7 @@ pub(super) struct PreviewEdit {
 pub(super) struct EditPreviewView {
     /// What would become of it.
     outcome: EditOutcomeView,
-    /// With `asks`: how people would be asked; absent if that is later, after other calls or a retry.
+    /// With `asks`: how people would be asked, at once, or after other calls or a retry.
     #[serde(skip_serializing_if = "Option::is_none")]
     review_config: Option<Box<ReviewConfig>>,
     /// With `refused`: what the decision would be answered with.
@@ -190,7 +190,7 @@ pub(super) async fn preview(
     let found = app.runtime.preview_edit(&by, NewEdit { approval_key, action, edited, digest }).await?;
     let (outcome, review_config, problem) = match found.outcome {
         EditOutcome::Approves => (EditOutcomeView::Approves, None, None),
-        EditOutcome::Asks(config) => (EditOutcomeView::Asks, config, None),
+        EditOutcome::Asks(config) => (EditOutcomeView::Asks, Some(config), None),
         EditOutcome::Refused(refusal) => (EditOutcomeView::Refused, None, Some(Problem::of(refusal))),
     };
     let preview = found.preview.as_ref().map(Preview::shown);
