@@ -179,15 +179,27 @@ enum EditOutcomeView {
     Refused,
 }
 
-/// It ends with its request: a client that does not wait for it any more stops the work.
+/// It ends with its request, so that a client that does not wait for it any more stops the work, and with its credential. If the
+/// person's rights change meanwhile, it begins again.
 pub(super) async fn preview(
     State(app): State<App>,
-    Caller(by): Caller,
+    mut pass: Pass,
     Segment(approval_key): Segment,
     Body(body): Body<PreviewEdit>,
 ) -> Result<Json<EditPreviewView>, Problem> {
     let PreviewEdit { action, edited_action: edited, digest } = body;
-    let found = app.runtime.preview_edit(&by, NewEdit { approval_key, action, edited, digest }).await?;
+    let edit = NewEdit { approval_key, action, edited, digest };
+    let found = loop {
+        let by = pass.by().clone();
+        tokio::select! {
+            biased;
+            changed = pass.changed() => {
+                changed?;
+                pass.take_moved();
+            }
+            found = app.runtime.preview_edit(&by, edit.clone()) => break found?,
+        }
+    };
     let (outcome, review_config, problem) = match found.outcome {
         EditOutcome::Approves => (EditOutcomeView::Approves, None, None),
         EditOutcome::Asks(config) => (EditOutcomeView::Asks, Some(config), None),
