@@ -6,7 +6,7 @@ use super::{
     draft::{Catalog, Draft},
     graph,
     record::{Action, Interrupted, Kind, Millis, Record, after},
-    state::{Call, Deadline, Phase},
+    state::{Call, Deadline, Phase, State},
 };
 use crate::{
     approval::question::Questions,
@@ -34,7 +34,7 @@ impl Draft {
                 let why = self.state.locale.text(Text::AnswerForgotten).to_owned();
                 ask.reason = Some(ask.reason.map_or_else(|| why.clone(), |reason| format!("{reason}; {why}")));
             }
-            let action = self.action(&call, Arc::new(ask), catalog);
+            let action = self.state.action(&call, Arc::new(ask), catalog);
             let content = call.display.stream.display_as_content;
             self.interrupt(Kind::InDoubt, action.into_iter().collect(), None, content);
         }
@@ -77,43 +77,13 @@ impl Draft {
                     (Some(a), Some(b)) => Some(a.min(b)),
                     (a, b) => a.or(b),
                 };
-                actions.extend(self.action(call, ask, catalog));
+                actions.extend(self.state.action(call, ask, catalog));
             }
             let content = first.question || group.iter().all(|call| call.display.stream.display_as_content);
             if !self.interrupt(kind, actions, deadline, content) {
                 return;
             }
         }
-    }
-
-    fn action(&self, call: &Call, ask: Arc<Ask>, catalog: &dyn Catalog) -> Option<Action> {
-        let facts = catalog.tool(&call.agent, &call.name).unwrap_or_default();
-        // A call without arguments was settled at the gate and is never asked about.
-        let mut args = call.args.clone()?;
-        if call.question {
-            // What is shown is what is answered: the questions with the added option. They were checked at the gate.
-            if let Some(asked) = Questions::read(&args, self.state.locale).ok().and_then(|asked| asked.args()) {
-                args = asked;
-            }
-        }
-        Some(Action {
-            call: call.call,
-            tool_use_id: call.id.clone(),
-            agent: call.agent.clone(),
-            name: call.name.clone(),
-            args,
-            ask,
-            level: call.level,
-            instead: call.instead.clone(),
-            description: facts.description,
-            schema: facts.schema,
-            source: facts.source,
-            agent_says: call.display.agent_says().cloned(),
-            title: call.display.title().cloned(),
-            path: self.state.path(call),
-            preview: call.preview.clone(),
-            digest: Arc::default(),
-        })
     }
 
     fn interrupt(&mut self, kind: Kind, actions: Vec<Action>, expires_at: Option<Millis>, content: bool) -> bool {
@@ -139,6 +109,41 @@ impl Draft {
     pub(super) fn due_in(&self, kind: Kind, timeout: Timeout) -> Option<Millis> {
         let seconds = kind.timeout_seconds(timeout);
         (seconds > 0).then(|| after(self.now, seconds))
+    }
+}
+
+impl State {
+    /// What people would be shown of one of its calls if they were asked about it like this; `None` for a call without arguments,
+    /// about which nobody is asked.
+    #[must_use]
+    pub fn action(&self, call: &Call, ask: Arc<Ask>, catalog: &dyn Catalog) -> Option<Action> {
+        let facts = catalog.tool(&call.agent, &call.name).unwrap_or_default();
+        // A call without arguments was settled at the gate and is never asked about.
+        let mut args = call.args.clone()?;
+        if call.question {
+            // What is shown is what is answered: the questions with the added option. They were checked at the gate.
+            if let Some(asked) = Questions::read(&args, self.locale).ok().and_then(|asked| asked.args()) {
+                args = asked;
+            }
+        }
+        Some(Action {
+            call: call.call,
+            tool_use_id: call.id.clone(),
+            agent: call.agent.clone(),
+            name: call.name.clone(),
+            args,
+            ask,
+            level: call.level,
+            instead: call.instead.clone(),
+            description: facts.description,
+            schema: facts.schema,
+            source: facts.source,
+            agent_says: call.display.agent_says().cloned(),
+            title: call.display.title().cloned(),
+            path: self.path(call),
+            preview: call.preview.clone(),
+            digest: Arc::default(),
+        })
     }
 }
 

@@ -22,7 +22,7 @@ use crate::{
         block::ShownAs,
         cursor::{Cursor, OpenGroup},
         failure::{Failure, Unshown, Why},
-        record::{Block, CallFinished, EndReason, Entry, Interrupted, Kind, Note, Record, TurnEnded},
+        record::{Action, Block, CallFinished, EndReason, Entry, Interrupted, Kind, Note, Record, TurnEnded},
         run::Raw,
         state::{Open, Status},
     },
@@ -593,6 +593,28 @@ fn question_delta(asked: &Interrupted) -> QuestionDelta {
     }
 }
 
+/// How a call may be decided.
+#[must_use]
+pub fn review_config(kind: Kind, action: &Action) -> ReviewConfig {
+    let several = action.ask.levels.len() > 1;
+    ReviewConfig {
+        require_approval: true,
+        timeout: kind.timeout_seconds(action.ask.timeout),
+        action_name: action.name.clone(),
+        allowed_decisions: action.ask.allowed.clone(),
+        role: action.reviewer_said().map(str::to_owned),
+        level: several.then_some(action.level + 1),
+        levels: several.then(|| Reviewer::names(&action.ask.levels)),
+        quorum: Some(action.quorum()).filter(|quorum| *quorum > 1 && kind == Kind::Approval),
+        not_self: action.ask.not_self,
+        reassign: Reviewer::names(&action.ask.reassign),
+        args_schema: action.schema.clone(),
+        reason: action.ask.reason.clone(),
+        risk: action.ask.risk,
+        title: action.title.as_deref().map(shown::line),
+    }
+}
+
 /// The block that asks about actions (spec W4).
 fn approval_request(session_id: &str, asked: &Interrupted) -> ApprovalRequest {
     ApprovalRequest {
@@ -617,29 +639,7 @@ fn approval_request(session_id: &str, asked: &Interrupted) -> ApprovalRequest {
                 preview: action.preview.as_ref().map(Preview::shown),
             })
             .collect(),
-        review_configs: asked
-            .actions
-            .iter()
-            .map(|action| {
-                let several = action.ask.levels.len() > 1;
-                ReviewConfig {
-                    require_approval: true,
-                    timeout: asked.kind.timeout_seconds(action.ask.timeout),
-                    action_name: action.name.clone(),
-                    allowed_decisions: action.ask.allowed.clone(),
-                    role: action.reviewer_said().map(str::to_owned),
-                    level: several.then_some(action.level + 1),
-                    levels: several.then(|| Reviewer::names(&action.ask.levels)),
-                    quorum: Some(action.quorum()).filter(|quorum| *quorum > 1 && asked.kind == Kind::Approval),
-                    not_self: action.ask.not_self,
-                    reassign: Reviewer::names(&action.ask.reassign),
-                    args_schema: action.schema.clone(),
-                    reason: action.ask.reason.clone(),
-                    risk: action.ask.risk,
-                    title: action.title.as_deref().map(shown::line),
-                }
-            })
-            .collect(),
+        review_configs: asked.actions.iter().map(|action| review_config(asked.kind, action)).collect(),
         expires_at: asked.expires_at.map(rfc3339),
         assignee: None,
         approved_by: Vec::new(),

@@ -3,18 +3,19 @@
 use std::{
     future::pending,
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
     },
     time::Duration,
 };
 
 use countersign::{
-    Agent, Args, Principal,
+    Agent, Args, Decision, DecisionType, Permit, Principal,
     model::scripted::Scripted,
-    run::{Refusal, Runtime},
+    policy::{Policy, PolicyRule, Then},
+    run::{NewDecision, Refusal, Runtime},
     store::memory::MemoryStore,
-    tool::Approval,
+    tool::{Approval, Tool, ToolError, condition::CelCondition},
 };
 use countersign_core::{approval::decision::EditedAction, call::preview::Preview};
 use countersign_engine::tool::{CallFacts, Previewer};
@@ -86,4 +87,72 @@ async fn r9_a_preview_that_nobody_waits_for_any_more_holds_nobody_up() {
     let by = Principal::trusted();
     assert!(timeout(Duration::from_millis(50), preview(&runtime, &by, 0)).await.is_err(), "it never ends");
     preview(&runtime, &by, 1).await.expect("a turn");
+}
+
+/// Writes down the arguments that it previews.
+#[derive(Default)]
+struct Asked(Mutex<Vec<String>>);
+
+impl Previewer for Asked {
+    fn preview<'a>(&'a self, call: &'a CallFacts<'a>) -> BoxFuture<'a, Result<Preview, String>> {
+        self.0.lock().expect("asked").push(call.args.text().to_owned());
+        async { Ok(Preview::text("paid")) }.boxed()
+    }
+}
+
+#[tokio::test]
+async fn s12_an_edit_that_is_refused_in_any_case_is_not_previewed() {
+    let too_much = || CelCondition::compile("args.n > 100").expect("an expression");
+    for (allowed, refused, asked) in [
+        (vec![DecisionType::Approve, DecisionType::Edit], [false, true], vec![r#"{"n":9}"#, r#"{"n":7}"#]),
+        (vec![DecisionType::Approve], [true, true], vec![r#"{"n":9}"#]),
+    ] {
+        let script = r#"{"turns":[{"tool_calls":[{"name":"pay","args":{"n":9}}]},{"text":"done"}]}"#;
+        let (ledger, previewer) = (Ledger::default(), Arc::new(Asked::default()));
+        let tool = entry("pay", Approval::always().allow(allowed), &ledger).preview(previewer.clone());
+        let model = Arc::new(Scripted::from_json(script).expect("script"));
+        let deny = PolicyRule { when: Some(too_much()), then: Then::Deny(None), ..PolicyRule::default() };
+        let policy = Policy { rules: vec![deny] };
+        let agent = Agent::new("clerk", ("demo", model)).tool(tool);
+        let runtime =
+            Runtime::builder(Arc::new(MemoryStore::new())).agent(agent).policy(policy).build().expect("runtime");
+        send(&runtime, "s", "go").await.expect("paused");
+        for (n, refused) in [7, 101].into_iter().zip(refused) {
+            let found = preview(&runtime, &Principal::trusted(), n).await.expect("an outcome");
+            assert_eq!(matches!(found.outcome, EditOutcome::Refused(_)), refused, "{found:?}");
+            assert_eq!(found.preview.is_none(), refused, "{found:?}");
+        }
+        assert_eq!(*previewer.0.lock().expect("asked"), asked);
+    }
+}
+
+/// Runs until the test ends.
+struct Endless;
+
+impl Tool for Endless {
+    fn run(&self, _permit: Permit) -> BoxFuture<'static, Result<String, ToolError>> {
+        pending().boxed()
+    }
+}
+
+#[tokio::test]
+async fn p1_who_is_asked_about_an_edit_is_known_while_another_call_still_runs() {
+    let script =
+        r#"{"turns":[{"tool_calls":[{"name":"hold","args":{}},{"name":"pay","args":{"n":9}}]},{"text":"done"}]}"#;
+    let ledger = Ledger::default();
+    let mut hold = entry("hold", Approval::always(), &ledger);
+    hold.tool = Arc::new(Endless);
+    let pay = entry("pay", Approval::always().levels(["cfo", "legal"]), &ledger);
+    let agent =
+        Agent::new("clerk", ("demo", Arc::new(Scripted::from_json(script).expect("script")))).tool(hold).tool(pay);
+    let runtime = Runtime::builder(Arc::new(MemoryStore::new())).agent(agent).build().expect("runtime");
+    send(&runtime, "s", "go").await.expect("paused");
+    let by = Principal::trusted();
+    runtime.decide(&by, NewDecision::new("s_1", vec![Decision::approve()]), false).await.expect("it runs");
+    let edited = EditedAction { name: "pay".to_owned(), args: Args::parse(r#"{"n":1}"#).expect("args") };
+    let edit = NewEdit { approval_key: "s_2".to_owned(), action: 0, edited, digest: None };
+    let found = runtime.preview_edit(&by, edit).await.expect("an outcome").outcome;
+    let EditOutcome::Asks(config) = found else { panic!("{found:?}") };
+    assert_eq!((config.role.as_deref(), config.level), (Some("legal"), Some(2)));
+    assert!(config.args_schema.is_some());
 }

@@ -7,7 +7,10 @@ use countersign_core::{
         key::{approval_key, parse_approval_key},
         principal::Principal,
     },
-    call::{gate::Verdict, preview::Preview},
+    call::{
+        gate::{DecisionType, Verdict},
+        preview::Preview,
+    },
     decide::{
         reply::Reply,
         resolve::{self, DecideInput},
@@ -219,8 +222,13 @@ impl Inner {
             };
             let authorities = &self.settings.authorities;
             approvable = approvable.and_then(|()| authorities.check_edit(state, action.call, &ask, by));
+            // An edit that is refused in any case does not ask its tool.
+            let may_be = matches!(verdict, Some(Verdict::Allow | Verdict::Ask(_))) && approvable.is_ok();
             verdicts.push(verdict);
-            if let Some(preview) = self.edited_preview(state, action, edited).await {
+            if may_be
+                && action.allowed().contains(&DecisionType::Edit)
+                && let Some(preview) = self.edited_preview(state, action, edited).await
+            {
                 previews.resize(open.asked.actions.len(), None);
                 previews[i] = Some(preview);
             }

@@ -13,15 +13,13 @@ use countersign_core::{
     call::preview::Preview,
     decide::resolve,
     journal::{
+        draft::Catalog,
         record::{Action, Kind},
         state::{Phase, State},
     },
     limits::EDIT_SECONDS,
     refusal::{Code, Refusal},
-    wire::{
-        event::{Request, ReviewConfig},
-        expand,
-    },
+    wire::{event::ReviewConfig, expand},
 };
 use tokio::time::timeout;
 
@@ -54,8 +52,8 @@ pub struct EditPreview {
 pub enum EditOutcome {
     /// It approves the edited call, which runs when the whole request is decided.
     Approves,
-    /// People are asked about the edited call, as here; `None` if that is later, after other calls or a retry.
-    Asks(Option<Box<ReviewConfig>>),
+    /// People are asked about the edited call, as here: at once, or after other calls or a retry.
+    Asks(Box<ReviewConfig>),
     /// The decision would be refused.
     Refused(Refusal),
 }
@@ -91,7 +89,9 @@ impl Runtime {
         };
         let preview = judged.preview(index);
         match judged.decide(&self.inner, &state, self.inner.now()) {
-            Ok(transition) => Ok(EditPreview { outcome: outcome(transition.state(), action), preview }),
+            Ok(transition) => {
+                Ok(EditPreview { outcome: outcome(transition.state(), action, &self.inner.agents), preview })
+            }
             Err(refusal) if is_about_the_edit(refusal.code) => {
                 Ok(EditPreview { outcome: EditOutcome::Refused(refusal), preview: None })
             }
@@ -101,21 +101,12 @@ impl Runtime {
 }
 
 /// What has become of an edited action in the state after the decision. A graph's own step has no call.
-fn outcome(after: &State, action: &Action) -> EditOutcome {
-    match after.calls.iter().find(|call| call.call == action.call).map(|call| &call.phase) {
-        Some(Phase::Waiting(n)) => EditOutcome::Asks(config(after, *n, action.call).map(Box::new)),
-        Some(Phase::Gated) => EditOutcome::Asks(None),
-        _ => EditOutcome::Approves,
-    }
-}
-
-/// How people are asked about a call under a key.
-fn config(state: &State, n: u32, call: u32) -> Option<ReviewConfig> {
-    let asked = &state.waiting(n).filter(|open| open.asked.kind == Kind::Approval)?.asked;
-    let index = asked.actions.iter().position(|action| action.call == call)?;
-    match expand::request(&state.session_id, asked) {
-        Request::Actions(mut request) => Some(request.review_configs.swap_remove(index)),
-        Request::Questions(_) => None,
+fn outcome(after: &State, action: &Action, catalog: &dyn Catalog) -> EditOutcome {
+    let call = after.calls.iter().find(|call| call.call == action.call);
+    let asked = call.filter(|call| matches!(call.phase, Phase::Gated | Phase::Waiting(_)));
+    match asked.and_then(|call| after.action(call, call.ask.clone().unwrap_or_default(), catalog)) {
+        Some(action) => EditOutcome::Asks(Box::new(expand::review_config(Kind::Approval, &action))),
+        None => EditOutcome::Approves,
     }
 }
 

@@ -156,7 +156,7 @@ pub(super) struct PreviewEdit {
 pub(super) struct EditPreviewView {
     /// What would become of it.
     outcome: EditOutcomeView,
-    /// With `asks`: how people would be asked; absent if that is later, after other calls or a retry.
+    /// With `asks`: how people would be asked, at once, or after other calls or a retry.
     #[serde(skip_serializing_if = "Option::is_none")]
     review_config: Option<Box<ReviewConfig>>,
     /// With `refused`: what the decision would be answered with.
@@ -179,18 +179,30 @@ enum EditOutcomeView {
     Refused,
 }
 
-/// It ends with its request: a client that does not wait for it any more stops the work.
+/// It ends with its request, so that a client that does not wait for it any more stops the work, and with its credential. If the
+/// person's rights change meanwhile, it begins again.
 pub(super) async fn preview(
     State(app): State<App>,
-    Caller(by): Caller,
+    mut pass: Pass,
     Segment(approval_key): Segment,
     Body(body): Body<PreviewEdit>,
 ) -> Result<Json<EditPreviewView>, Problem> {
     let PreviewEdit { action, edited_action: edited, digest } = body;
-    let found = app.runtime.preview_edit(&by, NewEdit { approval_key, action, edited, digest }).await?;
+    let edit = NewEdit { approval_key, action, edited, digest };
+    let found = loop {
+        let by = pass.by().clone();
+        tokio::select! {
+            biased;
+            changed = pass.changed() => {
+                changed?;
+                pass.take_moved();
+            }
+            found = app.runtime.preview_edit(&by, edit.clone()) => break found?,
+        }
+    };
     let (outcome, review_config, problem) = match found.outcome {
         EditOutcome::Approves => (EditOutcomeView::Approves, None, None),
-        EditOutcome::Asks(config) => (EditOutcomeView::Asks, config, None),
+        EditOutcome::Asks(config) => (EditOutcomeView::Asks, Some(config), None),
         EditOutcome::Refused(refusal) => (EditOutcomeView::Refused, None, Some(Problem::of(refusal))),
     };
     let preview = found.preview.as_ref().map(Preview::shown);

@@ -3,14 +3,21 @@
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
+use countersign_core::{approval::principal::Principal, call::preview::Preview};
+use countersign_engine::tool::{Approval, CallFacts, Permit, Previewer, Tool, ToolEntry, ToolError, ToolSpec};
 use countersign_models::scripted::Scripted;
-use countersign_runtime::{agent::Agent, run::Runtime};
-use countersign_server::{Options, Server};
+use countersign_runtime::{
+    agent::Agent,
+    run::{NewMessage, Runtime},
+};
+use countersign_server::{Auth, Options, Server, Token};
 use countersign_store::memory::MemoryStore;
-use futures::{SinkExt as _, StreamExt as _};
+use futures::{FutureExt as _, SinkExt as _, StreamExt as _, future::BoxFuture};
+use serde_json::json;
 use tokio::{
     io::AsyncReadExt as _,
     net::{TcpListener, TcpStream},
+    sync::Notify,
 };
 use tokio_tungstenite::{
     WebSocketStream, client_async,
@@ -27,6 +34,10 @@ async fn embedded(options: Options) -> SocketAddr {
         .build()
         .unwrap();
     runtime.start().await.unwrap();
+    mounted(runtime, options).await
+}
+
+async fn mounted(runtime: Runtime, options: Options) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let router = Server::new(runtime, options).router();
@@ -78,4 +89,61 @@ async fn r9_who_answers_no_ping_is_disconnected_and_who_does_is_not() {
     assert!(close, "a close frame says why: {bytes:?}");
     lively.send(Message::text(r#"{"type":"ping"}"#)).await.unwrap();
     while next(&mut lively).await != Message::text(r#"{"type":"pong"}"#) {}
+}
+
+/// A tool whose previews of edits begin, and do not end.
+#[derive(Default)]
+struct Slow {
+    began: Notify,
+}
+
+impl Previewer for Slow {
+    fn preview<'a>(&'a self, call: &'a CallFacts<'a>) -> BoxFuture<'a, Result<Preview, String>> {
+        async {
+            if call.args.text() == "{}" {
+                return Ok(Preview::text("pays"));
+            }
+            self.began.notify_one();
+            std::future::pending().await
+        }
+        .boxed()
+    }
+}
+
+impl Tool for Slow {
+    fn run(&self, _permit: Permit) -> BoxFuture<'static, Result<String, ToolError>> {
+        async { Ok("paid".to_owned()) }.boxed()
+    }
+}
+
+#[tokio::test]
+async fn x_a_revoked_token_ends_the_preview_of_an_edit() {
+    let slow = Arc::new(Slow::default());
+    let spec = ToolSpec {
+        name: "pay".into(),
+        description: "Pays.".into(),
+        parameters: Arc::new(json!({ "type": "object", "properties": { "n": { "type": "number" } } })),
+    };
+    let pay = ToolEntry::new(spec, slow.clone()).needs_approval(Approval::always()).preview(slow.clone());
+    let model =
+        Scripted::from_json(r#"{"turns":[{"tool_calls":[{"name":"pay","args":{}}]},{"text":"done"}]}"#).unwrap();
+    let agent = Agent::new("helper", ("script", Arc::new(model))).tool(pay);
+    let runtime = Runtime::builder(Arc::new(MemoryStore::new())).agent(agent).build().unwrap();
+    runtime.start().await.unwrap();
+    let alice = Principal::person("alice", Vec::new());
+    runtime.run(&alice, NewMessage::text("s", "go")).await.unwrap();
+    let auth = Auth::new(vec![Token::new(alice, "alice-secret")], None);
+    let address = mounted(runtime, Options { auth: auth.clone(), ..Options::default() }).await;
+    let request = reqwest::Client::new()
+        .post(format!("http://{address}/v1/approvals/s_1/preview"))
+        .bearer_auth("alice-secret")
+        .header("content-type", "application/json")
+        .body(json!({ "edited_action": { "name": "pay", "args": { "n": 1 } } }).to_string());
+    let revoked = async {
+        slow.began.notified().await;
+        auth.replace(vec![Token::new(Principal::person("bob", Vec::new()), "bob-secret")], None).await;
+    };
+    let both = async { tokio::join!(request.send(), revoked).0 };
+    let answer = tokio::time::timeout(DEADLINE, both).await.expect("in time").unwrap();
+    assert_eq!(answer.status().as_u16(), 401);
 }

@@ -73,11 +73,14 @@ export function editApproves({ level = 1, quorum = 1, not_self, role }: ReviewCo
   return level === 1 && quorum <= 1 && !(not_self && role !== undefined && role !== "user");
 }
 
+/** Whether people are asked about the edited call from the first step on. At a later one the edit has counted as an approval. */
+export function asksFromTheStart({ outcome, reviewConfig }: EditPreview): boolean {
+  return outcome === "asks" && (reviewConfig?.level ?? 1) === 1;
+}
+
 /** Whether the edited call needs an approval that the call as it was proposed does not need, so that the edit is none. */
 export function asksAnew(config: ReviewConfig, found: EditPreview | undefined): boolean {
-  if (found?.outcome !== "asks" || !editApproves(config)) return false;
-  // At the next level it has counted as the approval of this one.
-  return (found.reviewConfig?.level ?? 1) === 1;
+  return found !== undefined && asksFromTheStart(found) && editApproves(config);
 }
 
 /** Whether people are asked about an action again once it is edited, or have been: about its call, in a later request. */

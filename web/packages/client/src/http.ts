@@ -449,7 +449,7 @@ export interface ListedApproval extends ApprovalView {
 export interface EditPreview {
   /** `approves`: it approves the edited call. `asks`: people are asked about that. `refused`: so would the decision be. */
   outcome: Http.EditPreviewView["outcome"];
-  /** How people would be asked; absent where that is later, after other calls or a retry. */
+  /** With `asks`: how people would be asked, at once, or after other calls or a retry. */
   reviewConfig?: ReviewConfig;
   /** Why it would be refused. */
   error?: CountersignError;

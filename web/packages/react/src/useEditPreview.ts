@@ -1,5 +1,5 @@
 import { useEffect, useState } from "react";
-import { CountersignError, stringifyJson, type ApprovalView, type Edit, type EditPreview } from "@countersign/client";
+import { CountersignError, stringifyJson, type ApprovalView, type CountersignHttp, type Edit, type EditPreview } from "@countersign/client";
 import { useCountersign } from "./context.js";
 
 /** How long nothing is typed before the server is asked. */
@@ -25,13 +25,13 @@ export function useEditPreview(approval: ApprovalView, index: number, edited: Ed
   const { approvalKey } = approval;
   const digest = approval.actions[index]?.digest;
   const asked = edited && stringifyJson([approvalKey, digest ?? null, index, edited]);
-  const [newest, setNewest] = useState<Found & { asked: string }>();
+  const [newest, setNewest] = useState<Found & { asked: string; http: CountersignHttp }>();
   const [tries, setTries] = useState(0);
   useEffect(() => {
     if (!edited || asked === undefined) return;
     const stop = new AbortController();
     const tell = (found: Found) => {
-      if (!stop.signal.aborted) setNewest({ asked, ...found });
+      if (!stop.signal.aborted) setNewest({ asked, http, ...found });
     };
     const timer = setTimeout(() => {
       const edit = { action: index, edited_action: edited, ...(digest === undefined ? {} : { digest }) };
@@ -51,7 +51,8 @@ export function useEditPreview(approval: ApprovalView, index: number, edited: Ed
     setTries((n) => n + 1);
   };
   if (asked === undefined) return { state: "no", retry };
-  if (!newest || newest.asked !== asked) return { state: "asking", retry };
+  // Another person may be told something else.
+  if (!newest || newest.asked !== asked || newest.http !== http) return { state: "asking", retry };
   const { found, error } = newest;
   return found ? { state: "known", found, retry } : { state: "failed", ...(error ? { error } : {}), retry };
 }

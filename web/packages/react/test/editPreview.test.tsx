@@ -2,8 +2,8 @@
 import { act } from "react";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { CountersignError, CountersignHttp, stringifyJson, type EditPreview } from "@countersign/client";
-import { ApprovalCard } from "../src/index.js";
-import { button, click, labelled, request, show, write } from "./page.js";
+import { ApprovalCard, CountersignProvider } from "../src/index.js";
+import { button, connected, click, labelled, request, show, write } from "./page.js";
 
 /** What the server was asked, each to be answered by the test. */
 interface Asked {
@@ -95,6 +95,27 @@ describe("an edit while it is made", () => {
     await asked[1]!.answer({ outcome: "refused", error: new CountersignError("invalid_edit", "never that many") });
     expect(leadsTo(page)).toBe("never that many");
     expect(page.querySelector('[data-part="leads-to"]')?.getAttribute("aria-live")).toBe("polite");
+  });
+
+  it("x what one person was told is not shown to another", async () => {
+    const [alice, bob, client] = [server(), server(), connected()];
+    const cardOf = ({ http }: typeof alice) => (
+      <CountersignProvider client={client} http={http}>
+        <ApprovalCard approval={approval} />
+      </CountersignProvider>
+    );
+    const { page, draw } = await show(cardOf(alice));
+    await click(labelled(page, "Edit"));
+    await write(labelled(page, "Arguments, as JSON"), '{"n": 2}');
+    await pause(400);
+    await alice.asked[0]!.answer(would("for alice"));
+    expect(previews(page)).toEqual(["for alice"]);
+    await draw(cardOf(bob));
+    expect([previews(page), leadsTo(page)]).toEqual([[], "Checking these arguments…"]);
+    await pause(400);
+    await bob.asked[0]!.answer(would("for bob"));
+    expect(previews(page)).toEqual(["for bob"]);
+    client.close();
   });
 
   it("asks again where that has failed", async () => {

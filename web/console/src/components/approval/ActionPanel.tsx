@@ -122,7 +122,7 @@ export function ActionPanel({
       disabled={disabled}
       onChange={onEdit}
     >
-      <EditVerdict config={config} editing={editing} problems={refusals} />
+      <EditVerdict editing={editing} problems={refusals} />
     </EditChanges>
   );
 

@@ -2,7 +2,7 @@ import { useEffect, useRef } from "react";
 import type { CountersignError, ReviewConfig } from "@countersign/client";
 import { visibleText, type EditPreviewing } from "@countersign/react";
 import { useI18n } from "../../i18n/index.js";
-import { argumentOf, asksAnew, type FieldProblem } from "../../lib/decisions.js";
+import { argumentOf, asksFromTheStart, type FieldProblem } from "../../lib/decisions.js";
 import { roleName } from "../../lib/people.js";
 import { Icon } from "../Icon.js";
 import { Refusal } from "../Refusal.js";
@@ -13,7 +13,7 @@ import { Problems } from "./Problems.js";
 const MOST = 3;
 
 /** What an edit would lead to, while it is made. */
-export function EditVerdict({ config, editing, problems }: { config: ReviewConfig; editing: EditPreviewing; problems: FieldProblem[] }) {
+export function EditVerdict({ editing, problems }: { editing: EditPreviewing; problems: FieldProblem[] }) {
   const { t } = useI18n();
   const { state, found, error, retry } = editing;
   const box = useRef<HTMLDivElement>(null);
@@ -31,8 +31,8 @@ export function EditVerdict({ config, editing, problems }: { config: ReviewConfi
         </div>
       ) : found?.error ? (
         <Refused error={found.error} problems={problems} />
-      ) : asksAnew(config, found) ? (
-        <AsksAnew asked={found?.reviewConfig ?? {}} />
+      ) : found && asksFromTheStart(found) ? (
+        <NeedsApproval asked={found.reviewConfig ?? {}} />
       ) : (
         found && <p className="hint">{t("edit.accepted")}</p>
       )}
@@ -57,7 +57,7 @@ function Refused({ error, problems }: { error: CountersignError; problems: Field
   );
 }
 
-function AsksAnew({ asked: { role, reason } }: { asked: ReviewConfig }) {
+function NeedsApproval({ asked: { role, reason } }: { asked: ReviewConfig }) {
   const { t } = useI18n();
   return (
     <p className="people-note" data-bar="edit">

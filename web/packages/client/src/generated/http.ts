@@ -1311,7 +1311,7 @@ export interface EditPreviewView {
    */
   problem?: Problem;
   /**
-   * With `asks`: how people would be asked; absent if that is later, after other calls or a retry.
+   * With `asks`: how people would be asked, at once, or after other calls or a retry.
    */
   review_config?: ReviewConfig;
 }
