@@ -11,11 +11,11 @@ use std::{
 };
 
 use clap::Args;
-use countersign_core::approval::principal::Principal;
+use countersign_core::{approval::principal::Principal, call::ask_check::role_error, limits};
 use countersign_runtime::run::{Runtime, RuntimeBuilder};
 use countersign_server::{
     Auth, InProcess, Options, Server,
-    config::{Config, ConfigStore},
+    config::{Config, ConfigStore, short_error},
 };
 #[cfg(feature = "postgres")]
 use countersign_store::postgres::PostgresStore;
@@ -180,6 +180,19 @@ async fn sqlite(path: &Path, keys: Option<Keys>, purpose: Purpose) -> Result<Res
     }
 }
 
+/// What is said of a person must be what a configuration could say: the journal and the audit log keep it.
+fn check_asserted(at: &AtStore, subject: &str) -> Result<(), Failure> {
+    let name = |option, text: &str| Some((option, short_error(text, limits::SUBJECT_BYTES)?));
+    let role = |text: &String| Some(("--as-role", role_error(text)?));
+    let wrong = name("--as", subject)
+        .or_else(|| name("--as-tenant", at.as_tenant.as_deref()?))
+        .or_else(|| at.as_role.iter().find_map(role));
+    match wrong {
+        Some((option, what)) => Err(Failure::new(Exit::Usage, format!("{option} {what}"))),
+        None => Ok(()),
+    }
+}
+
 /// Who acts. Whoever can open a store can do everything with it; where people have names, decisions have one too.
 fn person(at: &AtStore, config: &Config, purpose: Purpose) -> Result<Principal, Failure> {
     let Some(subject) = &at.subject else {
@@ -207,6 +220,7 @@ fn person(at: &AtStore, config: &Config, purpose: Purpose) -> Result<Principal, 
             Err(Failure::new(Exit::Usage, format!("nobody in [[auth.tokens]] is called {subject:?}")))
         }
         None => {
+            check_asserted(at, subject)?;
             let person = Principal::person(subject.as_str(), at.as_role.clone());
             Ok(Principal { tenant: at.as_tenant.as_deref().map(Into::into), ..person })
         }

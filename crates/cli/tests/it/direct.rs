@@ -145,6 +145,14 @@ async fn u3_in_a_store_a_person_who_signs_in_with_a_jwt_has_the_roles_that_are_n
     let as_zoe = |more: &[&str]| direct(&server, &["approvals", "approve", "s_1", "--yes"], &[&["--as", "zoe"], more]);
     as_zoe(&[]).failed(3, "approval_not_found");
     as_zoe(&["--as-role", "admin", "--as-tenant", "north"]).failed(3, "approval_not_found");
+    // What the configuration would not take either is kept nowhere.
+    as_zoe(&["--as-role", "admin", "--as-role", "a b"]).failed(2, "--as-role has \"a b\", which is no role");
+    as_zoe(&["--as-tenant", ""]).failed(2, "--as-tenant must have 1 to 128 bytes");
+    for subject in ["", "zo\u{1b}[1me", &"z".repeat(129)] {
+        let approved =
+            direct(&server, &["approvals", "approve", "s_1", "--yes", "--as-role", "admin"], &[&["--as", subject]]);
+        approved.failed(2, "--as must have 1 to 128 bytes and no control characters");
+    }
     assert!(as_zoe(&["--as-role", "clerk", "--as-role", "admin"]).ok().contains("decided (approve) by zoe"));
 }
 
