@@ -212,6 +212,10 @@ async fn u3_a_store_that_cannot_be_opened_says_what_to_do() {
         server.command(&[&["approvals", "watch"][..], &place].concat()).failed(2, "watch a server");
     }
     server.command(&[&list[..], &CONFIG, &FILE].concat()).failed(2, "cannot be used with");
+    for (option, place) in [("--url", CONFIG), ("--server", FILE)] {
+        let both = server.command(&[&list[..], &place, &[option, "http://127.0.0.1:9"]].concat());
+        both.failed(2, &format!("'--url' cannot be used with '{}'", place[0]));
+    }
     server.command(&[&list[..], &FILE, &["--as", "ann"]].concat()).failed(2, "cannot be used with");
     server.command(&[&list[..], &["--as", "ann"]].concat()).failed(2, "--config");
     direct(&server, &list, &[&["--as", "ann"]]).failed(2, "leave --as out");
