@@ -208,6 +208,10 @@ async fn u3_a_store_that_cannot_be_opened_says_what_to_do() {
     let none = run(&server.path(""), &["approvals", "list", "--store", "none.db"], "", &[]);
     none.failed(1, "there is no store at none.db");
     assert!(!server.path("none.db").exists() && !server.path("none.db.lock").exists(), "none is made");
+    std::fs::write(server.path("empty.db"), "").unwrap();
+    let empty = run(&server.path(""), &["approvals", "list", "--store", "empty.db"], "", &[]);
+    empty.failed(1, "empty.db is empty: there is no store in it");
+    assert_eq!(std::fs::metadata(server.path("empty.db")).unwrap().len(), 0, "it stays as it is");
     for place in [CONFIG, FILE] {
         server.command(&[&["approvals", "watch"][..], &place].concat()).failed(2, "watch a server");
     }
