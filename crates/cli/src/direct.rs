@@ -126,12 +126,12 @@ impl Direct {
 impl Drop for Direct {
     fn drop(&mut self) {
         self.executor.block_on(async {
-            // What its tools come from is ended.
-            self.runtime.shutdown(Duration::ZERO).await;
+            // First, so that no server waits for a lease of this process while its tools end.
             if let Some(nodes) = self.store.nodes() {
-                // Servers carry out at once what was decided.
                 nodes.leave().await;
             }
+            // What its tools come from is ended.
+            self.runtime.shutdown(Duration::ZERO).await;
         });
     }
 }
