@@ -29,6 +29,7 @@ use crate::{
     loaded,
     remote::{below, refusal},
     terminal::tell,
+    traces,
 };
 
 /// A store that is opened instead of asking a server, and who does it.
@@ -80,6 +81,7 @@ struct Opened {
 impl Direct {
     /// Opens the store.
     pub(crate) fn open(at: &AtStore, purpose: Purpose) -> Result<Direct, Failure> {
+        traces::warnings();
         let executor = tokio::runtime::Builder::new_multi_thread().enable_all().build();
         let executor = executor.map_err(|error| error.to_string())?;
         let Opened { name, by, store, runtime } = match (&at.config, &at.store) {
@@ -139,6 +141,7 @@ impl Drop for Direct {
 /// The store of a configuration, with what it declares.
 async fn of_config(at: &AtStore, path: &Path, purpose: Purpose, threads: &Handle) -> Result<Opened, Failure> {
     let config = loaded::load(path)?;
+    config.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
     let by = person(at, &config, purpose)?;
     let keys = loaded::keys(&config.store_keys)?;
     let store: Arc<dyn Store> = match config.store.clone() {

@@ -2,6 +2,7 @@
 
 use std::{
     io::Write as _,
+    os::unix::fs::PermissionsExt as _,
     process::{Command, Stdio},
 };
 
@@ -203,7 +204,12 @@ async fn u3_sessions_of_a_stopped_server_are_renamed_forked_and_deleted() {
 async fn u3_a_store_that_cannot_be_opened_says_what_to_do() {
     let server = stopped(Setup::one_trade(Store::Sqlite).keys(&['a'])).await;
     let list = ["approvals", "list"];
-    assert!(direct(&server, &list, &[]).ok().contains("s_1"));
+    let listed = direct(&server, &list, &[]);
+    assert!(listed.ok().contains("s_1"));
+    assert_eq!(listed.stderr, "");
+    std::fs::set_permissions(server.path("test.db"), std::fs::Permissions::from_mode(0o644)).unwrap();
+    let warned = direct(&server, &list, &[]).stderr;
+    assert!(warned.contains("test.db may be used by other users of this machine (mode 644)"), "{warned}");
     server.command(&[&list[..], &FILE].concat()).failed(1, "name the configuration that has it, with --config");
     let none = run(&server.path(""), &["approvals", "list", "--store", "none.db"], "", &[]);
     none.failed(1, "there is no store at none.db");
