@@ -1,7 +1,11 @@
 //! Where approvals and sessions are read and decided: at a running server, or in a store that this program opens itself. Both
 //! answer the same requests.
 
-use clap::Args;
+use clap::{
+    ArgMatches, Args, Command, FromArgMatches,
+    error::{Error, ErrorKind},
+    parser::ValueSource,
+};
 use reqwest::Method;
 
 use crate::{
@@ -14,12 +18,41 @@ use crate::{
 #[derive(Args)]
 pub(crate) struct Asked {
     #[command(flatten)]
-    server: Remote,
+    server: Elsewhere,
     #[command(flatten)]
     store: AtStore,
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// A server. An address that is typed says that no store is to be opened; one in the environment does not.
+struct Elsewhere(Remote);
+
+impl FromArgMatches for Elsewhere {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Elsewhere, Error> {
+        let is_typed = |id| matches.value_source(id) == Some(ValueSource::CommandLine);
+        if let Some(store) = ["config", "store"].into_iter().find(|id| is_typed("url") && is_typed(id)) {
+            let text = format!("the argument '--url' cannot be used with '--{store}'\n");
+            return Err(Error::raw(ErrorKind::ArgumentConflict, text));
+        }
+        Remote::from_arg_matches(matches).map(Elsewhere)
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
+        *self = Elsewhere::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+impl Args for Elsewhere {
+    fn augment_args(command: Command) -> Command {
+        Remote::augment_args(command)
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Remote::augment_args_for_update(command)
+    }
 }
 
 /// Who answers requests.
@@ -46,7 +79,7 @@ impl Asked {
 
     fn open(&self, purpose: Purpose) -> Result<Desk, Failure> {
         if self.store.config.is_none() && self.store.store.is_none() {
-            return Ok(Desk::Server(self.server.clone()));
+            return Ok(Desk::Server(self.server.0.clone()));
         }
         Direct::open(&self.store, purpose).map(|direct| Desk::Store(Box::new(direct)))
     }

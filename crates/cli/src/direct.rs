@@ -11,11 +11,11 @@ use std::{
 };
 
 use clap::Args;
-use countersign_core::approval::principal::Principal;
+use countersign_core::{approval::principal::Principal, call::ask_check::role_error, limits};
 use countersign_runtime::run::{Runtime, RuntimeBuilder};
 use countersign_server::{
     Auth, InProcess, Options, Server,
-    config::{Config, ConfigStore},
+    config::{Config, ConfigStore, short_error},
 };
 #[cfg(feature = "postgres")]
 use countersign_store::postgres::PostgresStore;
@@ -29,6 +29,7 @@ use crate::{
     loaded,
     remote::{below, refusal},
     terminal::tell,
+    traces,
 };
 
 /// A store that is opened instead of asking a server, and who does it.
@@ -80,6 +81,7 @@ struct Opened {
 impl Direct {
     /// Opens the store.
     pub(crate) fn open(at: &AtStore, purpose: Purpose) -> Result<Direct, Failure> {
+        traces::warnings();
         let executor = tokio::runtime::Builder::new_multi_thread().enable_all().build();
         let executor = executor.map_err(|error| error.to_string())?;
         let Opened { name, by, store, runtime } = match (&at.config, &at.store) {
@@ -126,12 +128,12 @@ impl Direct {
 impl Drop for Direct {
     fn drop(&mut self) {
         self.executor.block_on(async {
-            // What its tools come from is ended.
-            self.runtime.shutdown(Duration::ZERO).await;
+            // First, so that no server waits for a lease of this process while its tools end.
             if let Some(nodes) = self.store.nodes() {
-                // Servers carry out at once what was decided.
                 nodes.leave().await;
             }
+            // What its tools come from is ended.
+            self.runtime.shutdown(Duration::ZERO).await;
         });
     }
 }
@@ -139,6 +141,7 @@ impl Drop for Direct {
 /// The store of a configuration, with what it declares.
 async fn of_config(at: &AtStore, path: &Path, purpose: Purpose, threads: &Handle) -> Result<Opened, Failure> {
     let config = loaded::load(path)?;
+    config.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
     let by = person(at, &config, purpose)?;
     let keys = loaded::keys(&config.store_keys)?;
     let store: Arc<dyn Store> = match config.store.clone() {
@@ -180,6 +183,19 @@ async fn sqlite(path: &Path, keys: Option<Keys>, purpose: Purpose) -> Result<Res
     }
 }
 
+/// What is said of a person must be what a configuration could say: the journal and the audit log keep it.
+fn check_asserted(at: &AtStore, subject: &str) -> Result<(), Failure> {
+    let name = |option, text: &str| Some((option, short_error(text, limits::SUBJECT_BYTES)?));
+    let role = |text: &String| Some(("--as-role", role_error(text)?));
+    let wrong = name("--as", subject)
+        .or_else(|| name("--as-tenant", at.as_tenant.as_deref()?))
+        .or_else(|| at.as_role.iter().find_map(role));
+    match wrong {
+        Some((option, what)) => Err(Failure::new(Exit::Usage, format!("{option} {what}"))),
+        None => Ok(()),
+    }
+}
+
 /// Who acts. Whoever can open a store can do everything with it; where people have names, decisions have one too.
 fn person(at: &AtStore, config: &Config, purpose: Purpose) -> Result<Principal, Failure> {
     let Some(subject) = &at.subject else {
@@ -207,6 +223,7 @@ fn person(at: &AtStore, config: &Config, purpose: Purpose) -> Result<Principal, 
             Err(Failure::new(Exit::Usage, format!("nobody in [[auth.tokens]] is called {subject:?}")))
         }
         None => {
+            check_asserted(at, subject)?;
             let person = Principal::person(subject.as_str(), at.as_role.clone());
             Ok(Principal { tenant: at.as_tenant.as_deref().map(Into::into), ..person })
         }

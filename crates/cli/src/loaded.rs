@@ -63,7 +63,11 @@ pub(crate) async fn open(declared: ConfigStore, keys: Option<Keys>) -> Result<Ar
 
 /// Whether there is a SQLite store, which otherwise would be made.
 pub(crate) fn check_there(path: &Path) -> Result<(), String> {
-    if path.exists() { Ok(()) } else { Err(format!("there is no store at {}", path.display())) }
+    match path.metadata() {
+        Ok(file) if file.len() == 0 => Err(format!("{} is empty: there is no store in it", path.display())),
+        Ok(_) => Ok(()),
+        Err(_) => Err(format!("there is no store at {}", path.display())),
+    }
 }
 
 /// Opens a SQLite store, or makes it.

@@ -38,6 +38,13 @@ pub(crate) fn log(config: &Config) -> Result<Traces, String> {
     Ok(traces)
 }
 
+/// Prints warnings, for a command that serves nothing.
+pub(crate) fn warnings() {
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn"));
+    let lines = tracing_subscriber::fmt().with_ansi(std::io::stderr().is_terminal()).with_writer(std::io::stderr);
+    lines.without_time().with_target(false).with_env_filter(filter).init();
+}
+
 impl Traces {
     /// Exports spans while a future runs, and the remaining ones afterwards.
     #[cfg(feature = "otlp")]

@@ -1,9 +1,15 @@
 //! Spec U3: `approvals` and `sessions` in a store that no server has, or beside the servers that share it.
 
+use std::{
+    io::Write as _,
+    os::unix::fs::PermissionsExt as _,
+    process::{Command, Stdio},
+};
+
 use serde_json::{Value, json};
 
 use crate::support::{
-    Ended, Server, Setup, Store,
+    BINARY, Ended, Server, Setup, Store,
     ask::{asks, waiting},
     run, trade,
 };
@@ -140,6 +146,14 @@ async fn u3_in_a_store_a_person_who_signs_in_with_a_jwt_has_the_roles_that_are_n
     let as_zoe = |more: &[&str]| direct(&server, &["approvals", "approve", "s_1", "--yes"], &[&["--as", "zoe"], more]);
     as_zoe(&[]).failed(3, "approval_not_found");
     as_zoe(&["--as-role", "admin", "--as-tenant", "north"]).failed(3, "approval_not_found");
+    // What the configuration would not take either is kept nowhere.
+    as_zoe(&["--as-role", "admin", "--as-role", "a b"]).failed(2, "--as-role has \"a b\", which is no role");
+    as_zoe(&["--as-tenant", ""]).failed(2, "--as-tenant must have 1 to 128 bytes");
+    for subject in ["", "zo\u{1b}[1me", &"z".repeat(129)] {
+        let approved =
+            direct(&server, &["approvals", "approve", "s_1", "--yes", "--as-role", "admin"], &[&["--as", subject]]);
+        approved.failed(2, "--as must have 1 to 128 bytes and no control characters");
+    }
     assert!(as_zoe(&["--as-role", "clerk", "--as-role", "admin"]).ok().contains("decided (approve) by zoe"));
 }
 
@@ -190,15 +204,28 @@ async fn u3_sessions_of_a_stopped_server_are_renamed_forked_and_deleted() {
 async fn u3_a_store_that_cannot_be_opened_says_what_to_do() {
     let server = stopped(Setup::one_trade(Store::Sqlite).keys(&['a'])).await;
     let list = ["approvals", "list"];
-    assert!(direct(&server, &list, &[]).ok().contains("s_1"));
+    let listed = direct(&server, &list, &[]);
+    assert!(listed.ok().contains("s_1"));
+    assert_eq!(listed.stderr, "");
+    std::fs::set_permissions(server.path("test.db"), std::fs::Permissions::from_mode(0o644)).unwrap();
+    let warned = direct(&server, &list, &[]).stderr;
+    assert!(warned.contains("test.db may be used by other users of this machine (mode 644)"), "{warned}");
     server.command(&[&list[..], &FILE].concat()).failed(1, "name the configuration that has it, with --config");
     let none = run(&server.path(""), &["approvals", "list", "--store", "none.db"], "", &[]);
     none.failed(1, "there is no store at none.db");
     assert!(!server.path("none.db").exists() && !server.path("none.db.lock").exists(), "none is made");
+    std::fs::write(server.path("empty.db"), "").unwrap();
+    let empty = run(&server.path(""), &["approvals", "list", "--store", "empty.db"], "", &[]);
+    empty.failed(1, "empty.db is empty: there is no store in it");
+    assert_eq!(std::fs::metadata(server.path("empty.db")).unwrap().len(), 0, "it stays as it is");
     for place in [CONFIG, FILE] {
         server.command(&[&["approvals", "watch"][..], &place].concat()).failed(2, "watch a server");
     }
     server.command(&[&list[..], &CONFIG, &FILE].concat()).failed(2, "cannot be used with");
+    for (option, place) in [("--url", CONFIG), ("--server", FILE)] {
+        let both = server.command(&[&list[..], &place, &[option, "http://127.0.0.1:9"]].concat());
+        both.failed(2, &format!("'--url' cannot be used with '{}'", place[0]));
+    }
     server.command(&[&list[..], &FILE, &["--as", "ann"]].concat()).failed(2, "cannot be used with");
     server.command(&[&list[..], &["--as", "ann"]].concat()).failed(2, "--config");
     direct(&server, &list, &[&["--as", "ann"]]).failed(2, "leave --as out");
@@ -223,4 +250,22 @@ async fn u3_in_a_database_a_decision_is_carried_out_by_the_server_that_runs() {
     server.start_again().await;
     server.until_status("t", "completed").await;
     assert_eq!(server.calls().len(), 2);
+}
+
+/// The command waits for somebody to read what it says, and has the store open meanwhile.
+#[tokio::test]
+async fn u3_in_a_database_a_decision_is_carried_out_while_who_made_it_has_the_store_open() {
+    let server = Setup::one_trade(Store::Postgres).start().await;
+    server.post("/v1/sessions/s/messages", &json!({ "content": "go" })).await.ok();
+    let (unread, mut said) = std::io::pipe().unwrap();
+    // All that a pipe holds.
+    said.write_all(&[b'.'; 64 * 1024]).unwrap();
+    let mut command = Command::new(BINARY);
+    command.args(["approvals", "approve", "s_1", "--yes"]).args(CONFIG).current_dir(server.path(""));
+    let mut approve = command.stdout(Stdio::null()).stderr(said).spawn().unwrap();
+    drop(command);
+    server.until_status("s", "completed").await;
+    assert_eq!((approve.try_wait().unwrap(), server.calls().len()), (None, 1), "it is still there");
+    drop(unread);
+    approve.wait().unwrap();
 }

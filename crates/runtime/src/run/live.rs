@@ -361,7 +361,7 @@ impl Inner {
                     // Nothing is to be carried out any more.
                     guard.working = None;
                 }
-                next
+                self.kept(&live.session_id, next).await
             }
             Err(error) => {
                 match error {
@@ -407,6 +407,16 @@ impl Inner {
         if self.effects { placed } else { placed.directly() }
     }
 
+    /// The lease that came with what was stored. Where nothing is carried out, it is given to the nodes that do.
+    async fn kept(&self, session_id: &str, lease: Option<Epoch>) -> Option<Epoch> {
+        let (false, Some(nodes), Some(epoch)) = (self.effects, self.store.nodes(), lease) else { return lease };
+        if let Err(error) = nodes.hand_over(session_id, epoch).await {
+            // It is taken over when this node has left.
+            tracing::warn!(session = session_id, %error, "a session could not be handed over");
+        }
+        None
+    }
+
     /// What was accepted is on disk already. A refusal reports the session's state, which may not be.
     pub(super) async fn or_refused<T>(&self, taken: Result<T, Refusal>) -> Result<T, Refusal> {
         if taken.is_err() {
@@ -435,7 +445,8 @@ impl Inner {
             guards: Guards::default(),
         };
         guard.session = None;
-        guard.lease = self.store.fork(from, append).await.map_err(|error| self.refused(error))?;
+        let lease = self.store.fork(from, append).await.map_err(|error| self.refused(error))?;
+        guard.lease = self.kept(&live.session_id, lease).await;
         let after = placed.commit().after;
         (guard.snapshot, guard.published) = (after.pos, after.pos);
         guard.session = Some(after);

@@ -54,6 +54,7 @@ pub use self::{
     policy::{ConfigRule, ConfigThen, HINTS},
     server::{ConfigServer, LISTEN},
     store::{ConfigKey, ConfigStore},
+    table::short_error,
     tools::{ConfigRuns, ConfigTool},
     tracing::{ConfigTracing, LogFormat},
     webhooks::ConfigWebhook,

@@ -242,12 +242,16 @@ pub(super) fn text<'k>() -> Kind<'k, String> {
 
 /// A string of 1 to `most` bytes.
 pub(super) fn short<'k>(most: usize) -> Kind<'k, String> {
-    let is_right =
-        move |text: &String| !text.trim().is_empty() && text.len() <= most && !text.contains(char::is_control);
-    text().schema(json!({ "minLength": 1, "maxLength": most })).try_map(move |text| match is_right(&text) {
-        true => Ok(text),
-        false => Err(format!("must have 1 to {most} bytes and no control characters")),
-    })
+    text()
+        .schema(json!({ "minLength": 1, "maxLength": most }))
+        .try_map(move |text| short_error(&text, most).map_or(Ok(text), Err))
+}
+
+/// Why this is not a string of 1 to `most` bytes, to follow its name.
+#[must_use]
+pub fn short_error(text: &str, most: usize) -> Option<String> {
+    let is_right = !text.trim().is_empty() && text.len() <= most && !text.contains(char::is_control);
+    (!is_right).then(|| format!("must have 1 to {most} bytes and no control characters"))
 }
 
 /// `true` or `false`.
