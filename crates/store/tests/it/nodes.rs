@@ -183,7 +183,7 @@ async fn r5_a_node_that_cannot_renew_knows_that_its_leases_have_ended_and_goes_o
     let held = std::thread::spawn(move || hold_nodes(&blocker));
     eventually("its term ends", async || nodes(&store).term().is_none()).await;
     held.join().expect("held");
-    eventually("it renews again", async || nodes(&store).term() == Some(1)).await;
+    eventually("it renews again", async || nodes(&store).term() > Some(0)).await;
     store.append(answered(&driven, Some(lease))).await.expect("nobody has taken it over");
 }
 
