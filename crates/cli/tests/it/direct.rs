@@ -1,15 +1,11 @@
 //! Spec U3: `approvals` and `sessions` in a store that no server has, or beside the servers that share it.
 
-use std::{
-    io::Write as _,
-    os::unix::fs::PermissionsExt as _,
-    process::{Command, Stdio},
-};
+use std::os::unix::fs::PermissionsExt as _;
 
 use serde_json::{Value, json};
 
 use crate::support::{
-    BINARY, Ended, Server, Setup, Store,
+    Ended, Server, Setup, Store,
     ask::{asks, waiting},
     run, trade,
 };
@@ -250,22 +246,4 @@ async fn u3_in_a_database_a_decision_is_carried_out_by_the_server_that_runs() {
     server.start_again().await;
     server.until_status("t", "completed").await;
     assert_eq!(server.calls().len(), 2);
-}
-
-/// The command waits for somebody to read what it says, and has the store open meanwhile.
-#[tokio::test]
-async fn u3_in_a_database_a_decision_is_carried_out_while_who_made_it_has_the_store_open() {
-    let server = Setup::one_trade(Store::Postgres).start().await;
-    server.post("/v1/sessions/s/messages", &json!({ "content": "go" })).await.ok();
-    let (unread, mut said) = std::io::pipe().unwrap();
-    // All that a pipe holds.
-    said.write_all(&[b'.'; 64 * 1024]).unwrap();
-    let mut command = Command::new(BINARY);
-    command.args(["approvals", "approve", "s_1", "--yes"]).args(CONFIG).current_dir(server.path(""));
-    let mut approve = command.stdout(Stdio::null()).stderr(said).spawn().unwrap();
-    drop(command);
-    server.until_status("s", "completed").await;
-    assert_eq!((approve.try_wait().unwrap(), server.calls().len()), (None, 1), "it is still there");
-    drop(unread);
-    approve.wait().unwrap();
 }

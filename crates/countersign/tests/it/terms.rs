@@ -150,7 +150,7 @@ mod late {
 
     use countersign::{
         Decision, Principal, Status,
-        run::{NewDecision, NewMessage},
+        run::{NewDecision, NewMessage, Runtime},
     };
     use countersign_core::journal::{draft::OnPending, record::FORMAT};
     use countersign_runtime::run::subscription::Subscription;
@@ -264,6 +264,33 @@ mod late {
         assert_eq!(decided.expect("decided").status, Status::Completed);
         let answers = records(&*one).await.into_iter().filter(|record| matches!(record, Record::ModelResponded(_)));
         assert_eq!(answers.count(), 3);
+    }
+
+    /// Who decides carries out nothing, and stays there.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn r5_what_a_runtime_without_effects_decides_is_carried_out_by_another_node_at_once() {
+        let database = Database::new();
+        let trade = || vec![call("1", "trade"), input(r#"{"n":1}"#), stop()];
+        let model = Paced::new([trade(), vec![text("Done."), stop()], vec![text("Done."), stop()]]);
+        model.release(7);
+        let (one, two) = (open(&database).await as Arc<dyn Store>, open(&database).await as Arc<dyn Store>);
+        let first = paced::runtime(&one, &model);
+        let second = Runtime::builder(two).agent(paced::agent(&model)).without_effects().build().expect("runtime");
+        first.start().await.expect("start");
+        second.start().await.expect("start");
+        let me = Principal::trusted();
+        let paused = first.run(&me, NewMessage::text("s", "buy")).await.expect("paused");
+        assert_eq!(paused.status, Status::AwaitingInput);
+        let completed = async |session_id: &str| {
+            while first.wait(&me, session_id).await.expect("a session").status != Status::Completed {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        let decision = NewDecision::new("s_1", vec![Decision::approve()]);
+        second.decide(&me, decision, false).await.expect("decided");
+        timeout(Duration::from_secs(20), completed("s")).await.expect("the other node runs the call");
+        second.message(&me, NewMessage::text("s", "more"), false).await.expect("a message");
+        timeout(Duration::from_secs(20), completed("s")).await.expect("the other node goes on");
     }
 
     /// A record that no build of ours has, in a session of a node that dies: who takes it over cannot read it.

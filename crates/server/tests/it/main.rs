@@ -3,8 +3,8 @@
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
-use countersign_core::{approval::principal::Principal, call::preview::Preview};
-use countersign_engine::tool::{Approval, CallFacts, Permit, Previewer, Tool, ToolEntry, ToolError, ToolSpec};
+use countersign_core::{approval::principal::Principal, call::preview::Preview, journal::permit::Permit};
+use countersign_engine::tool::{Approval, CallFacts, Previewer, Tool, ToolEntry, ToolError, ToolSpec};
 use countersign_models::scripted::Scripted;
 use countersign_runtime::{
     agent::Agent,
@@ -15,7 +15,7 @@ use countersign_store::memory::MemoryStore;
 use futures::{FutureExt as _, SinkExt as _, StreamExt as _, future::BoxFuture};
 use serde_json::json;
 use tokio::{
-    io::AsyncReadExt as _,
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::{TcpListener, TcpStream},
     sync::Notify,
 };
@@ -134,16 +134,20 @@ async fn x_a_revoked_token_ends_the_preview_of_an_edit() {
     runtime.run(&alice, NewMessage::text("s", "go")).await.unwrap();
     let auth = Auth::new(vec![Token::new(alice, "alice-secret")], None);
     let address = mounted(runtime, Options { auth: auth.clone(), ..Options::default() }).await;
-    let request = reqwest::Client::new()
-        .post(format!("http://{address}/v1/approvals/s_1/preview"))
-        .bearer_auth("alice-secret")
-        .header("content-type", "application/json")
-        .body(json!({ "edited_action": { "name": "pay", "args": { "n": 1 } } }).to_string());
+    let body = json!({ "edited_action": { "name": "pay", "args": { "n": 1 } } }).to_string();
+    let request = format!(
+        "POST /v1/approvals/s_1/preview HTTP/1.1\r\nhost: {address}\r\nauthorization: Bearer alice-secret\r\n\
+         content-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
+        body.len()
+    );
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = String::new();
     let revoked = async {
         slow.began.notified().await;
         auth.replace(vec![Token::new(Principal::person("bob", Vec::new()), "bob-secret")], None).await;
     };
-    let both = async { tokio::join!(request.send(), revoked).0 };
-    let answer = tokio::time::timeout(DEADLINE, both).await.expect("in time").unwrap();
-    assert_eq!(answer.status().as_u16(), 401);
+    let both = async { tokio::join!(stream.read_to_string(&mut answer), revoked).0 };
+    tokio::time::timeout(DEADLINE, both).await.expect("in time").unwrap();
+    assert!(answer.starts_with("HTTP/1.1 401 "), "{answer}");
 }
