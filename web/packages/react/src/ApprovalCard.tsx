@@ -59,6 +59,7 @@ function DecisionCard({ approval, onReply, className }: CardProps) {
             index={i}
             action={action}
             draft={draft.calls[i] ?? callDraft(action)}
+            sending={replying.state !== "no"}
             onDraft={(next) => setDraft({ ...draft, calls: draft.calls.map((one, j) => (j === i ? next : one)) })}
           />
         ))}
@@ -76,18 +77,19 @@ interface CallProps {
   index: number;
   action: Action;
   draft: CallDraft;
+  sending: boolean;
   onDraft: (next: CallDraft) => void;
 }
 
 /** One call: what would run, what is said about it, and the choices. */
-function CallFields({ approval, index, action, draft, onDraft }: CallProps) {
+function CallFields({ approval, index, action, draft, sending, onDraft }: CallProps) {
   const labels = useLabels();
   const id = useId();
   const config = configOf(approval, index);
   const read = draft.choice === "edit" ? readArgs(draft.json) : undefined;
   const wrong = read !== undefined && "wrong" in read;
   const decision = read && "args" in read ? decisionOf(action, config, { ...draft, args: read.args }) : undefined;
-  const editing = useEditPreview(approval, index, decision?.type === "edit" ? decision.edited_action : undefined);
+  const editing = useEditPreview(approval, index, decision?.type === "edit" ? decision.edited_action : undefined, sending);
   const field = (name: "reason" | "json" | "output", label: string) => (
     <p data-part={name}>
       <label htmlFor={`${id}-${name}`}>{label}</label>

@@ -18,9 +18,15 @@ type Found = Pick<EditPreviewing, "found" | "error">;
 
 /**
  * What an edit of one action would lead to, while it is made: what the policy says of it, and what the call would do. It is never
- * that of other arguments. Nothing while `edited` is absent.
+ * that of other arguments. Nothing while `edited` is absent. Nothing is asked while a decision is `sending`:
+ * with it the request is over.
  */
-export function useEditPreview(approval: ApprovalView, index: number, edited: Edit["edited_action"] | undefined): EditPreviewing {
+export function useEditPreview(
+  approval: ApprovalView,
+  index: number,
+  edited: Edit["edited_action"] | undefined,
+  sending = false,
+): EditPreviewing {
   const { http } = useCountersign();
   const { approvalKey } = approval;
   const digest = approval.actions[index]?.digest;
@@ -28,7 +34,7 @@ export function useEditPreview(approval: ApprovalView, index: number, edited: Ed
   const [newest, setNewest] = useState<Found & { asked: string; http: CountersignHttp }>();
   const [tries, setTries] = useState(0);
   useEffect(() => {
-    if (!edited || asked === undefined) return;
+    if (!edited || asked === undefined || sending) return;
     const stop = new AbortController();
     const tell = (found: Found) => {
       if (!stop.signal.aborted) setNewest({ asked, http, ...found });
@@ -45,7 +51,7 @@ export function useEditPreview(approval: ApprovalView, index: number, edited: Ed
       stop.abort();
     };
     // `asked` is all of what is asked.
-  }, [http, asked, tries]);
+  }, [http, asked, tries, sending]);
   const retry = () => {
     setNewest(undefined);
     setTries((n) => n + 1);

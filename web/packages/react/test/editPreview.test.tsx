@@ -97,6 +97,13 @@ describe("an edit while it is made", () => {
     expect(page.querySelector('[data-part="leads-to"]')?.getAttribute("aria-live")).toBe("polite");
   });
 
+  it("w5 is not asked about once it is decided", async () => {
+    const { page, asked } = await editing('{"n": 2}');
+    await click(button(page, "Send"));
+    await pause(400);
+    expect(asked).toEqual([]);
+  });
+
   it("x what one person was told is not shown to another", async () => {
     const [alice, bob, client] = [server(), server(), connected()];
     const cardOf = ({ http }: typeof alice) => (

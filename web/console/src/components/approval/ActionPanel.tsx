@@ -96,7 +96,7 @@ export function ActionPanel({
   useFocusOnChange(root, alwaysDraft ? "always" : draft.choice, panel !== undefined || alwaysDraft !== undefined, single);
   const decision = toDecision(action, config, { ...draft, edit });
   const edited = panel === "edit" && decision?.type === "edit" ? decision.edited_action : undefined;
-  const editing = useEditPreview(approval, index, edited);
+  const editing = useEditPreview(approval, index, edited, disabled);
   const refusals = edited ? editProblems(editing.found?.error, config, edited.args as JsonObject) : [];
 
   const openAlways = () => {
