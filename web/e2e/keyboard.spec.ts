@@ -36,7 +36,11 @@ const movedOn = { movedOn: true };
 const message = (page: Page) => page.getByLabel("Message to the agent");
 const sidebar = (page: Page) => page.locator(".sidebar");
 const card = (page: Page) => page.locator(".card");
-const goTo = (page: Page) => page.getByRole("button", { name: "Go to the request" });
+/** Goes to the request; its keys are those of the card once that has the focus. */
+async function goTo(page: Page): Promise<void> {
+  await press(page, page.getByRole("button", { name: "Go to the request" }));
+  await expect(card(page)).toBeFocused();
+}
 
 test("u1: signing in, asking, answering, editing, rejecting and signing out take no pointer", async ({ page, serve, tolerate }) => {
   tolerate.push(/401/, /WebSocket connection to/);
@@ -58,8 +62,7 @@ test("u1: signing in, asking, answering, editing, rejecting and signing out take
   await seesFocus(page);
 
   // A question.
-  await press(page, goTo(page));
-  await expect(card(page)).toBeFocused();
+  await goTo(page);
   await press(page, card(page).getByRole("radio").first(), "Space");
   await press(page, card(page).getByRole("button", { name: "Send answer" }), "Enter", movedOn);
   await expect(resolved(page)).toContainText("Steady dividends");
@@ -67,7 +70,7 @@ test("u1: signing in, asking, answering, editing, rejecting and signing out take
 
   // Other arguments, which are looked at before they are approved.
   const quantity = card(page).getByLabel("quantity");
-  await press(page, goTo(page));
+  await goTo(page);
   await page.keyboard.press("e");
   await seesFocus(page);
   await write(page, quantity, "25");
@@ -77,7 +80,7 @@ test("u1: signing in, asking, answering, editing, rejecting and signing out take
   await seesFocus(page, movedOn);
 
   // No, and why.
-  await press(page, goTo(page));
+  await goTo(page);
   await page.keyboard.press("r");
   await seesFocus(page);
   await page.keyboard.type("Too dear");
@@ -122,6 +125,9 @@ test("u1: finding in the inbox and deciding many at once take no pointer", async
   await press(page, page.getByRole("searchbox", { name: "Search requests" }), "Escape");
   await write(page, page.getByRole("searchbox", { name: "Search requests" }), "FPT");
   await press(page, rows.getByRole("link"));
+  // Keys are for the request that is open, once it is there.
+  await expect(card(page).getByRole("button", { name: "Approve", exact: true })).toBeVisible();
+  await expect(page.locator(".inbox-pane[data-settling]")).toHaveCount(0);
   await page.keyboard.press("a");
   await expect(page.getByText("Nothing is waiting for you.")).toBeVisible();
   await seesFocus(page);
@@ -178,7 +184,7 @@ for (const text of ["a".repeat(80), "one line\ntwo"]) {
     const { url } = await serve({ turns: [call(JSON.stringify({ symbol: "VNM", quantity: 1, note })), { text: "Done." }] });
     await begin(url, "s1");
     await page.goto(`${url}/#/s/s1`);
-    await press(page, goTo(page));
+    await goTo(page);
     await page.keyboard.press("e");
     const field = card(page).getByLabel("note");
     await write(page, field, text.replace("\n", " "));
