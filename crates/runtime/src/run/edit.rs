@@ -63,8 +63,8 @@ impl Runtime {
     ///
     /// # Errors
     /// `approval_not_found`, `approval_already_resolved`, `forbidden`, `stale_action`, `invalid_message` (no such action),
-    /// `answers_required`, `resume_required` (no calls are pending there), `too_busy`, `store_unavailable`, `internal` (the
-    /// policy takes too long). What would be wrong with the edit itself is an [`EditOutcome`].
+    /// `answers_required`, `resume_required` (no calls are pending there), `too_busy`, `store_unavailable`, `internal` (it
+    /// takes too long). What would be wrong with the edit itself is an [`EditOutcome`].
     pub async fn preview_edit(&self, by: &Principal, edit: NewEdit) -> Result<EditPreview, Refusal> {
         let _turn = self.inner.edits.turn(by).await?;
         let NewEdit { approval_key, action: index, edited, digest } = edit;
@@ -84,7 +84,9 @@ impl Runtime {
         let decision = NewDecision { digest, ..NewDecision::new(approval_key, decisions) };
         let judging = self.inner.judged(by, &state, open, decision, true);
         let Ok(judged) = timeout(Duration::from_secs(EDIT_SECONDS), judging).await else {
-            let what = format!("the policy took more than {EDIT_SECONDS} s to judge the edited call");
+            let what = format!(
+                "judging the edited call and previewing it took more than {EDIT_SECONDS} s; try again, or decide without"
+            );
             return Err(Refusal::new(Code::Internal, what));
         };
         let preview = judged.preview(index);

@@ -16,8 +16,8 @@ use tokio::{runtime::Handle, sync::oneshot, time::timeout};
 use super::{
     super::{StoreError, nodes::Epoch},
     append::Write,
-    connect::Pool,
-    transaction::{Transaction, together, transact},
+    connect::{Held, Pool},
+    transaction::{together, transact},
 };
 
 /// How many transactions of appends are under way before others wait: one is carried out while the other waits for the disk. More
@@ -152,16 +152,13 @@ async fn store(pool: Pool, mut appends: Vec<Waiting>) {
     }
     // All nodes lock sessions in one order.
     appends.sort_unstable_by(|a, b| a.write.session_id().cmp(b.write.session_id()));
-    let transaction = match Transaction::begin(&pool).await {
-        Ok(transaction) => transaction,
-        Err(undone) => {
-            // By themselves they would wait for a connection once more.
-            let error = StoreError::from(undone);
-            return appends.into_iter().for_each(|one| one.tell(Err(error.clone())));
-        }
+    let held = match Held::of(&pool).await {
+        Ok(held) => held,
+        // By themselves they would wait for a connection once more.
+        Err(error) => return appends.into_iter().for_each(|one| one.tell(Err(error.clone()))),
     };
     let writes: Vec<&Write> = appends.iter().map(|one| &one.write).collect();
-    let mut stored = together(transaction, &writes).await.map(Vec::into_iter);
+    let mut stored = together(held, &writes).await.map(Vec::into_iter);
     for one in appends {
         match stored.as_mut().map(Iterator::next) {
             Ok(Some(Some(lease))) => one.tell(Ok(lease)),

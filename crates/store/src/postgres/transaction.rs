@@ -49,8 +49,11 @@ impl From<StoreError> for Undone {
 pub(super) struct Transaction(Held);
 
 impl Transaction {
-    pub(super) async fn begin(pool: &Pool) -> Result<Transaction, Undone> {
-        let held = Held::of(pool).await?;
+    async fn begin(pool: &Pool) -> Result<Transaction, Undone> {
+        Transaction::on(Held::of(pool).await?).await
+    }
+
+    async fn on(held: Held) -> Result<Transaction, Undone> {
         // Waited for: what was sent behind a BEGIN that fails would be committed by itself.
         if held.pooled {
             held.batch_execute(BEGIN).await?;
@@ -152,10 +155,7 @@ const BRIEFLY: &str = "SET LOCAL lock_timeout = '50ms'";
 
 /// Does several, each by its statement ([`Change::alone`]), in one transaction: all that have something to do, or none. There is
 /// `None` for what did nothing.
-pub(super) async fn together<C: Change>(
-    transaction: Transaction,
-    changes: &[&C],
-) -> Result<Vec<Option<C::Done>>, StoreError> {
+pub(super) async fn together<C: Change>(held: Held, changes: &[&C]) -> Result<Vec<Option<C::Done>>, StoreError> {
     let mut flight = Flight::default().with(BRIEFLY, Vec::new());
     for change in changes {
         let Some(statement) = change.alone() else {
@@ -163,7 +163,7 @@ pub(super) async fn together<C: Change>(
         };
         flight.push(statement);
     }
-    let rows = transaction.commit(flight).await?;
+    let rows = Transaction::on(held).await?.commit(flight).await?;
     let done = changes.iter().zip(rows.iter().skip(1)).map(|(change, rows)| change.done_alone(rows));
     // It is committed, so what cannot be read of it is no reason to do it again.
     done.collect::<Result<_, Undone>>().map_err(|_| StoreError::Unknown)
