@@ -11,6 +11,7 @@ use super::{
     record::{Compressed, Entry, Forked, ModelResponded, Record},
     state::{Call, Phase, State, Status},
 };
+use crate::time::MAX_TIME;
 
 /// Why an append cannot come next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -31,6 +32,9 @@ impl State {
     pub(crate) fn append(&mut self, entry: &Entry) -> Result<(), Illegal> {
         if entry.pos != self.pos + 1 {
             return Err(Illegal("it is not at the next position"));
+        }
+        if !(0..=MAX_TIME).contains(&entry.at) {
+            return Err(Illegal("its time is not between the years 1970 and 9999"));
         }
         if entry.at < self.updated_at {
             return Err(Illegal("it is older than the entry before it"));
@@ -100,6 +104,11 @@ fn follows(state: &State, before: u64, record: &Record) -> Result<(), Illegal> {
         && !block.begins_as(begun)
     {
         return Err(Illegal::WITHIN_A_BLOCK);
+    }
+    if let Record::Interrupted(asked) = record
+        && !people::asked_in_time(asked, state.updated_at)
+    {
+        return Err(Illegal("no clock and no time-out give its times"));
     }
     if let Some(fits) = graph::fits(state, record) {
         return if fits { Ok(()) } else { Err(UNLED) };

@@ -1,11 +1,15 @@
 //! What cannot come next in a journal (spec S21).
 
 use countersign_core::{
-    journal::record::{Entry, Record},
+    call::gate::Ask,
+    journal::record::{Entry, Interrupted, Millis, Record},
     session::Session,
 };
 
-use crate::world::{Op, World};
+use crate::{
+    decisions::{plain, waiting},
+    world::{Op, World},
+};
 
 /// The error when `change` alters the last append of this journal.
 fn wrong(world: &World, change: impl FnOnce(&mut Entry)) -> String {
@@ -42,4 +46,32 @@ fn s21_an_append_that_no_input_makes_is_refused() {
     let first = world.journal[0].records[0].clone();
     assert!(wrong(&world, |entry| entry.records.push(first)).contains("made by its first entry"));
     assert!(wrong(&world, |entry| entry.records.reverse()).contains("do not lead to it"));
+}
+
+/// Times of a state from outside, with which stores could not calculate.
+#[test]
+fn s21_a_time_that_no_clock_and_no_time_out_gives_is_refused() {
+    let world = waiting(&[("pay", Ask { timeout: 60.into(), ..plain() })]);
+    for at in [-1, Millis::MAX] {
+        assert!(wrong(&world, |entry| entry.at = at).contains("between the years 1970 and 9999"));
+    }
+    let asked = |change: fn(&mut Interrupted, Millis)| {
+        wrong(&world, |entry| {
+            let at = entry.at;
+            entry.records.iter_mut().for_each(|record| {
+                if let Record::Interrupted(asked) = record {
+                    change(std::sync::Arc::make_mut(asked), at);
+                }
+            });
+        })
+    };
+    for change in [
+        |asked: &mut Interrupted, _| asked.expires_at = Some(Millis::MAX),
+        |asked: &mut Interrupted, _| asked.expires_at = Some(Millis::MIN),
+        |asked: &mut Interrupted, at: Millis| asked.expires_at = Some(at - 1),
+        |asked: &mut Interrupted, at: Millis| asked.clock = Some(at + 1),
+        |asked: &mut Interrupted, _| asked.clock = Some(-1),
+    ] {
+        assert!(asked(change).contains("give its times"));
+    }
 }

@@ -2,7 +2,7 @@
 
 use super::{
     super::{
-        record::{Action, Decided, Interrupted, Kind, Record},
+        record::{Action, Decided, Interrupted, Kind, Millis, Record, after},
         state::{Call, Open, Phase, State},
     },
     Illegal,
@@ -45,6 +45,13 @@ pub(super) fn fits(state: &State, record: &Record) -> Result<bool, Illegal> {
         Record::Withdrawn { n, .. } => state.waiting(*n).is_some(),
         _ => false,
     })
+}
+
+/// Whether it can have been asked in an append at `at`, and can wait as long as it says: stores calculate with its times.
+pub(super) fn asked_in_time(asked: &Interrupted, at: Millis) -> bool {
+    let asked_at = asked.asked_at(at);
+    (0..=at).contains(&asked_at)
+        && asked.expires_at.is_none_or(|due| (asked_at..=after(asked_at, u32::MAX)).contains(&due))
 }
 
 /// Whether an open interruption can be decided like this.
