@@ -4,6 +4,7 @@ mod apt;
 mod bench;
 mod built;
 mod chromium;
+mod clean;
 mod demo;
 mod failures;
 mod fuzz;
@@ -32,8 +33,10 @@ const HELP: &str = "\
 Usage: cargo xtask COMMAND
 
   demo [OPTION…]   builds everything and starts the demo; options go to `countersign demo`
-  test [--all]     installs what is missing and runs every test; with --all also those whose packages take minutes to install
-                   (the LiteLLM proxy, some 750 MB)
+  test [--all]     installs what is missing and runs every test; with --all also those that take long: with a proxy whose packages
+                   have some 750 MB, and `clean-clone`
+  clean-clone      in a clone of what is committed: installs the program as the README says, builds every crate from its package
+                   as before publishing, and goes through the quickstart with both programs
   security         runs the tests that docs/security.md names, threat by threat
   web              builds the console, if its sources have changed
   torture [OPTION…]
@@ -88,6 +91,7 @@ fn main() -> ExitCode {
         (Some("test"), [option]) if option == "--all" => test::run(&places, true),
         (Some("security"), []) => security::run(&places),
         (Some("web"), []) => web::build(&places).map(drop),
+        (Some("clean-clone"), []) => clean::run_all(&places, test::FEATURES),
         (Some("torture"), options) => torture::run(&places, options),
         (Some("mutants"), names) => mutants::run(&places, names),
         (Some("package"), []) => package::run_all(&places, false),
@@ -98,7 +102,7 @@ fn main() -> ExitCode {
             println!("{HELP}");
             Ok(())
         }
-        (Some(command @ ("test" | "web" | "security" | "package")), [option, ..]) => {
+        (Some(command @ ("test" | "web" | "security" | "package" | "clean-clone")), [option, ..]) => {
             Err(format!("{command} does not take {option:?}\n\n{HELP}"))
         }
         (Some(command), _) => Err(format!("there is no command {command:?}\n\n{HELP}")),

@@ -9,7 +9,7 @@ use std::{
 };
 
 use crate::{
-    Outcome, Places, built, chromium,
+    Outcome, Places, built, chromium, clean,
     failures::Failures,
     npm, pooler, postgres,
     process::{self, cargo, program, say},
@@ -93,9 +93,9 @@ const DATABASE: &str = "PostgreSQL, and a pooler in front of it";
 const SERDE_JSON: &str = "serde_json/arbitrary_precision,serde_json/unbounded_depth";
 
 /// Features of the programs that have no effect unless used. Tests of both are built at once.
-const FEATURES: &str = "countersign/postgres,countersign-cli/computer,countersign-cli/otlp";
+pub(crate) const FEATURES: &str = "countersign/postgres,countersign-cli/computer,countersign-cli/otlp";
 
-/// Installs what is missing and runs every test; those whose packages take minutes to install only if `all` is set.
+/// Installs what is missing and runs every test; those whose packages take minutes to install only if `all` is set, and what is tried in a clean clone.
 pub(crate) fn run(places: &Places, all: bool) -> Outcome {
     let mut steps = Steps::default();
     let web = places.web();
@@ -159,6 +159,7 @@ pub(crate) fn run(places: &Places, all: bool) -> Outcome {
         steps.step_after(&[(rust, RUST), (proxy, PROXY)], "test with a proxy before models", || {
             third_party(places, &["litellm"])
         });
+        steps.step_after(&[(rust, RUST)], "install and pack in a clean clone", || clean::run_all(places, FEATURES));
     }
     steps.step_after(
         &[(rust, RUST)],

@@ -4,7 +4,13 @@ use std::{fs, path::Path};
 
 use serde_json::{Value, json};
 
-use crate::support::{BINARY, Setup, Store, run, run_program};
+use crate::{
+    demo::demo_of,
+    support::{BINARY, Setup, Store, run, run_program},
+};
+
+/// The repository.
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
 const GOOD: &str = r#"
 [models.m]
@@ -96,31 +102,50 @@ async fn u3_a_port_in_use_is_reported() {
     assert!(second.stderr.contains(&address), "{}", second.stderr);
 }
 
-#[test]
-fn u3_the_archives_and_the_image_of_a_release_have_the_manual_and_the_completions() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+#[tokio::test]
+async fn u3_the_archive_of_a_release_has_the_program_with_its_console_the_manual_and_the_completions() {
     let dir = tempfile::tempdir().unwrap();
-    let script = root.join("deploy/share.sh");
-    let ended = run_program("sh", dir.path(), &[script.to_str().unwrap(), BINARY, "share"], "", &[]);
-    assert_eq!((ended.code, &*ended.stderr), (Some(0), ""));
+    let script = Path::new(ROOT).join("deploy/pack.sh");
+    let packed = run_program("sh", dir.path(), &[script.to_str().unwrap(), BINARY, "countersign-here"], "", &[]);
+    assert_eq!((packed.code, &*packed.stderr), (Some(0), ""));
+    let sum = run_program("sha256sum", dir.path(), &["--check", "countersign-here.tar.gz.sha256"], "", &[]);
+    assert_eq!(sum.code, Some(0), "{}", sum.stderr);
+
+    // Whoever gets it has nothing else.
+    let there = tempfile::tempdir().unwrap();
+    fs::copy(dir.path().join("countersign-here.tar.gz"), there.path().join("it.tar.gz")).unwrap();
+    assert_eq!(run_program("tar", there.path(), &["-xzf", "it.tar.gz"], "", &[]).code, Some(0));
+    let unpacked = there.path().join("countersign-here");
     for (file, has) in [
-        ("man/man1/countersign.1", ".TH countersign 1"),
-        ("man/man1/countersign-approvals-edit.1", "in an editor"),
-        ("bash-completion/completions/countersign", "complete -F _countersign"),
-        ("zsh/site-functions/_countersign", "#compdef countersign"),
-        ("fish/vendor_completions.d/countersign.fish", "complete -c countersign"),
+        ("README.md", "# Countersign"),
+        ("CHANGELOG.md", "# Changelog"),
+        ("LICENSE-MIT", "Permission is hereby granted"),
+        ("LICENSE-APACHE", "Apache License"),
+        ("share/man/man1/countersign.1", ".TH countersign 1"),
+        ("share/man/man1/countersign-approvals-edit.1", "in an editor"),
+        ("share/bash-completion/completions/countersign", "complete -F _countersign"),
+        ("share/zsh/site-functions/_countersign", "#compdef countersign"),
+        ("share/fish/vendor_completions.d/countersign.fish", "complete -c countersign"),
     ] {
-        let text = fs::read_to_string(dir.path().join("share").join(file)).unwrap_or_default();
+        let text = fs::read_to_string(unpacked.join(file)).unwrap_or_default();
         assert!(text.contains(has), "{file}: {text}");
     }
-    let read = |name: &str| fs::read_to_string(root.join(name)).unwrap();
-    assert!(
-        read(".github/workflows/release.yml").contains("sh deploy/share.sh \"$name/countersign\" \"$name/share\"\n")
-    );
+    let program = unpacked.join("countersign");
+    let served = demo_of(&program, there.path(), "en").await;
+    let page = reqwest::get(format!("http://{}/", served.1)).await.unwrap();
+    let page = page.error_for_status().expect("the console").text().await.unwrap();
+    assert!(page.contains("<title>Countersign</title>"), "{page}");
+    assert_eq!(run_program("sh", dir.path(), &[script.to_str().unwrap()], "", &[]).code, Some(2));
+}
+
+#[test]
+fn u3_the_archives_and_the_image_of_a_release_are_packed_by_the_scripts_that_are_tested() {
+    let read = |name: &str| fs::read_to_string(Path::new(ROOT).join(name)).unwrap();
+    let release = read(".github/workflows/release.yml");
+    assert!(release.contains("sh deploy/pack.sh \"target/$TARGET/release/countersign\" \"countersign-$TARGET\"\n"));
     let image = read("Dockerfile");
     assert!(image.contains("sh deploy/share.sh target/release/countersign target/share\n"));
     assert!(image.contains("COPY --from=build /src/target/share /usr/local/share\n"));
-    assert_eq!(run_program("sh", dir.path(), &[script.to_str().unwrap()], "", &[]).code, Some(2));
 }
 
 #[test]

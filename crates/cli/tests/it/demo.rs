@@ -22,7 +22,12 @@ impl Drop for Demo {
 }
 
 pub(crate) async fn demo(dir: &Path, locale: &str) -> Demo {
-    let mut child = Command::new(BINARY)
+    demo_of(BINARY.as_ref(), dir, locale).await
+}
+
+/// The demo of a copy of the program.
+pub(crate) async fn demo_of(program: &Path, dir: &Path, locale: &str) -> Demo {
+    let mut child = Command::new(program)
         .args(["demo", "--listen", "127.0.0.1:0", "--locale", locale])
         .current_dir(dir)
         .stdin(Stdio::null())
