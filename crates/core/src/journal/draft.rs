@@ -486,15 +486,17 @@ impl Draft {
     ///
     /// # Errors
     /// As [`Draft::message`].
-    pub fn says_first(mut self, input: MessageInput, catalog: &dyn Catalog) -> Result<Transition, Refusal> {
+    pub fn says_first(self, input: MessageInput, catalog: &dyn Catalog) -> Result<Transition, Refusal> {
         if self.state.held || !self.state.queued.is_empty() || !self.state.wants_answer(0) {
             return self.message(input, catalog);
         }
         check_message(&input.content, "content")?;
         check_images(&input.content, &self.state.agent, catalog)?;
         let MessageInput { content, by, roles, request_id, .. } = input;
-        self.push(Record::UserMessage(UserMessage { content, by, roles, agent: None, request_id, queued: 0 }));
-        Ok(self.settle(catalog))
+        // What was shown of an answer that broke off did not have this message before it.
+        let mut draft = self.replaced(None);
+        draft.push(Record::UserMessage(UserMessage { content, by, roles, agent: None, request_id, queued: 0 }));
+        Ok(draft.settle(catalog))
     }
 
     /// Ends the draft with what follows by itself.

@@ -132,6 +132,10 @@ impl Draft {
             return None;
         }
         let (times, pending) = ((*restarts).max(1), self.state.open.iter().map(|open| open.asked.n).collect());
+        // The notice comes after the block that the model had begun.
+        if let Some(block) = self.begun(None) {
+            self.push(Record::BlockShown(block));
+        }
         let paused = self.state.status == Status::AwaitingInput;
         self.push(Record::Restarted(Restarted { times, held: true, pending, restored: true, paused }));
         Some(self.finish())

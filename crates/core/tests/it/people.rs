@@ -16,7 +16,7 @@ use countersign_core::{
 
 use crate::{
     decisions::{args, decide, decide_under, phases, plain, waiting},
-    world::{Tools, World},
+    world::{Op, Tools, World},
 };
 
 pub fn person(name: &str, roles: &[&str]) -> Principal {
@@ -222,6 +222,35 @@ fn r9_no_deadline_lets_a_turn_go_on_that_ends_processes() {
 fn restore(world: &mut World) {
     let held = Draft::new(&world.state, world.now).restored().expect("it is held");
     world.commit(held);
+}
+
+/// A world whose model has begun a block that people see.
+fn writing() -> World {
+    let mut world = World::new();
+    for op in [Op::Message(None), Op::ShowBlock(5)] {
+        world.apply(&op).expect("fits");
+    }
+    assert!(world.state.begun.is_some());
+    world
+}
+
+/// [`World::commit`] reads what is stored.
+#[test]
+fn r4_a_restored_store_can_be_read_where_the_model_was_in_the_middle_of_a_block() {
+    let mut world = writing();
+    restore(&mut world);
+    assert!(world.state.held && world.state.begun.is_none());
+    nothing_begins(&world);
+}
+
+#[test]
+fn s21_a_message_in_the_middle_of_an_answer_that_broke_off_can_be_read() {
+    let mut world = writing();
+    let input = MessageInput { content: "and this".into(), ..MessageInput::default() };
+    let said = Draft::new(&world.state, world.now).says_first(input, &Tools::FIRST).expect("a message");
+    world.commit(said);
+    assert!(world.state.begun.is_none() && graph::next(&world.state).call_model);
+    world.apply(&Op::Answer(Vec::new())).expect("an answer");
 }
 
 fn nothing_begins(world: &World) {

@@ -424,6 +424,19 @@ async fn p4_a_fork_gives_no_approval_again_that_a_provider_was_told_of() {
     assert_eq!(points.iter().filter(|point| &*point.after == "approval_sent").count(), 1);
 }
 
+/// Its retry must not approve them again, so the fork has on record that they were approved.
+#[tokio::test]
+async fn p4_a_fork_of_a_failed_turn_with_calls_of_a_provider_can_be_read() {
+    let fake = then(vec![failed("invalid_image"), text("ok")]).await;
+    let store = Arc::new(MemoryStore::new());
+    let runtime = by(&fake, store.clone());
+    assert!(approve(&runtime, &ask(&runtime).await).await.error.is_some());
+    let me = Principal::trusted();
+    let new = NewFork { session_id: Some("f".to_owned()), ..NewFork::default() };
+    runtime.fork(&me, "s", new).await.expect("a fork");
+    countersign::RunState::save(&*store, "f").await.expect("what was stored can be read");
+}
+
 /// A server that asks to call these in turn, one in each turn, with an answer after each.
 async fn asks_in_turn(calls: &'static [&'static str]) -> Fake {
     let count = Arc::new(Mutex::new(0));

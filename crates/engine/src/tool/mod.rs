@@ -120,9 +120,13 @@ impl ToolError {
 }
 
 impl ToolError {
-    /// Not an error: the call asks a person something before it can end.
+    /// Not an error: the call asks a person something before it can end. Without a question it is one: nobody's answer would
+    /// let the call go on.
     #[must_use]
     pub fn asks(asks: Asks) -> ToolError {
+        if asks.questions.is_empty() {
+            return ToolError::new("the tool asks people, but gives no question");
+        }
         let message = "it asks a question that nobody has answered".to_owned();
         ToolError { message, asks: Some(Box::new(asks)), forgotten: false }
     }

@@ -54,7 +54,8 @@ pub(super) fn fits(state: &State, record: &Record) -> Result<bool, Illegal> {
         }
         Record::ApprovalSent { calls } => {
             let finished = |number: &u32| state.calls.iter().any(|c| c.call == *number && c.phase == Phase::Finished);
-            state.status.is_active() && calls.iter().all(finished)
+            // In a fork of a failed turn, too: its retry must not approve them again.
+            state.status.is_open() && calls.iter().all(finished)
         }
         _ => false,
     })
