@@ -337,7 +337,7 @@ async fn c_no_other_database_is_taken_for_the_copy_of_a_store() {
     let arguments = ["sqlite:test.db", database.url()];
     assert_eq!(copy(&server, &arguments).code, Some(0));
     // A copy of another time in the same place.
-    for version in [FULL, "UPDATE countersign SET version = 0"] {
+    for version in [FULL, "UPDATE countersign SET version = 1"] {
         database.run(&format!("{version}, copy = 'another'"));
         refused(&copy(&server, &arguments), "that store has gone on since");
     }

@@ -9,8 +9,8 @@ use super::{
     rows::get,
 };
 
-/// The version of the tables and of their contents: the only one supported. It is fixed with the first release.
-const VERSION: i32 = 0;
+/// The version of the tables and of their contents: the only one supported. `tests/formats` holds it.
+const VERSION: i32 = 1;
 /// 'COPY' stands in place of [`VERSION`] while a store is copied into the tables, so that no version of this program serves them.
 #[cfg(feature = "sqlite")]
 const BEGUN: i32 = 0x434F_5059;
@@ -125,9 +125,9 @@ pub(super) const FILLED: &str =
     "UPDATE countersign SET version = 1179995212 WHERE version = 1129271385 RETURNING version";
 /// The copy is finished: servers may open the store.
 #[cfg(feature = "sqlite")]
-pub(super) const FINISH: &str = "UPDATE countersign SET version = 0 WHERE version = 1179995212 RETURNING version";
+pub(super) const FINISH: &str = "UPDATE countersign SET version = 1 WHERE version = 1179995212 RETURNING version";
 #[cfg(feature = "sqlite")]
-const _: () = assert!(VERSION == 0 && BEGUN == 1_129_271_385 && FULL == 1_179_995_212, "FILLED and FINISH have them");
+const _: () = assert!(VERSION == 1 && BEGUN == 1_129_271_385 && FULL == 1_179_995_212, "FILLED and FINISH have them");
 
 fn failed(url: &PostgresUrl, e: &Error) -> StoreError {
     StoreError::Failed(format!("cannot use {url}: {}", told(e)))

@@ -1,5 +1,5 @@
-//! Version 1 of what is stored, fixed by the fixtures in `tests/formats`: entries, the SQLite file, the audit log and
-//! sealed values.
+//! Version 1 of what is stored, fixed by the fixtures in `tests/formats`: entries, the SQLite file, the PostgreSQL tables, the
+//! audit log and sealed values.
 //!
 //! `journals.jsonl` was recorded from sessions of all kinds, one journal a line. A new kind of record adds a journal; none is
 //! rewritten. The other files follow from it. Before the first release a deliberate change may rewrite those with `UPDATE_GOLDEN=1`; after it,
@@ -17,9 +17,12 @@ use countersign_store::{
     seal::{Key, Keys, Place, Sealer},
     sqlite::SqliteStore,
 };
+use countersign_test_postgres::Database;
 use rusqlite::{Connection, types::ValueRef};
 use serde::Deserialize;
 use serde_json::value::RawValue;
+
+use crate::store_support::open_postgres;
 
 /// A journal of the fixture.
 #[derive(Deserialize)]
@@ -200,6 +203,57 @@ fn dump(conn: &Connection) -> String {
         }
     }
     text
+}
+
+/// The version, and what the catalogue says of each table: its columns in order, its constraints, its indexes and its
+/// settings. Only the catalogue has what PostgreSQL made of `schema.sql`.
+const CATALOGUE: [(&str, &str); 5] = [
+    ("version", "SELECT version::text FROM countersign"),
+    (
+        "table",
+        "SELECT c.relname || coalesce(' ' || array_to_string(c.reloptions, ', '), '') FROM pg_class c
+         WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind IN ('r', 'p', 'v', 'm', 'f')",
+    ),
+    (
+        "column",
+        "SELECT c.relname || ' ' || a.attnum || ': ' || a.attname || ' ' || format_type(a.atttypid, a.atttypmod)
+             || CASE WHEN a.attnotnull THEN ' NOT NULL' ELSE '' END
+             || CASE a.attidentity WHEN 'a' THEN ' IDENTITY ALWAYS' WHEN 'd' THEN ' IDENTITY BY DEFAULT' ELSE '' END
+             || CASE a.attgenerated WHEN 's' THEN ' GENERATED' WHEN 'v' THEN ' VIRTUAL' ELSE '' END
+             || coalesce(' ' || pg_get_expr(d.adbin, d.adrelid), '')
+         FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
+         LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
+         WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind = 'r' AND a.attnum > 0
+             AND NOT a.attisdropped",
+    ),
+    (
+        "constraint",
+        "SELECT c.relname || ': ' || pg_get_constraintdef(k.oid) FROM pg_constraint k JOIN pg_class c ON c.oid = k.conrelid
+         WHERE c.relnamespace = current_schema()::regnamespace AND k.contype <> 'n'",
+    ),
+    (
+        "index",
+        "SELECT pg_get_indexdef(i.indexrelid) FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid
+         WHERE c.relnamespace = current_schema()::regnamespace",
+    ),
+];
+
+#[tokio::test]
+async fn r9_a_postgres_database_of_version_1_has_these_tables_columns_and_indexes() {
+    let database = Database::new();
+    drop(open_postgres(&database).await.expect("open"));
+    let mut text = String::new();
+    for (what, sql) in CATALOGUE {
+        let rows = database.query(sql);
+        let mut lines: Vec<String> = rows
+            .iter()
+            .map(|row| row[0].as_deref().expect("text").split_whitespace().collect::<Vec<_>>().join(" "))
+            .collect();
+        assert!(!lines.is_empty(), "no {what}");
+        lines.sort();
+        lines.iter().for_each(|line| writeln!(text, "{what} {line}").expect("text"));
+    }
+    same("postgres.txt", &text);
 }
 
 /// A value that was sealed once, with a key that is no secret.

@@ -355,7 +355,7 @@ async fn x_nothing_of_a_deleted_session_is_left_but_its_id_and_its_audit_records
 async fn r9_another_version_is_refused_by_name_and_left_alone() {
     let database = Database::new();
     drop(open(&database).await);
-    for version in [-1, 1, 99] {
+    for version in [-1, 0, 2, 99] {
         database.run(&format!("UPDATE countersign SET version = {version}"));
         let refusals = [
             open_postgres(&database).await.expect_err("another"),
