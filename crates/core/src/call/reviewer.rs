@@ -1,6 +1,6 @@
 //! Who decides: the session's owner, or the holders of a role (spec P1).
 
-use std::fmt;
+use std::{fmt, ops::Deref};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -16,8 +16,25 @@ pub enum Reviewer {
     /// The session's own subject.
     #[default]
     Owner,
-    /// The holders of this role, which is not `user`: see [`Reviewer::of`].
-    Role(String),
+    /// The holders of this role.
+    Role(Role),
+}
+
+/// The name of a role, which is never that of the session's owner: [`Reviewer::of`] makes it.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Role(String);
+
+impl Deref for Role {
+    type Target = str;
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
 }
 
 impl Reviewer {
@@ -27,7 +44,7 @@ impl Reviewer {
     /// The reviewer of this name.
     #[must_use]
     pub fn of(name: impl Into<String> + AsRef<str>) -> Reviewer {
-        if Reviewer::is_owner_name(name.as_ref()) { Reviewer::Owner } else { Reviewer::Role(name.into()) }
+        if Reviewer::is_owner_name(name.as_ref()) { Reviewer::Owner } else { Reviewer::Role(Role(name.into())) }
     }
 
     /// Whether this is the name of the session's owner, not of a role.
@@ -45,19 +62,18 @@ impl Reviewer {
         }
     }
 
-    /// Whether it is the session's owner: by name, so that a program which writes the role `user` itself means the
-    /// owner, too.
+    /// Whether it is the session's owner.
     #[must_use]
     pub fn is_owner(&self) -> bool {
-        Reviewer::is_owner_name(self.name())
+        *self == Reviewer::Owner
     }
 
     /// The role, if it is one.
     #[must_use]
     pub fn role(&self) -> Option<&str> {
         match self {
-            Reviewer::Role(role) if !Reviewer::is_owner_name(role) => Some(role),
-            Reviewer::Owner | Reviewer::Role(_) => None,
+            Reviewer::Owner => None,
+            Reviewer::Role(role) => Some(role),
         }
     }
 
@@ -112,15 +128,34 @@ impl<'de> Deserialize<'de> for Reviewer {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::call::gate::Ask;
 
     #[test]
     fn p1_the_owner_is_written_as_user_and_a_role_by_its_name() {
-        for (name, reviewer) in [("user", Reviewer::Owner), ("admin", Reviewer::Role("admin".to_owned()))] {
+        for (name, reviewer) in [("user", Reviewer::Owner), ("admin", Reviewer::Role(Role("admin".to_owned())))] {
             assert_eq!((Reviewer::of(name), reviewer.name()), (reviewer.clone(), name));
             assert_eq!(serde_json::to_value(&reviewer).expect("JSON"), name);
             assert_eq!(serde_json::from_value::<Reviewer>(name.into()).expect("read"), reviewer);
             assert_eq!(reviewer.is_owner(), reviewer.role().is_none());
         }
         assert_eq!(Reviewer::default(), *Reviewer::OWNER);
+    }
+
+    /// However it comes in: a second value for the owner would make two requirements of one.
+    #[test]
+    fn p1_whatever_says_user_is_the_owner_and_equal_to_it() {
+        let written = [
+            Reviewer::of("user"),
+            Reviewer::from("user"),
+            Reviewer::from("user".to_owned()),
+            serde_json::from_str("\"user\"").expect("read"),
+        ];
+        for reviewer in written {
+            assert_eq!(reviewer, Reviewer::Owner);
+            assert!(reviewer.is_owner() && reviewer.role().is_none());
+            let one = Ask { levels: vec![reviewer], ..Ask::default() };
+            let owner = Ask { levels: vec![Reviewer::Owner], ..Ask::default() };
+            assert!(one.asks_for_all_of(&owner) && one.stricter(&owner).levels.is_empty());
+        }
     }
 }

@@ -37,9 +37,9 @@ impl Principal {
 pub(crate) fn check_reviewer(state: &State, open: &Open, by: &Principal) -> Result<(), Refusal> {
     let reviewer = open.asked.reviewer();
     if !by.may_decide(state, reviewer) {
-        let needed = match reviewer {
-            Reviewer::Owner => "the session's owner".to_owned(),
-            Reviewer::Role(role) => format!("the role {role:?}"),
+        let needed = match reviewer.role() {
+            None => "the session's owner".to_owned(),
+            Some(role) => format!("the role {role:?}"),
         };
         return Err(Refusal::new(Code::Forbidden, format!("this decision needs {needed}")));
     }
@@ -100,8 +100,7 @@ mod tests {
         let mut state = session(Some("ann"), None);
         state.reviewers.insert("user".to_owned());
         let (ann, bob) = (of("ann", None, &[]), of("bob", None, &["user"]));
-        let written = Reviewer::Role("user".to_owned());
-        assert!(written.is_owner() && written.role().is_none());
+        let written = Reviewer::from("user");
         assert!(ann.may_decide(&state, &written) && !bob.may_decide(&state, &written));
         assert!(!bob.may_see(&state));
     }
