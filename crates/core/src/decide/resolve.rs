@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::reply::Reply;
+use super::{edited::Edit, reply::Reply};
 use crate::{
     approval::{
         decision::{Choice, Decision},
@@ -18,14 +18,13 @@ use crate::{
         rule::{Always, Rule},
     },
     call::{
-        display::MESSAGE_ARGUMENT,
         gate::{Ask, DecisionType, Verdict},
         json::Json,
         preview::Preview,
-        schema::{ArgsSchema, pointer_for_people},
+        schema::ArgsSchema,
     },
     journal::{
-        draft::{Catalog, Draft, ToolKind, Transition},
+        draft::{Catalog, Draft, Transition},
         permission::check_reviewer,
         record::{Action, Answered, Decided, Interrupted, Kind, Millis},
         run::{Raw, Resumed},
@@ -122,10 +121,13 @@ pub fn decide(state: &State, now: Millis, input: DecideInput, catalog: &dyn Cata
             "an action is pending under this key, not a question: send \"decisions\", not \"answers\"",
         )),
         (Kind::Approval | Kind::InDoubt, Reply::Decisions(decisions)) => {
-            let decisions = check_decisions(open, &decisions, staged, now, catalog)?;
+            let decisions = check_decisions(open, &decisions, staged, now)?;
+            for edit in edits(state, asked, &decisions) {
+                edit.check(catalog)?;
+            }
             check_person(state, open, &decisions, &by)?;
             check_there(asked, &decisions, catalog)?;
-            let asks = edited_asks(state, asked, &decisions, &verdicts, &by, catalog)?;
+            let asks = edited_asks(state, asked, &decisions, &verdicts, &by)?;
             let last = ends(open, &decisions, &by);
             let mut decided =
                 Decided { last, asks, previews, by: by.subject, request_id, ..Decided::of(asked, decisions) };
@@ -232,6 +234,14 @@ fn check_there(asked: &Interrupted, decisions: &[Decision], catalog: &dyn Catalo
     Ok(())
 }
 
+/// The edits among these decisions.
+fn edits<'a>(state: &'a State, asked: &'a Interrupted, decisions: &'a [Decision]) -> impl Iterator<Item = Edit<'a>> {
+    asked.actions.iter().zip(decisions).enumerate().filter_map(|(i, (action, decision))| {
+        let call = state.calls.iter().find(|call| call.call == action.call);
+        Some(Edit::decided(action, call, decision.edited()?, i))
+    })
+}
+
 /// How edited calls are asked about: as the policy requires now, never less strictly than before.
 fn edited_asks(
     state: &State,
@@ -239,48 +249,23 @@ fn edited_asks(
     decisions: &[Decision],
     verdicts: &[Option<Verdict>],
     by: &Principal,
-    catalog: &dyn Catalog,
 ) -> Result<Vec<Option<Ask>>, Refusal> {
     let mut asks = Vec::new();
-    for (i, (action, decision)) in asked.actions.iter().zip(decisions).enumerate() {
-        let Some(edited) = decision.edited() else { continue };
-        let call = state.calls.iter().find(|call| call.call == action.call);
-        let other = edited.name != *action.name;
-        if other
-            && (call.is_some_and(|call| call.target.is_some())
-                || catalog.tool(&action.agent, &edited.name).is_some_and(|tool| tool.target.is_some()))
-        {
-            let what =
-                "a call for another agent can be asked something else, and no other call be made of it or into it";
-            return Err(invalid_edit(i, what, Vec::new()));
-        }
-        let new = match verdicts.get(i).and_then(Option::as_ref) {
-            Some(Verdict::Ask(new)) if edited.name != *action.name && !by.may_decide(state, new.reviewer(0)) => {
-                let what = format!("the tool {:?} is decided by somebody else", edited.name);
-                return Err(invalid_edit(i, &what, Vec::new()));
-            }
-            // There was no tool to judge it by: it is gone, or not there yet. A graph node's question has no agent.
-            None if asked.at.is_none() && i < verdicts.len() => {
-                let what = format!(
-                    "decisions[{i}]: it cannot be edited now, since what the tool {:?} comes from cannot be reached",
-                    edited.name
-                );
-                return Err(Refusal::new(Code::Unresolvable, what));
-            }
-            Some(Verdict::Ask(new)) => action.ask.stricter(new),
-            Some(Verdict::Allow) | None => (*action.ask).clone(),
-            Some(Verdict::Deny(why)) => {
-                return Err(invalid_edit(i, &format!("the policy refuses the edited call: {why}"), Vec::new()));
-            }
-            Some(Verdict::Refuse(why)) => return Err(invalid_edit(i, why, Vec::new())),
-            Some(Verdict::Question(_)) => {
-                let what = format!("{:?} talks to the user and cannot be chosen", edited.name);
-                return Err(invalid_edit(i, &what, Vec::new()));
-            }
+    for edit in edits(state, asked, decisions) {
+        let action = &asked.actions[edit.index()];
+        let verdict = match verdicts.get(edit.index()) {
+            Some(verdict) => edit.judged(verdict.as_ref())?,
+            // Nobody has judged it: as strictly as before.
+            None => &Verdict::Allow,
         };
+        let Verdict::Ask(new) = verdict else { continue };
+        if edit.changes_tool() && !by.may_decide(state, new.reviewer(0)) {
+            return Err(edit.needs_another_reviewer());
+        }
+        let new = action.ask.stricter(new);
         if new != *action.ask {
             asks.resize(asked.actions.len(), None);
-            asks[i] = Some(new);
+            asks[edit.index()] = Some(new);
         }
     }
     Ok(asks)
@@ -364,13 +349,7 @@ fn check_decline(asked: &Interrupted, decisions: &[Decision]) -> Result<(), Refu
 }
 
 /// The full set of decisions, if each fits its action.
-fn check_decisions(
-    open: &Open,
-    decisions: &[Decision],
-    staged: bool,
-    now: Millis,
-    catalog: &dyn Catalog,
-) -> Result<Vec<Decision>, Refusal> {
+fn check_decisions(open: &Open, decisions: &[Decision], staged: bool, now: Millis) -> Result<Vec<Decision>, Refusal> {
     let asked = &open.asked;
     let decisions = fill(decisions, asked.actions.len())?;
     let quorum = open.quorum();
@@ -385,7 +364,7 @@ fn check_decisions(
         if staged && *decision == Decision::defer() {
             continue;
         }
-        check(decision, action, asked, i, now, catalog)?;
+        check(decision, action, asked, i, now)?;
     }
     Ok(decisions)
 }
@@ -434,14 +413,7 @@ fn fill(decisions: &[Decision], actions: usize) -> Result<Vec<Decision>, Refusal
     Ok(filled)
 }
 
-fn check(
-    decision: &Decision,
-    action: &Action,
-    asked: &Interrupted,
-    i: usize,
-    now: Millis,
-    catalog: &dyn Catalog,
-) -> Result<(), Refusal> {
+fn check(decision: &Decision, action: &Action, asked: &Interrupted, i: usize, now: Millis) -> Result<(), Refusal> {
     let invalid = |message: String| Err(Refusal::new(Code::InvalidMessage, message));
     let at = format!("decisions[{i}]");
     check_digest(decision, action, &at)?;
@@ -477,8 +449,9 @@ fn check(
     match &decision.choice {
         Choice::Reject { message: Some(text), .. } if long(text) => Err(too_long(&format!("{at}.message"))),
         Choice::Respond { output } if long(output) => Err(too_long(&format!("{at}.output"))),
-        Choice::Edit(edited) => check_edit(&edited.name, &edited.args, action, i, catalog),
-        Choice::Approve { .. } | Choice::Reject { .. } | Choice::Respond { .. } | Choice::Defer => Ok(()),
+        Choice::Approve { .. } | Choice::Reject { .. } | Choice::Edit(_) | Choice::Respond { .. } | Choice::Defer => {
+            Ok(())
+        }
     }
 }
 
@@ -521,62 +494,6 @@ fn check_digest(decision: &Decision, action: &Action, at: &str) -> Result<(), Re
         }
         _ => Ok(()),
     }
-}
-
-/// The edited call must be one that this agent could make and this reviewer may approve, with valid arguments.
-fn check_edit(
-    name: &str,
-    args: &crate::call::args::Args,
-    action: &Action,
-    index: usize,
-    catalog: &dyn Catalog,
-) -> Result<(), Refusal> {
-    if args.value().get(MESSAGE_ARGUMENT).is_some() {
-        let error = json!({ "pointer": format!("/{MESSAGE_ARGUMENT}"), "message": "is reserved; no tool gets it" });
-        return Err(invalid_edit(index, &format!("{MESSAGE_ARGUMENT:?} is reserved; no tool gets it"), vec![error]));
-    }
-    let schema = if name == &*action.name {
-        action.schema.clone()
-    } else {
-        match catalog.tool(&action.agent, name) {
-            // Their arguments show what the model wrote.
-            Some(tool) if matches!(tool.kind, ToolKind::Question | ToolKind::Thought) => {
-                return Err(invalid_edit(
-                    index,
-                    &format!("{name:?} talks to the user and cannot be chosen"),
-                    Vec::new(),
-                ));
-            }
-            Some(tool) => tool.schema,
-            None => {
-                return Err(invalid_edit(
-                    index,
-                    &format!("the agent {:?} has no tool {name:?}", &*action.agent),
-                    Vec::new(),
-                ));
-            }
-        }
-    };
-    let Some(schema) = schema else { return Ok(()) };
-    let compiled = serde_json::from_str::<Value>(schema.0.get())
-        .map_err(|e| e.to_string())
-        .and_then(|schema| ArgsSchema::compile(&schema))
-        .map_err(|e| invalid_edit(index, &format!("the tool's schema cannot be used: {e}"), Vec::new()))?;
-    let errors = compiled.check(args);
-    if errors.is_empty() {
-        return Ok(());
-    }
-    let first =
-        errors.first().map(|e| format!("{}: {}", pointer_for_people(&e.pointer), e.message)).unwrap_or_default();
-    let errors = errors.into_iter().map(|e| json!({ "pointer": e.pointer, "message": e.message })).collect();
-    Err(invalid_edit(index, &format!("the arguments do not fit the tool's schema: {first}"), errors))
-}
-
-/// `index` is the decision's; the pointers are into its arguments.
-fn invalid_edit(index: usize, message: &str, errors: Vec<Value>) -> Refusal {
-    let errors = if errors.is_empty() { vec![json!({ "pointer": "", "message": message })] } else { errors };
-    Refusal::new(Code::InvalidEdit, format!("decisions[{index}]: {message}"))
-        .with_details(json!({ "index": index, "errors": errors }))
 }
 
 fn too_long(field: &str) -> Refusal {

@@ -3,7 +3,11 @@
 use std::sync::Arc;
 
 use countersign_core::{
-    approval::{decision::Decision, principal::Principal, rule::Always},
+    approval::{
+        decision::{Decision, EditedAction},
+        principal::Principal,
+        rule::Always,
+    },
     call::{
         args::{Args, Digest},
         gate::{Ask, DecisionType, Gate, Risk, Verdict},
@@ -11,6 +15,7 @@ use countersign_core::{
     },
     conversation::{Conversation, Message},
     decide::{
+        edited::Edit,
         reply::Reply,
         resolve::{self, DecideInput},
     },
@@ -204,7 +209,55 @@ fn w5_an_edit_to_another_tool_needs_one_the_same_agent_has_and_the_same_reviewer
     let verdict = vec![Some(Verdict::Ask(plain()))];
     let refusal = decide_under(&mut world, 1, vec![other], bob, verdict).expect_err("somebody else's");
     assert_eq!(refusal.code, Code::InvalidEdit);
-    assert!(refusal.message.contains("decided by somebody else"), "{refusal}");
+    assert!(refusal.message.contains("needs a different reviewer"), "{refusal}");
+}
+
+/// A fork that edits a call is not another way around what a decision refuses.
+#[test]
+fn w5_p4_a_fork_refuses_the_same_edits_as_a_decision_in_the_same_words() {
+    let edits = [
+        ("pay", "pay", r#"{"n":"seven"}"#, "do not fit the tool's schema"),
+        ("pay", "pay", r#"{"n":1,"tool_content_message":"x"}"#, "is reserved"),
+        ("pay", "rm", "{}", "has no tool \"rm\""),
+        ("pay", "helper", r#"{"n":1}"#, "but not turned into or made from another call"),
+        ("helper", "pay", r#"{"n":1}"#, "but not turned into or made from another call"),
+        ("pay", "ask_user_question", r#"{"n":1}"#, "asks the user and cannot be an edit's target"),
+        ("share_thought", "share_thought", r#"{"n":1}"#, "asks the user and cannot be an edit's target"),
+    ];
+    let gate = |tool: &str| Gate { target: Tools::FIRST.target(tool), ..Gate::of(Verdict::Ask(plain())) };
+    for (before, after, text, part) in edits {
+        let mut world = asked();
+        answer_gated(&mut world, &[(before, gate(before))]);
+        let call = world.state.calls[0].clone();
+        let edited = EditedAction { name: after.to_owned(), args: args(text) };
+        let forked = Edit::forked(&call, &edited, 0).check(&Tools::FIRST).expect_err(part);
+        let decision = vec![Decision::edit(after, args(text))];
+        let decided = decide(&mut world, 1, decision, Principal::trusted()).expect_err(part);
+        let in_words = |refusal: &Refusal, at: &str| refusal.message.strip_prefix(at).map(str::to_owned);
+        let words = in_words(&decided, "decisions[0]: ").expect("its place");
+        assert!(words.contains(part), "{before} to {after}: {words}");
+        assert_eq!(in_words(&forked, "edit.calls[0]: ").as_ref(), Some(&words));
+        assert_eq!((forked.code, &forked.details), (decided.code, &decided.details));
+    }
+    let pay = EditedAction { name: "pay".to_owned(), args: args(r#"{"n":1}"#) };
+    let world = waiting(&[("pay", plain())]);
+    let edit = Edit::forked(&world.state.calls[0], &pay, 0);
+    edit.check(&Tools::FIRST).expect("allowed");
+    for (verdict, code) in [
+        (Some(Verdict::Deny("never".into())), Some(Code::InvalidEdit)),
+        (Some(Verdict::Refuse("no".into())), Some(Code::InvalidEdit)),
+        (Some(Verdict::Question(Ask::question())), Some(Code::InvalidEdit)),
+        (None, Some(Code::Unresolvable)),
+        (Some(Verdict::Ask(plain())), None),
+        (Some(Verdict::Allow), None),
+    ] {
+        let forked = edit.judged(verdict.as_ref()).err();
+        let mut world = waiting(&[("pay", plain())]);
+        let decision = vec![Decision::edit("pay", args(r#"{"n":1}"#))];
+        let decided = decide_under(&mut world, 1, decision, Principal::trusted(), vec![verdict.clone()]).err();
+        assert_eq!(forked.as_ref().map(|refusal| refusal.code), code, "{verdict:?}");
+        assert_eq!(decided.map(|refusal| refusal.code), code, "{verdict:?}");
+    }
 }
 
 #[test]
@@ -646,6 +699,6 @@ fn w5_an_edit_cannot_bring_in_what_only_the_model_may_say() {
     assert_eq!(refusal.details.expect("details")["errors"][0]["pointer"], "/tool_content_message");
     for tool in ["ask_user_question", "share_thought"] {
         let edit = Decision::edit(tool, args(r#"{"text":"hello"}"#));
-        refused(&[("pay", plain())], vec![edit], Code::InvalidEdit, "talks to the user");
+        refused(&[("pay", plain())], vec![edit], Code::InvalidEdit, "asks the user");
     }
 }

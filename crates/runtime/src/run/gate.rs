@@ -12,6 +12,7 @@ use countersign_core::{
         preview::Preview,
         schema::pointer_for_people,
     },
+    decide::edited::Edit,
     journal::{
         draft::ToolKind,
         outdated::{signature, words},
@@ -318,7 +319,7 @@ impl Inner {
     /// The verdict on a call that a fork edits, as if the agent had made it. `index` is the edit's.
     ///
     /// # Errors
-    /// `invalid_edit`: the agent could not make this call, or the policy refuses it.
+    /// `invalid_edit`: the agent could not make this call, or the policy refuses it; `unresolvable`.
     pub(super) async fn verdict_on_edit(
         &self,
         state: &State,
@@ -326,41 +327,10 @@ impl Inner {
         edited: &EditedAction,
         index: usize,
     ) -> Result<Verdict, Refusal> {
-        let at = format!("edit.calls[{index}]");
-        let refuse = |message: String, errors: Vec<Value>| {
-            let errors = if errors.is_empty() { vec![json!({ "pointer": "", "message": message })] } else { errors };
-            Refusal::new(Code::InvalidEdit, format!("{at}: {message}"))
-                .with_details(json!({ "index": index, "errors": errors }))
-        };
-        if edited.args.value().get(MESSAGE_ARGUMENT).is_some() {
-            return Err(refuse(format!("{MESSAGE_ARGUMENT:?} is reserved; no tool gets it"), Vec::new()));
-        }
-        let Some(tool) = self.agents.get(&call.agent).and_then(|agent| agent.tool(&edited.name)) else {
-            let message = format!("the agent {:?} has no tool {:?}", &*call.agent, edited.name);
-            return Err(refuse(message, Vec::new()));
-        };
-        if edited.name != *call.name && (call.target.is_some() || tool.entry.target.is_some()) {
-            let message =
-                "a call for another agent can be asked something else, and no other call be made of it or into it";
-            return Err(refuse(message.to_owned(), Vec::new()));
-        }
-        if matches!(tool.entry.kind, ToolKind::Question | ToolKind::Thought) {
-            return Err(refuse(format!("{:?} talks to the user and cannot be chosen", edited.name), Vec::new()));
-        }
-        let errors = tool.schema.check(&edited.args);
-        if let Some(first) = errors.first() {
-            let at = pointer_for_people(&first.pointer);
-            let message = format!("the arguments do not fit the tool's schema: {at}: {}", first.message);
-            let errors = errors.iter().map(|e| json!({ "pointer": e.pointer, "message": e.message })).collect();
-            return Err(refuse(message, errors));
-        }
-        match self.verdict_on(state, &call.agent, &edited.name, &call.id, &edited.args).await {
-            Some(Verdict::Deny(why) | Verdict::Refuse(why)) => {
-                Err(refuse(format!("the policy refuses the edited call: {why}"), Vec::new()))
-            }
-            Some(verdict) => Ok(verdict),
-            None => Ok(Verdict::Ask(Ask::default())),
-        }
+        let edit = Edit::forked(call, edited, index);
+        edit.check(&self.agents)?;
+        let verdict = self.verdict_on(state, &call.agent, &edited.name, &call.id, &edited.args).await;
+        edit.judged(verdict.as_ref()).cloned()
     }
 
     async fn verdict(&self, tool: &ReadyTool, facts: &CallFacts<'_>, locale: Locale) -> Verdict {
