@@ -18,7 +18,7 @@ use crate::{
     wire::expand,
 };
 
-/// A session after the appends so far. Its state and its cursor move together: by [`Session::apply`],
+/// A session after the appends so far. Its state and its cursor move together: by
 /// [`Session::append`] and [`Session::place`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Session {
@@ -42,14 +42,8 @@ impl Session {
         Session { cursor: Cursor::default(), state: Arc::new(State::new(session_id)) }
     }
 
-    /// Applies the next append, of a journal of our own.
-    pub fn apply(&mut self, entry: &Entry) {
-        Arc::make_mut(&mut self.state).apply(entry);
-        entry.records.iter().for_each(|record| expand::pass(&mut self.cursor, record));
-    }
-
-    /// Applies the next append, if it is legal; this is the rulebook for journals from outside. If it is not, the session
-    /// must be discarded.
+    /// Applies the next append, if it is legal: the one rulebook for every journal that is read, whether it was stored
+    /// here, restored, copied or made by a fuzzer. If it is not legal, the session must be discarded.
     ///
     /// # Errors
     /// The rule it breaks.

@@ -230,7 +230,7 @@ async fn session(source: &mut Source, target: &Target, id: &Arc<str>, end: u64) 
             }
         }
         for entry in &entries {
-            after.apply(entry);
+            super::apply(&mut after, id, entry)?;
         }
         if after.pos == expected {
             return Err(StoreError::Corrupt(format!("session {id} ends before position {end}")));

@@ -55,6 +55,16 @@ use self::{
     seal::SealError,
 };
 
+/// Applies the next stored append to a session, if it keeps the rules of journals ([`Session::append`]): nothing follows
+/// from a row that was altered in the store. `owner` is the session that has the append.
+///
+/// # Errors
+/// [`StoreError::Corrupt`] names the owner and the position. The session must be discarded then.
+pub fn apply(session: &mut Session, owner: &str, entry: &Entry) -> Result<(), StoreError> {
+    let broken = |wrong| StoreError::Corrupt(format!("session {owner}, position {}: {wrong}", entry.pos));
+    session.append(entry).map_err(broken)
+}
+
 /// Keeps journals. Every method is atomic; an error means that nothing changed, except
 /// [`StoreError::Unknown`].
 pub trait Store: Send + Sync {

@@ -48,7 +48,7 @@ async fn hold_one(store: &dyn Store, id: &Arc<str>, now: Millis) -> Result<bool,
         if entries.is_empty() {
             return Err(StoreError::Corrupt(format!("session {id} ends before position {}", head.pos)));
         }
-        entries.iter().for_each(|entry| session.apply(entry));
+        entries.iter().try_for_each(|entry| super::apply(&mut session, id, entry))?;
     }
     let Some(transition) = Draft::new(&session, now).restored() else { return Ok(false) };
     let placed = session.place(transition);

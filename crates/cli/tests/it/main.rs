@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "these are tests")]
 #![allow(clippy::ok_expect, clippy::needless_pass_by_value, reason = "a test reads better so")]
 
+mod altered;
 mod approvals;
 mod attacks;
 mod attacks_words;

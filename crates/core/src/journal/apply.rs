@@ -5,8 +5,8 @@ use std::sync::Arc;
 use super::{
     parts::next_reviewer,
     record::{
-        Block, CallFinished, CallStatus, Compressed, Decided, EndReason, Entry, Interrupted, Kind, Millis,
-        ModelResponded, Note, Noted, Record, SessionCreated, TurnEnded, UserMessage,
+        Block, CallFinished, CallStatus, Compressed, Decided, EndReason, Interrupted, Kind, Millis, ModelResponded,
+        Note, Noted, Record, SessionCreated, TurnEnded, UserMessage,
     },
     run::{GraphRun, Step, TaskPhase},
     size,
@@ -19,19 +19,14 @@ use crate::{
 };
 
 impl State {
-    /// Applies the next append. Total: a record that does not fit the state changes only what it can.
-    pub fn apply(&mut self, entry: &Entry) {
-        self.begin(entry.pos, entry.at);
-        entry.records.iter().for_each(|record| self.take(record));
-    }
-
     /// Begins the next append, at this position and time; for readers that look at the state between its records.
     pub fn begin(&mut self, pos: u64, at: Millis) {
         self.pos = pos;
         self.updated_at = at;
     }
 
-    /// Applies the next record of the append that has begun.
+    /// Applies the next record of the append that has begun. Total: a record that does not fit the state changes only
+    /// what it can. Whether it fits is for [`Session::append`](crate::session::Session::append) to say.
     pub fn take(&mut self, record: &Record) {
         let (pos, at) = (self.pos, self.updated_at);
         self.bytes = self.bytes.saturating_add(size::of(record));

@@ -40,6 +40,9 @@ pub struct MessageInput {
     pub by: Option<Arc<str>>,
     /// The roles its author holds.
     pub roles: Vec<String>,
+    /// The state before the open append.
+    #[cfg(debug_assertions)]
+    before: Arc<State>,
     /// The agent that answers from now on.
     pub agent: Option<Arc<str>>,
     /// The client's `request_id`.
@@ -108,6 +111,10 @@ impl Transition {
     pub fn then(mut self, next: Transition) -> Transition {
         self.entries.extend(next.entries);
         self.started.extend(next.started);
+        #[cfg(debug_assertions)]
+        if self.records.is_empty() {
+            self.before = self.state.clone();
+        }
         Transition { state: next.state, entries: self.entries, started: self.started }
     }
 
@@ -128,7 +135,16 @@ impl Draft {
     #[must_use]
     pub fn new(state: &State, now: Millis) -> Draft {
         let (entries, records, started) = (Vec::new(), Vec::new(), Vec::new());
-        Draft { now, state: Arc::new(state.clone()), entries, records, started }
+        let state = Arc::new(state.clone());
+        Draft {
+            #[cfg(debug_assertions)]
+            before: state.clone(),
+            now,
+            state,
+            entries,
+            records,
+            started,
+        }
     }
 
     /// The times of records never run backwards within a session, whatever the clock does. They only order records:
@@ -355,6 +371,14 @@ impl Draft {
     pub(crate) fn noted(mut self, noted: Noted) -> Transition {
         self.push(Record::Noted(noted));
         self.finish()
+    }
+
+    /// An append of our own that breaks the rules could be stored, but not be read again: tests and debug builds stop at
+    /// the transition that makes one.
+    #[cfg(debug_assertions)]
+    fn check(&self, entry: &Entry) {
+        let legal = State::clone(&self.before).append(entry);
+        debug_assert!(legal.is_ok(), "a transition breaks the rules of journals, {legal:?}: {entry:?}");
     }
 
     /// Revokes a standing rule that this session made. The caller knows that it is in force.
@@ -615,7 +639,10 @@ impl Draft {
             // A store may keep them as they are.
             records.shrink_to_fit();
             let State { pos, updated_at: at, .. } = *self.state;
-            self.entries.push(Arc::new(Entry { pos, at, direct: false, cursor: Cursor::default(), records }));
+            let entry = Entry { pos, at, direct: false, cursor: Cursor::default(), records };
+            #[cfg(debug_assertions)]
+            self.check(&entry);
+            self.entries.push(Arc::new(entry));
         }
     }
 }

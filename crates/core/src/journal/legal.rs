@@ -1,5 +1,6 @@
-//! The rules of a journal: whether an append can follow those before it. It refuses what no transition of the core
-//! makes, so it checks journals from outside: a restored state, a store, a fuzzer.
+//! The rules of a journal: whether an append can follow those before it. They refuse what no transition of the core
+//! makes. Every journal that is read keeps them, whether it comes from a store, a restored state or a fuzzer; and in debug
+//! builds every append that the core itself makes.
 
 mod calls;
 mod graph;
@@ -106,7 +107,7 @@ fn follows(state: &State, before: u64, record: &Record) -> Result<(), Illegal> {
         return Err(Illegal::WITHIN_A_BLOCK);
     }
     if let Record::Interrupted(asked) = record
-        && !people::asked_in_time(asked, state.updated_at)
+        && !people::asked_in_time(state, asked)
     {
         return Err(Illegal("no clock and no time-out give its times"));
     }

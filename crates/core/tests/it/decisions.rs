@@ -28,6 +28,7 @@ use countersign_core::{
         state::{Phase, State},
     },
     refusal::{Code, Refusal},
+    session::Session,
 };
 
 use serde_json::value::RawValue;
@@ -441,6 +442,24 @@ fn w5_a_deferred_action_comes_back_under_the_next_key_and_keeps_its_deadline() {
     assert_eq!(again.asked.actions.len(), 1);
 }
 
+/// A journal that has this is read again.
+#[test]
+fn w5_a_deferred_action_whose_deadline_passes_while_others_run_is_asked_again_and_times_out() {
+    let mut world = waiting(&[("pay", plain()), ("pay", Ask { timeout: 100.into(), ..plain() })]);
+    let due = world.state.waiting(1).expect("waits").asked.expires_at;
+    decide(&mut world, 1, vec![Decision::approve(), Decision::defer()], Principal::trusted()).expect("deferred");
+    world.apply(&crate::world::Op::Start(1)).expect("start");
+    world.now += 200_000;
+    world.apply(&crate::world::Op::Finish(0, true)).expect("finish");
+    assert_eq!(world.state.waiting(2).expect("the next key").asked.expires_at, due);
+    assert!(due < Some(world.now));
+    let mut read = Session::new("s".into());
+    world.journal.iter().for_each(|entry| read.append(entry).expect("legal"));
+    let timed_out = Draft::new(&world.state, world.now).time_out(2, &Tools::FIRST).expect("due");
+    world.commit(timed_out);
+    assert!(world.state.open.is_empty());
+}
+
 #[test]
 fn w5_each_level_is_asked_under_its_own_key_with_a_fresh_timeout() {
     let ask = Ask { levels: vec!["user".into(), "admin".into()], ..plain() };
@@ -691,7 +710,7 @@ fn s10_only_an_edited_call_that_began_is_told_as_what_ran() {
     assert_eq!(told(&stopped), "Cancelled before it ran");
 }
 
-/// Spec H5, Q6: an edit can introduce neither the reserved argument nor a call that talks to the user.
+/// Spec H5, Q6: an edit can introduce neither the reserved argument nor a call that asks the user.
 #[test]
 fn w5_an_edit_cannot_bring_in_what_only_the_model_may_say() {
     let reserved = Decision::edit("pay", args(r#"{"n":2,"tool_content_message":"sneaked"}"#));

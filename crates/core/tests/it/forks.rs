@@ -9,7 +9,7 @@ use countersign_core::{
         draft::Draft,
         fork, graph,
         record::{Entry, Record, records},
-        state::{Phase, State, Status},
+        state::{Phase, Status},
     },
     session::Session,
     wire::expand::expand,
@@ -47,10 +47,10 @@ proptest! {
     #[test]
     fn g6_every_append_leaves_the_session_whole(ops in ops()) {
         let world = random(&ops);
-        let mut state = State::new("s".into());
+        let mut state = Session::new("s".into());
         for entry in &world.journal {
             prop_assert!(!entry.records.is_empty());
-            state.apply(entry);
+            state.append(entry).expect("legal");
             let place = Checkpoint::of(&state, entry);
             let shows = !state.shown.is_empty() || state.begun.is_some() || entry.is_progress();
             prop_assert_eq!(place.is_none(), shows, "{:?} {:?}", entry, state);
@@ -65,12 +65,12 @@ proptest! {
     #[test]
     fn g6_a_walk_that_goes_on_on_the_way_finds_the_same_checkpoints(ops in ops()) {
         let world = random(&ops);
-        let (mut whole, mut written) = (State::new("s".into()), State::new("s".into()));
+        let (mut whole, mut written) = (Session::new("s".into()), Session::new("s".into()));
         for entry in &world.journal {
             let text = serde_json::to_string(&written).unwrap();
             written = serde_json::from_str(&text).unwrap();
-            whole.apply(entry);
-            written.apply(entry);
+            whole.append(entry).expect("legal");
+            written.append(entry).expect("legal");
             prop_assert_eq!(Checkpoint::of(&written, entry), Checkpoint::of(&whole, entry));
         }
         prop_assert_eq!(written, whole);

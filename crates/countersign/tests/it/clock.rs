@@ -88,7 +88,12 @@ async fn r6_a_session_with_a_record_from_the_future_times_out_in_time() {
         first.shutdown(Duration::ZERO).await;
         // The clock was a day ahead for one record.
         let mut state = Session::new("s".into());
-        store.read("s", 0, usize::MAX).await.expect("entries").iter().for_each(|entry| state.apply(entry));
+        store
+            .read("s", 0, usize::MAX)
+            .await
+            .expect("entries")
+            .iter()
+            .for_each(|entry| state.append(entry).expect("legal"));
         let late = Draft::new(&state, state.updated_at + DAY).revoke(RuleId { n: 9, action: 0 }, None);
         let placed = state.place(late);
         let append = Append {

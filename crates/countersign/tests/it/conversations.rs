@@ -405,7 +405,7 @@ pub async fn time_out(store: &Arc<dyn Store>) {
     let Some(head) = store.head(SESSION).await.expect("head") else { return };
     let mut state = head.snapshot.unwrap_or_else(|| Session::new(SESSION.into()));
     for entry in store.read(SESSION, state.pos, usize::MAX >> 1).await.expect("entries") {
-        state.apply(&entry);
+        state.append(&entry).expect("legal");
     }
     let due: Vec<_> = state.open.iter().filter_map(|open| Some((open.asked.n, open.asked.expires_at?))).collect();
     for (n, at) in due {

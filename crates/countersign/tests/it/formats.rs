@@ -27,7 +27,7 @@ async fn s21_a_saved_state_of_version_1_is_read_and_written_as_it_was() {
         let Journal { session, entries } = serde_json::from_str(line).expect("a journal");
         let mut after = Session::new(session.clone());
         let entries = (1..).zip(entries).map(|(pos, entry)| Arc::new(Entry { pos, ..entry }));
-        let entries: Vec<Arc<Entry>> = entries.inspect(|entry| after.apply(entry)).collect();
+        let entries: Vec<Arc<Entry>> = entries.inspect(|entry| after.append(entry).expect("legal")).collect();
         let durability = Durability::Synced;
         let append = Append {
             session_id: session.clone(),

@@ -39,7 +39,7 @@ use super::{
     waypoints,
 };
 use crate::store::{
-    Append, Durability, Guards, RuleName, StoreError,
+    self, Append, Durability, Guards, RuleName, StoreError,
     nodes::{Epoch, Nodes, TextPlace},
 };
 
@@ -249,7 +249,7 @@ impl Inner {
             pos = last.pos;
             for entry in page.iter() {
                 if entry.pos > session.pos {
-                    session.apply(entry);
+                    store::apply(&mut session, &live.session_id, entry).map_err(|error| self.refused(error))?;
                 }
             }
             unheard.extend(page.into_iter().filter(|entry| heard > 0 && entry.pos > heard));

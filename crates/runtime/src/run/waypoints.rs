@@ -30,7 +30,7 @@ use super::{
     Inner, store_refusal,
     view::{READ_BYTES, READ_PAGE},
 };
-use crate::store::{Store, StoreError, Waypoint};
+use crate::store::{self, Store, StoreError, Waypoint};
 
 /// Bytes of records, as a state counts them, from one waypoint to the next.
 const STRETCH: u64 = 1024 * 1024;
@@ -171,7 +171,7 @@ impl<'a> Walk<'a> {
             return Err(self.inner.no_entries(self.session_id).await);
         }
         for entry in &page {
-            self.at.apply(entry);
+            store::apply(&mut self.at, self.session_id, entry).map_err(store_refusal)?;
             if let Some(one) = Checkpoint::of(&self.at, entry) {
                 found(one, self.at.cursor.seq);
             }

@@ -275,7 +275,7 @@ async fn the_head_and_the_entries_after_it_give_the_state(store: Tested) {
             assert_eq!(loaded, driven.state);
             let mut folded = countersign_core::session::Session::new("s".into());
             for entry in store.read("s", 0, usize::MAX).await.expect("read") {
-                folded.apply(&entry);
+                folded.append(&entry).expect("legal");
             }
             assert_eq!(folded, loaded, "from the start it is the same");
         }

@@ -364,7 +364,9 @@ fn transition(driven: &Driven, op: Op, now: Millis, subject: Option<&str>) -> Op
         Op::Fail => running.then(|| driven.draft(now).fail("model_error", "broken".to_owned(), None, &Anything)),
         Op::StaleAppend => {
             let stale = stale(driven);
-            stale.says(now, "stale", None, Some(OnPending::Queue)).ok().or_else(|| Some(stale.created(now, None)))
+            // One that knows of no session makes it.
+            let says = (stale.state.pos > 0).then(|| stale.says(now, "stale", None, Some(OnPending::Queue)).ok());
+            says.flatten().or_else(|| Some(stale.created(now, None)))
         }
     }
 }
@@ -372,7 +374,7 @@ fn transition(driven: &Driven, op: Op, now: Millis, subject: Option<&str>) -> Op
 /// A session as a runner has it that has missed the last append.
 fn stale(driven: &Driven) -> Driven {
     let mut stale = Driven::new(&driven.id);
-    driven.entries[..driven.entries.len() - 1].iter().for_each(|entry| stale.state.apply(entry));
+    driven.entries[..driven.entries.len() - 1].iter().for_each(|entry| stale.state.append(entry).expect("legal"));
     stale
 }
 

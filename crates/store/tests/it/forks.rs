@@ -38,7 +38,7 @@ conformance! {
 /// The append that makes a session a fork of another, at a position.
 pub(crate) fn fork_of(of: &Driven, at: u64, id: &str, now: Millis) -> Append {
     let mut past = Session::new(id.into());
-    of.entries.iter().filter(|entry| entry.pos <= at).for_each(|entry| past.apply(entry));
+    of.entries.iter().filter(|entry| entry.pos <= at).for_each(|entry| past.append(entry).expect("legal"));
     let input = ForkInput { from: of.id.clone(), birth: "born anew".into(), ..ForkInput::default() };
     let placed = past.place(Draft::new(&past, now).fork(input, &Anything).expect("fork"));
     Append {

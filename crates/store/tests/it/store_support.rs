@@ -221,7 +221,7 @@ pub(crate) async fn load(store: &dyn Store, id: &str) -> Option<Session> {
     let head = store.head(id).await.expect("head")?;
     let mut state = head.snapshot.unwrap_or_else(|| Session::new(id.into()));
     for entry in store.read(id, state.pos, usize::MAX).await.expect("read") {
-        state.apply(&entry);
+        state.append(&entry).expect("legal");
     }
     assert_eq!(state.pos, head.pos, "the fold ends where the head says");
     Some(state)

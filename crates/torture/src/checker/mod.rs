@@ -196,7 +196,10 @@ pub fn audit(sessions: &[Evidence<'_>], log: &[AuditRecord], findings: &mut Find
         let mut session = Session::new(Arc::from(at));
         let mut happened: Vec<String> = Vec::new();
         for entry in evidence.entries {
-            session.apply(entry);
+            if let Err(wrong) = session.append(entry) {
+                findings.wrong(format!("R3 {at}: at position {} the journal breaks its rules: {wrong}", entry.pos));
+                break;
+            }
             let events = audit::events(&session, &[Arc::new(entry.clone())]);
             happened.extend(events.iter().map(audit::Event::body));
         }

@@ -3,7 +3,7 @@
 use super::{
     super::{
         record::{Action, Decided, Interrupted, Kind, Millis, Record, after},
-        state::{Call, Open, Phase, State},
+        state::{Call, Deadline, Open, Phase, State},
     },
     Illegal,
     calls::call,
@@ -47,11 +47,16 @@ pub(super) fn fits(state: &State, record: &Record) -> Result<bool, Illegal> {
     })
 }
 
-/// Whether it can have been asked in an append at `at`, and can wait as long as it says: stores calculate with its times.
-pub(super) fn asked_in_time(asked: &Interrupted, at: Millis) -> bool {
-    let asked_at = asked.asked_at(at);
-    (0..=at).contains(&asked_at)
-        && asked.expires_at.is_none_or(|due| (asked_at..=after(asked_at, u32::MAX)).contains(&due))
+/// Whether it can have been asked in this append, and can wait as long as it says: stores calculate with its times.
+pub(super) fn asked_in_time(state: &State, asked: &Interrupted) -> bool {
+    let asked_at = asked.asked_at(state.updated_at);
+    // What was deferred keeps its deadline, which may have passed while other calls ran.
+    let is_kept = |due: Millis| {
+        let kept = |call: &Call| call.deadline == Deadline::At(due);
+        asked.actions.iter().any(|action| call(state, action.call).is_ok_and(kept))
+    };
+    (0..=state.updated_at).contains(&asked_at)
+        && asked.expires_at.is_none_or(|due| (asked_at..=after(asked_at, u32::MAX)).contains(&due) || is_kept(due))
 }
 
 /// Whether an open interruption can be decided like this.

@@ -20,9 +20,9 @@ use super::{World, people::edited};
 
 impl World {
     pub fn checkpoints(&self) -> Vec<u64> {
-        let mut state = State::new("s".into());
+        let mut state = Session::new("s".into());
         let place = |entry: &Arc<Entry>| {
-            state.apply(entry);
+            state.append(entry).expect("legal");
             Checkpoint::of(&state, entry).map(|place| place.pos)
         };
         self.journal.iter().filter_map(place).collect()
@@ -31,7 +31,7 @@ impl World {
     /// The state at a position.
     pub fn state_at(&self, pos: u64) -> Session {
         let mut state = Session::new("s".into());
-        self.journal.iter().filter(|entry| entry.pos <= pos).for_each(|entry| state.apply(entry));
+        self.journal.iter().filter(|entry| entry.pos <= pos).for_each(|entry| state.append(entry).expect("legal"));
         state
     }
 
