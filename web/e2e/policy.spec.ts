@@ -76,7 +76,7 @@ test("u1 p1: an auditor sees the rules in their order, with conditions, levels a
 test("u1: a policy without rules says so", async ({ page, serve }) => {
   const { url } = await serve({ turns: [] });
   await page.goto(`${url}/#/policy`);
-  await expect(page.getByText("There are no rules: each tool is as it asks by itself.")).toBeVisible();
+  await expect(page.getByText("No rules: each tool’s own setting applies.")).toBeVisible();
   await expect(page.locator(".policy-tools > li").first()).toBeVisible();
 });
 

@@ -116,7 +116,7 @@ impl Direct {
         let (status, text) = self.executor.block_on(self.server.answer(method.as_str(), url.as_str(), body))?;
         if (200..300).contains(&status) {
             if method == Method::POST {
-                tell(&format!("stored in {}; a server that has this store carries out what follows", self.name));
+                tell(&format!("stored in {}; a server on this store will continue it", self.name));
             }
             return Ok(text);
         }

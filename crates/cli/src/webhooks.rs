@@ -182,7 +182,7 @@ impl Retry {
 impl Forget {
     fn run(&self) -> Outcome {
         let name = visible(&self.name);
-        let question = format!("drop what did not arrive at webhook {name}, and what is still to be sent?");
+        let question = format!("Discard failed and queued deliveries for webhook {name}?");
         confirm(&question, self.yes, "give --yes")?;
         let path = ["webhooks", &self.name, "forget"];
         let answer = self.asked.server.ask(Method::POST, &path, &[], Some("{}".to_owned()))?;

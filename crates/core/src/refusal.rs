@@ -124,7 +124,7 @@ codes! {
     /// The store could not keep or read it now, the server is shutting down, or a newer version has stored something in the session that this one does not know; nothing happened.
     StoreUnavailable = 503, "Try again later or at another node, with the same `request_id`.";
     /// The store was closed after an error of its disk; what was under way may be stored or not.
-    StoreClosed = 503, "Tell the operator; look at what is there once the server is started again.";
+    StoreClosed = 503, "Tell the operator; check what was stored after the restart.";
     /// A fault in the server; nothing is acknowledged.
     Internal = 500, "Tell the operator; the log has more.";
 }
@@ -173,12 +173,12 @@ pub const FAILURES: &[(&str, &str, &str)] = &[
     ("invalid_update", "A node changed the state in a way that does not fit it.", "Fix the node, and retry the run."),
     ("invalid_resume", "An answer on record does not fit what the node reads.", "Fix the node, and retry the run."),
     ("step_limit", "The run of a graph used up its rounds.", "Raise the limit, and retry the run."),
-    ("too_deep", "Graphs stand in graphs deeper than is allowed.", "Make the graph flatter."),
+    ("too_deep", "Graphs are nested too deeply.", "Make the graph flatter."),
     ("too_many_tasks", "A round of a graph has more tasks than are allowed.", "Fan out over less."),
     ("too_many_questions", "Nodes ask more at once than is allowed.", "Ask less at once."),
-    ("invalid_loop", "A node in an agent's loop leads where the loop cannot go.", "Mend its routes."),
-    ("graph_gone", "The program does not have the graph any more.", "Bring it back, and retry the run."),
-    ("node_gone", "The graph does not have the node any more.", "Bring it back, and retry the run."),
+    ("invalid_loop", "A node routes to a node the loop cannot reach.", "Fix its routes."),
+    ("graph_gone", "The graph no longer exists.", "Restore it, and retry the run."),
+    ("node_gone", "The node no longer exists in the graph.", "Restore it, and retry the run."),
     (
         "state_unreadable",
         "The state on record is not what the graph's type reads.",
@@ -186,10 +186,10 @@ pub const FAILURES: &[(&str, &str, &str)] = &[
     ),
     (
         "session_held",
-        "The session was being worked on each time that the process ended, so it is taken up no more by itself.",
+        "The process died each time it ran this session, so it is no longer resumed automatically.",
         "Look at the log, then retry, send a message, decide what is pending, or cancel the turn.",
     ),
-    ("internal", "A fault of ours.", "Tell the operator; the log has more."),
+    ("internal", "Internal error.", "Tell the operator; the log has more."),
 ];
 
 /// Why an input was refused. Its target is unchanged.
@@ -210,7 +210,7 @@ pub struct Refusal {
 enum Race {
     #[default]
     None,
-    /// It has appended to the session: the same input may be right for what is there now.
+    /// The session has changed since; retry against its current state.
     Overtaken,
     /// It carries out the session's effects now.
     Fenced,

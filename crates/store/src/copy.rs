@@ -123,7 +123,7 @@ async fn checked(
             )
         }
         (Some(Moved { place: before, .. }), _) => {
-            format!("{path} was moved to {before} already; that store has gone on since, and {place} is another")
+            format!("{path} was moved to {before} already; that store has changed since, and {place} is another")
         }
     };
     Err(StoreError::NotServed(why))

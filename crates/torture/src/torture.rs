@@ -87,7 +87,7 @@ pub struct Trouble {
 }
 
 impl Trouble {
-    /// Waits until it is over. Whether it has come to something: somebody was told that there is no room, or a sync has failed.
+    /// Waits for the end; returns whether the fault occurred.
     async fn passes(&self, world: &World) -> Result<bool, String> {
         let disk = world.disk()?;
         sleep(self.after).await;

@@ -73,7 +73,7 @@ async fn u3_what_is_approved_in_a_stopped_servers_store_runs_once_when_it_starts
     let wrong = "0".repeat(64);
     direct(&server, &["approvals", "approve", "s_1", "--digest", &wrong], &[]).failed(4, "stale_action");
     let approved = direct(&server, &["approvals", "approve", "s_1", "--digest", digest, "--json"], &[]);
-    assert!(approved.stderr.contains("a server that has this store carries out what follows"), "{}", approved.stderr);
+    assert!(approved.stderr.contains("a server on this store will continue it"), "{}", approved.stderr);
     let approved = approved.json();
     assert_eq!((&approved["status"], &approved["decisions"][0]["type"]), (&json!("resolved"), &json!("approve")));
     let late = direct(&server, &["approvals", "reject", "s_1", "--yes"], &[]);

@@ -146,7 +146,7 @@ async fn c_a_store_moved_to_postgresql_has_everything_and_is_served_nowhere_else
     refused(&copy(&server, &files), "is finished already: serve postgres://");
     let other = Database::new();
     std::fs::write(server.path("other.toml"), on_postgres(&server, &other)).unwrap();
-    refused(&copy(&server, &["countersign.toml", "other.toml"]), "that store has gone on since");
+    refused(&copy(&server, &["countersign.toml", "other.toml"]), "that store has changed since");
     assert!(is_empty(&other));
 
     server.configure(|_| on_postgres(&server, &database));
@@ -339,7 +339,7 @@ async fn c_no_other_database_is_taken_for_the_copy_of_a_store() {
     // A copy of another time in the same place.
     for version in [FULL, "UPDATE countersign SET version = 1"] {
         database.run(&format!("{version}, copy = 'another'"));
-        refused(&copy(&server, &arguments), "that store has gone on since");
+        refused(&copy(&server, &arguments), "that store has changed since");
     }
     database.run("DROP SCHEMA public CASCADE; CREATE SCHEMA public");
     refused(&copy(&server, &arguments), "which is empty now");

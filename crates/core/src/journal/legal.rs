@@ -64,7 +64,7 @@ impl State {
             _ => false,
         };
         if self.calls.iter().any(is_half_done) {
-            return Err(Illegal("a call is without its verdict or its result after it"));
+            return Err(Illegal("a call has no verdict or result after this append"));
         }
         Ok(())
     }

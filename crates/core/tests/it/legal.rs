@@ -30,7 +30,7 @@ fn s21_an_append_that_no_input_makes_is_refused() {
     }
     let records = &world.journal.last().expect("an answer").records;
     assert!(records.len() > 2, "{records:?}");
-    assert!(wrong(&world, |entry| entry.records.truncate(1)).contains("without its verdict"));
+    assert!(wrong(&world, |entry| entry.records.truncate(1)).contains("has no verdict"));
     assert!(wrong(&world, |entry| entry.records.clear()).contains("nothing happens"));
     assert!(wrong(&world, |entry| entry.pos += 1).contains("next position"));
     assert!(wrong(&world, |entry| entry.at = 0).contains("older"));

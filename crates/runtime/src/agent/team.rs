@@ -234,7 +234,7 @@ pub(crate) fn all(agents: Vec<Agent>) -> Result<Vec<Agent>, AgentError> {
             let Some(other) = target_agent(entry) else {
                 if entry.agent.is_some() {
                     let wrong = format!(
-                        "the tool {:?} of {:?} is for an agent that is no `Agent`",
+                        "the tool {:?} of {:?} targets something that is not an `Agent`",
                         entry.spec.name, found[at].name
                     );
                     return Err(AgentError::new(wrong));
@@ -289,7 +289,7 @@ pub(crate) fn all(agents: Vec<Agent>) -> Result<Vec<Agent>, AgentError> {
 fn check(agents: &[Agent]) -> Result<(), AgentError> {
     for agent in agents {
         if agent.tool_use.may_end() && (agent.output.is_some() || !agent.output_guardrails.is_empty()) {
-            let what = "has output guardrails or an output type, which look at its model's last answer; so no tool's result can be its last word";
+            let what = "has output guardrails or an output type, which look at its model's last answer, so a tool result cannot be its final output";
             return Err(AgentError::new(format!("the agent {:?} {what}", agent.name)));
         }
         for tool in &agent.tools {

@@ -419,7 +419,7 @@ impl<S: GraphState> AnyGraph for Compiled<S> {
         let other = self.nodes.iter().find(|node| !matches!(node.work, Work::Run(_) | Work::Builtin));
         if let Some(node) = other {
             return Some(format!(
-                "the node {:?} is a graph or takes items, which an agent's loop has no room for",
+                "the node {:?} is a graph or takes items, which is not supported in an agent loop",
                 node.name
             ));
         }

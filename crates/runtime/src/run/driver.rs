@@ -257,7 +257,7 @@ enum Step {
 struct Driver<'a> {
     inner: &'a Arc<Inner>,
     live: &'a LiveRef,
-    /// The lease under which it has worked last.
+    /// The lease it last worked under.
     lease: Option<Epoch>,
     turn: Turn,
     running: Running,

@@ -58,7 +58,7 @@ impl Fed {
         self.asked.elapsed() < ASKED
     }
 
-    /// Tells what they were not told of the text as it stands now.
+    /// Sends the text added since the last update.
     pub(super) fn tell(&mut self, session: &Session, id: TextId, text: &str, nodes: &dyn Nodes) {
         if self.told.text != id {
             self.told = TextPlace { text: id, offset: 0 };

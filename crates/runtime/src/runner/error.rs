@@ -94,7 +94,7 @@ pub(super) enum Cause {
     Failed { code: String, message: String },
     #[error("the run was cancelled")]
     Cancelled,
-    #[error("the time to decide about the call {call_id:?} was over at {expired_at}")]
+    #[error("the deadline for call {call_id:?} passed at {expired_at}")]
     TooLate { call_id: String, expired_at: String },
     #[error("{0}")]
     Decision(DecisionError),
@@ -103,11 +103,11 @@ pub(super) enum Cause {
          name: one that costs nothing has a price of 0"
     )]
     NoPrice { model: String, priced: Vec<String> },
-    #[error("the run {0:?} has gone on from this state already, in this store")]
+    #[error("run {0:?} has already been resumed from this state")]
     Claimed(String),
     #[error("the run cannot begin: {0}")]
     Settings(String),
-    #[error("the session {0:?} is at work in this process: wait for what comes of it")]
+    #[error("session {0:?} is already running in this process; wait for its result")]
     AtWork(String),
     #[error("{0}")]
     State(RunStateError),

@@ -146,7 +146,8 @@ fn keys(section: &Section<'_>, format: Format) -> Option<Vec<SigningKey>> {
     let keys = keys.and(move |entry, keys| {
         let most = if format == Format::Feishu { 1 } else { 4 };
         if !(1..=most).contains(&entry.items().len()) {
-            let right = if most == 1 { "one variable: a robot has one secret" } else { "one to four variables" };
+            let right =
+                if most == 1 { "one variable: this webhook type takes one secret" } else { "one to four variables" };
             entry.bad(format!("must name {right}"));
         }
         Some(keys)
@@ -193,7 +194,7 @@ fn mail(section: &Section<'_>, format: Format) -> Option<Option<Mail>> {
         }
         Some(to)
     });
-    let doc = "Whom it goes to. All of them read who the others are.";
+    let doc = "Recipients. Each sees the others.";
     let to = section.field("to", doc, to.optional("required for `email`").of(part()))?;
     let doc = "`required`: the mail server must offer TLS, with a certificate that this machine trusts (`SSL_CERT_FILE` names \
                others). `none`: without, port 25, for a mail server on this machine.";

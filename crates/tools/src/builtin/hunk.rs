@@ -37,7 +37,7 @@ impl Hunk {
         let mut hunk = Hunk::default();
         for line in lines {
             if hunk.at_end && !line.starts_with("@@") {
-                return Err(format!("{line:?} stands behind \"*** End of File\""));
+                return Err(format!("{line:?} follows \"*** End of File\""));
             }
             if let Some(under) = line.strip_prefix("@@") {
                 if !hunk.lines.is_empty() {

@@ -26,11 +26,12 @@ pub(super) fn fits(state: &State, record: &Record) -> Result<bool, Illegal> {
                     .all(|action| call(state, action.call).is_ok_and(|call| asks_about(asked, action, call)))
         }
         Record::Decided(decided) => {
-            let open = state.waiting(decided.n).ok_or(Illegal("it decides what does not wait"))?;
+            let open = state.waiting(decided.n).ok_or(Illegal("it decides an interruption that is not pending"))?;
             decides(state, open, decided)
         }
         Record::Answered(answered) => {
-            let asked = &state.waiting(answered.n).ok_or(Illegal("it answers what does not wait"))?.asked;
+            let asked =
+                &state.waiting(answered.n).ok_or(Illegal("it answers an interruption that is not pending"))?.asked;
             let given: Vec<&str> = answered.answers.0.iter().map(|(question, _)| question.as_str()).collect();
             let questions = asked.actions.first().and_then(|action| Questions::recorded(&action.args));
             asked.kind == Kind::Question
@@ -38,7 +39,7 @@ pub(super) fn fits(state: &State, record: &Record) -> Result<bool, Illegal> {
                     .is_some_and(|asked| asked.questions.iter().map(|question| question.question.as_str()).eq(given))
         }
         Record::TimedOut { n, .. } => {
-            let open = state.waiting(*n).ok_or(Illegal("it times out what does not wait"))?;
+            let open = state.waiting(*n).ok_or(Illegal("it times out an interruption that is not pending"))?;
             open.asked.expires_at.is_some_and(|due| state.updated_at >= due)
         }
         Record::Noted(noted) => state.waiting(noted.n).is_some(),

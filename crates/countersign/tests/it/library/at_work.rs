@@ -87,7 +87,7 @@ async fn r4_a_stored_request_that_is_handled_twice_while_its_tool_runs_runs_it_o
             let second = handle(&runner, &agent, during).await.expect_err("it is at work");
             assert_eq!(second.kind(), RunErrorKind::AtWork, "{name}: {second}");
             assert!(
-                second.to_string().starts_with(&format!("the session {id:?} is at work in this process")),
+                second.to_string().starts_with(&format!("session {id:?} is already running in this process")),
                 "{second}"
             );
             assert_eq!(second.state().map(|state| state.state().status), Some(Status::Running));

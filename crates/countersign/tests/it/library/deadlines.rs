@@ -93,7 +93,7 @@ async fn w7_a_decision_that_comes_too_late_is_told_so_and_the_run_goes_on_with_t
     state.approve(&items[0]).expect("approved");
     let error = run(&agent, &state).await.expect_err("too late");
     let expired_at = items[0].expires_at.as_deref().expect("a deadline");
-    assert_eq!(error.to_string(), format!("the time to decide about the call \"c1\" was over at {expired_at}"));
+    assert_eq!(error.to_string(), format!("the deadline for call \"c1\" passed at {expired_at}"));
     assert_eq!(error.kind(), RunErrorKind::TooLate);
     let over = run(&agent, error.into_state().expect("its state")).await.expect("over");
     assert_eq!((&*over.final_output, ran(&done).len()), ("done", 0));
