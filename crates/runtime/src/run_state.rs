@@ -51,7 +51,10 @@ use countersign_core::{
     },
     limits,
     session::Session,
-    wire::{client::check_session_id, event::Request, expand::request},
+    wire::{
+        client::check_session_id,
+        request::{self, Request},
+    },
 };
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -566,7 +569,7 @@ impl RunState {
     #[must_use]
     pub fn requests(&self) -> Vec<Request> {
         let State { session_id, open, .. } = &*self.session;
-        open.iter().map(|open| request(session_id, &open.asked)).collect()
+        open.iter().map(|open| request::of(session_id, &open.asked)).collect()
     }
 
     /// Folds the entries, each of which must be a valid successor of the state before it.

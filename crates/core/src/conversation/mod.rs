@@ -22,7 +22,8 @@ use crate::{
     journal::{
         agents::Nested,
         record::{
-            Block, CallFinished, CallStatus, Compressed, Decided, Entry, Kind, ModelResponded, Record, UserMessage,
+            Block, CallFinished, CallStatus, Compressed, Decided, Entry, Forked, Interrupted, Kind, ModelResponded,
+            Record, Retried, UserMessage,
         },
         window::of_block,
     },
@@ -368,18 +369,9 @@ impl Conversation {
             Record::BlockShown(block) => self.shown.push(block.clone()),
             Record::Replaced { .. } => self.shown.clear(),
             Record::ModelResponded(answer) => self.model_responded(answer),
-            Record::Interrupted(interrupted) => {
-                let calls = interrupted.actions.iter().map(|a| a.call).collect();
-                self.waiting.insert(interrupted.n, (interrupted.kind, calls));
-            }
+            Record::Interrupted(asked) => self.interrupted(asked),
             Record::Decided(decided) => self.decided(decided),
-            Record::Forked(forked) => {
-                for one in &forked.judged {
-                    if let Some(action) = &one.edited {
-                        self.changed.insert(one.call, Change::Edited(action.clone()));
-                    }
-                }
-            }
+            Record::Forked(forked) => self.forked(forked),
             Record::CallStarted { call, .. } => {
                 self.started.insert(*call);
             }
@@ -390,12 +382,7 @@ impl Conversation {
                 self.keep_broken_off();
             }
             Record::TurnFailed(failed) => self.breaks_off(failed.partial.as_ref()),
-            Record::Retried(retried) if self.run == 0 => {
-                self.active = true;
-                if retried.replaced > 0 {
-                    self.broken_off = None;
-                }
-            }
+            Record::Retried(retried) if self.run == 0 => self.retried(retried),
             Record::Compressed(compressed) => self.compress(compressed),
             Record::ApprovalSent { calls } => self.sent.extend(calls),
             Record::MessageQueued(_)
@@ -427,6 +414,27 @@ impl Conversation {
             | Record::StateEdited(_)
             | Record::States(_)
             | Record::Status { .. } => {}
+        }
+    }
+
+    fn interrupted(&mut self, asked: &Interrupted) {
+        let calls = asked.actions.iter().map(|action| action.call).collect();
+        self.waiting.insert(asked.n, (asked.kind, calls));
+    }
+
+    /// A fork may have edited calls of its original.
+    fn forked(&mut self, forked: &Forked) {
+        for one in &forked.judged {
+            if let Some(action) = &one.edited {
+                self.changed.insert(one.call, Change::Edited(action.clone()));
+            }
+        }
+    }
+
+    fn retried(&mut self, retried: &Retried) {
+        self.active = true;
+        if retried.replaced > 0 {
+            self.broken_off = None;
         }
     }
 

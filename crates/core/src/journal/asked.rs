@@ -11,10 +11,12 @@ use serde_json::value::RawValue;
 
 use super::{
     agents::PathStep,
+    decided::Decided,
     record::{Millis, is_zero},
     run::At,
 };
 use crate::{
+    approval::decision::Decision,
     call::{
         args::Args,
         gate::{Ask, DecisionType},
@@ -81,6 +83,24 @@ pub struct Interrupted {
     /// holds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock: Option<Millis>,
+}
+
+impl Decided {
+    /// A decision on everything that was asked, with no author yet.
+    #[must_use]
+    pub fn of(asked: &Interrupted, decisions: Vec<Decision>) -> Decided {
+        Decided {
+            n: asked.n,
+            decisions,
+            last: true,
+            question: asked.kind == Kind::Question,
+            asks: Vec::new(),
+            previews: Vec::new(),
+            rules: Vec::new(),
+            by: None,
+            request_id: None,
+        }
+    }
 }
 
 impl Interrupted {

@@ -7,59 +7,27 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-pub use super::catalog::{Catalog, ToolFacts, ToolKind};
 use super::{
     agents::text_of,
     cursor::Cursor,
-    failure::Why,
-    fits::{check_images, check_message},
-    graph,
     parts::next_reviewer,
     record::{
-        Action, Answered, Block, CallFinished, CallStatus, Decided, Entry, Interrupted, Kind, Millis, ModelResponded,
-        Note, Noted, Record, RuleRevoked, SessionCreated, UserMessage, records,
+        Answered, Block, CallFinished, CallStatus, Decided, Entry, Kind, Millis, ModelResponded, Note, Noted, Record,
+        RuleRevoked, SessionCreated, records,
     },
-    state::{Call, Phase, State, Status},
+    state::{Call, Phase, State},
+};
+pub use super::{
+    catalog::{Catalog, ToolFacts, ToolKind},
+    message::{MessageInput, OnPending},
 };
 use crate::{
-    approval::{decision::Decision, rule::RuleId},
+    approval::rule::RuleId,
     call::{gate::Gate, reviewer::Reviewer},
-    content::Content,
     limits,
     locale::{Locale, Text},
-    refusal::{Code, Refusal},
     todo::{Todo, Todos},
 };
-
-/// A user's message.
-#[derive(Clone, Debug, Default)]
-pub struct MessageInput {
-    /// The content; at least one part.
-    pub content: Content,
-    /// Who wrote it.
-    pub by: Option<Arc<str>>,
-    /// The roles its author holds.
-    pub roles: Vec<String>,
-    /// The state before the open append.
-    #[cfg(debug_assertions)]
-    before: Arc<State>,
-    /// The agent that answers from now on.
-    pub agent: Option<Arc<str>>,
-    /// The client's `request_id`.
-    pub request_id: Option<Arc<str>>,
-    /// What to do if the session is not idle.
-    pub on_pending: Option<OnPending>,
-}
-
-/// What a message does to a session that is running or has pending requests.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum OnPending {
-    /// Reject what is pending, with the message as the reason.
-    Reject,
-    /// Queue the message.
-    Queue,
-}
 
 /// Records in the making, and the state they lead to.
 #[derive(Debug)]
@@ -72,6 +40,9 @@ pub struct Draft {
     started: Vec<u32>,
     /// The clock's time, from which deadlines are counted.
     pub(super) now: Millis,
+    /// The state before the open append.
+    #[cfg(debug_assertions)]
+    before: Arc<State>,
 }
 
 /// An append, not yet placed in the event stream; or several: see the module.
@@ -111,10 +82,6 @@ impl Transition {
     pub fn then(mut self, next: Transition) -> Transition {
         self.entries.extend(next.entries);
         self.started.extend(next.started);
-        #[cfg(debug_assertions)]
-        if self.records.is_empty() {
-            self.before = self.state.clone();
-        }
         Transition { state: next.state, entries: self.entries, started: self.started }
     }
 
@@ -122,12 +89,6 @@ impl Transition {
     pub(crate) fn into_parts(self) -> (Arc<State>, Vec<Arc<Entry>>, Vec<u32>) {
         (self.state, self.entries, self.started)
     }
-}
-
-/// Whether a new message cannot end it: it needs a value, or those who had to allow a call must say what became of it.
-fn needs_an_answer(asked: &Interrupted) -> bool {
-    let others = |action: &Action| !action.reviewer().is_owner();
-    asked.at.is_some() || (asked.kind == Kind::InDoubt && asked.actions.iter().any(others))
 }
 
 impl Draft {
@@ -150,6 +111,10 @@ impl Draft {
     /// The times of records never run backwards within a session, whatever the clock does. They only order records:
     /// deadlines use the clock.
     pub(crate) fn push(&mut self, record: Record) {
+        #[cfg(debug_assertions)]
+        if self.records.is_empty() {
+            self.before = self.state.clone();
+        }
         let state = Arc::make_mut(&mut self.state);
         if self.records.is_empty() {
             state.begin(state.pos + 1, self.now.max(state.updated_at));
@@ -163,82 +128,6 @@ impl Draft {
     pub fn create(&mut self, created: SessionCreated) {
         self.push(Record::SessionCreated(created));
         self.end_append();
-    }
-
-    /// Takes a user's message (spec W1, W9).
-    ///
-    /// # Errors
-    /// `unknown_agent`, `images_not_supported`, `approval_pending`, `session_busy`, `queue_full`.
-    pub fn message(mut self, input: MessageInput, catalog: &dyn Catalog) -> Result<Transition, Refusal> {
-        if let Some(agent) = &input.agent
-            && !catalog.has_agent(agent)
-        {
-            return Err(Refusal::new(Code::UnknownAgent, format!("there is no agent {agent:?}")));
-        }
-        check_message(&input.content, "content")?;
-        check_images(&input.content, input.agent.as_ref().unwrap_or(&self.state.agent), catalog)?;
-        let MessageInput { content, by, roles, agent, request_id, on_pending } = input;
-        let message = UserMessage { content, by, roles, agent, request_id, queued: 0 };
-        let queues = on_pending == Some(OnPending::Queue);
-        if self.state.is_stopped_short() && !queues {
-            self.give_up_failed(message.by.as_ref(), None);
-            // Queued messages came first.
-            self.queue_reaches_the_model();
-            self.push(Record::UserMessage(message));
-            return Ok(self.settle(catalog));
-        }
-        let waits = !self.state.open.is_empty();
-        match (self.state.status.is_active() || self.state.is_stopped_short(), on_pending) {
-            (false, _) => self.push(Record::UserMessage(message)),
-            // Nothing is under way: the model reads it next.
-            (true, _) if self.state.held && !waits && self.has_room_for(&message).is_ok() => {
-                if self.state.calls.iter().any(|call| call.phase != Phase::Finished) {
-                    self.queue(message);
-                    self.release();
-                } else {
-                    self.release();
-                    self.queue_reaches_the_model();
-                    self.push(Record::UserMessage(message));
-                }
-            }
-            (true, Some(OnPending::Queue)) => {
-                self.has_room_for(&message)?;
-                self.queue(message);
-            }
-            (true, Some(OnPending::Reject)) if self.state.open.iter().any(|open| needs_an_answer(&open.asked)) => {
-                return Err(Refusal::new(
-                    Code::ApprovalPending,
-                    "a question is pending, which a message cannot answer: answer it, or send the \
-                     message with \"on_pending\": \"queue\"",
-                )
-                .with_details(serde_json::json!({ "pending": self.state.pending_keys() })));
-            }
-            (true, Some(OnPending::Reject)) if waits => {
-                // An image gives no reason: without text it is a plain rejection.
-                let reason = Some(message.content.text()).filter(|text| !text.trim().is_empty());
-                for open in self.state.open.clone() {
-                    let decision = Decision::reject(reason.clone());
-                    let mut decided = Decided::of(&open.asked, vec![decision; open.asked.actions.len()]);
-                    decided.by.clone_from(&message.by);
-                    self.push(Record::Decided(Box::new(decided)));
-                }
-                self.push(Record::UserMessage(message));
-            }
-            (true, None) if waits => {
-                return Err(Refusal::new(
-                    Code::ApprovalPending,
-                    "the session waits for a decision; decide it, or send the message with \"on_pending\": \"reject\" or \"queue\"",
-                )
-                .with_details(serde_json::json!({ "pending": self.state.pending_keys() })));
-            }
-            (true, _) => {
-                return Err(Refusal::new(
-                    Code::SessionBusy,
-                    "a turn is running; wait for it to end, cancel it, or send the message with \"on_pending\": \"queue\"",
-                ));
-            }
-        }
-        Ok(self.settle(catalog))
     }
 
     /// Takes a decision that [`crate::decide::resolve::decide`] has checked and filled in.
@@ -273,48 +162,10 @@ impl Draft {
         self.settle(catalog)
     }
 
-    fn reviewer_said(&mut self, text: Option<Arc<str>>, by: Option<Arc<str>>) {
-        if let Some(text) = text {
-            let content = text.into();
-            let message = UserMessage { content, by, roles: Vec::new(), agent: None, request_id: None, queued: 0 };
-            match self.state.status {
-                Status::Failed => self.push(Record::ReviewerSaid(message)),
-                _ => self.push(Record::UserMessage(message)),
-            }
-        }
-    }
-
     /// Records that the model's provider is about to be told that it may make these calls; see
     /// [`Record::ApprovalSent`].
     pub fn approval_sent(&mut self, calls: Vec<u32>) {
         self.push(Record::ApprovalSent { calls });
-    }
-
-    /// Whether one more message can be queued.
-    fn has_room_for(&self, message: &UserMessage) -> Result<(), Refusal> {
-        let queued = &self.state.queued;
-        let what = if queued.len() >= limits::QUEUED_MESSAGES {
-            format!("{} messages wait already", limits::QUEUED_MESSAGES)
-        } else if queued.iter().chain([message]).map(|message| message.content.stored_bytes()).sum::<usize>()
-            > limits::QUEUED_BYTES
-        {
-            format!("the messages that wait would have more than {} bytes with this one", limits::QUEUED_BYTES)
-        } else {
-            return Ok(());
-        };
-        Err(Refusal::new(Code::QueueFull, format!("{what}; send it when the turn has ended")))
-    }
-
-    /// The model reads the queued messages next.
-    pub(super) fn queue_reaches_the_model(&mut self) {
-        for message in self.state.queued.clone() {
-            self.push(Record::UserMessage(message));
-        }
-    }
-
-    fn queue(&mut self, message: UserMessage) {
-        let queued = self.state.queued_count.saturating_add(1);
-        self.push(Record::MessageQueued(UserMessage { queued, ..message }));
     }
 
     /// Times out interruption `n`. `None` if it is not pending or not due (spec W7, R6).
@@ -371,14 +222,6 @@ impl Draft {
     pub(crate) fn noted(mut self, noted: Noted) -> Transition {
         self.push(Record::Noted(noted));
         self.finish()
-    }
-
-    /// An append of our own that breaks the rules could be stored, but not be read again: tests and debug builds stop at
-    /// the transition that makes one.
-    #[cfg(debug_assertions)]
-    fn check(&self, entry: &Entry) {
-        let legal = State::clone(&self.before).append(entry);
-        debug_assert!(legal.is_ok(), "a transition breaks the rules of journals, {legal:?}: {entry:?}");
     }
 
     /// Revokes a standing rule that this session made. The caller knows that it is in force.
@@ -505,125 +348,9 @@ impl Draft {
         Some(self.settle(catalog))
     }
 
-    /// Takes a user's message in a turn that no driver runs. If the model is asked next, it reads this first; else it
-    /// is a [message](Draft::message).
-    ///
-    /// # Errors
-    /// As [`Draft::message`].
-    pub fn says_first(self, input: MessageInput, catalog: &dyn Catalog) -> Result<Transition, Refusal> {
-        if self.state.held || !self.state.queued.is_empty() || !self.state.wants_answer(0) {
-            return self.message(input, catalog);
-        }
-        check_message(&input.content, "content")?;
-        check_images(&input.content, &self.state.agent, catalog)?;
-        let MessageInput { content, by, roles, request_id, .. } = input;
-        // What was shown of an answer that broke off did not have this message before it.
-        let mut draft = self.replaced(None);
-        draft.push(Record::UserMessage(UserMessage { content, by, roles, agent: None, request_id, queued: 0 }));
-        Ok(draft.settle(catalog))
-    }
-
     /// Ends the draft with what follows by itself.
     pub fn settled(self, catalog: &dyn Catalog) -> Transition {
         self.settle(catalog)
-    }
-
-    /// Adds what follows by itself, until nothing does. Nothing follows from a failed turn before its retry.
-    pub(super) fn settle(mut self, catalog: &dyn Catalog) -> Transition {
-        if self.state.is_stopped_short() {
-            return self.finish();
-        }
-        if self.state.status == Status::AwaitingInput && !self.must_wait() {
-            self.push(Record::Status { pending: Vec::new(), awaiting: false });
-        }
-        let settled = |call: &&Call| matches!(call.phase, Phase::Settled(..));
-        for call in self.state.calls.iter().filter(settled).cloned().collect::<Vec<_>>() {
-            if let Phase::Settled(status, text) = &call.phase {
-                let record = finished(&call, *status, text, None, self.state.locale);
-                self.push(record);
-            }
-        }
-        self.settle_agents(catalog);
-        self.begin_loop(catalog);
-        self.settle_run();
-        self.ask(catalog);
-        if self.state.run.as_ref().is_some_and(|run| !run.agent_loop && !run.frames.is_empty()) {
-            // A graph's run ends by its own records.
-        } else if self.state.status.is_active() && self.state.calls.iter().all(|c| c.phase == Phase::Finished) {
-            if self.state.answered && self.state.loop_node().is_some() {
-                // The loop decides what follows the last answer.
-            } else if self.state.answered {
-                self.end_turn(None);
-            } else if self.state.calls_left(0, catalog) == 0 {
-                let message = self.state.locale.text(Text::MaxTurns).to_owned();
-                self.push_failure(Why::MaxTurns, message, None);
-            } else if self.records.iter().any(|record| matches!(record, Record::CallFinished(_) | Record::Retried(_))) {
-                // The last results have just arrived, or the model is asked again: the queue reaches it with that. At
-                // any other time it may already be answering.
-                self.queue_reaches_the_model();
-            }
-        }
-        // A failure that leaves nothing behind begins the next turn at once; any other waits for its retry.
-        let is_over =
-            self.state.status != Status::Failed || self.records.iter().any(|r| matches!(r, Record::TurnFailed(_)));
-        if !self.state.status.is_active()
-            && is_over
-            && !self.state.is_stopped_short()
-            && let Some(message) = self.state.queued.front().cloned()
-        {
-            // A turn begins with an append, so that cuts between turns are cuts between appends.
-            self.end_append();
-            self.push(Record::UserMessage(message));
-            self.begin_loop(catalog);
-        }
-        if self.state.status == Status::AwaitingInput && !self.must_wait() {
-            // With its last result a nested agent continues, while others wait for people.
-            self.push(Record::Status { pending: Vec::new(), awaiting: false });
-        }
-        self.ask_for_room(catalog);
-        if self.must_wait() {
-            let pending: Vec<u32> = self.state.open.iter().map(|open| open.asked.n).collect();
-            let told = self.records.iter().any(|record| {
-                matches!(
-                    record,
-                    Record::Interrupted(_)
-                        | Record::Decided(_)
-                        | Record::Answered(_)
-                        | Record::Resumed(_)
-                        | Record::TaskWaits { .. }
-                        | Record::TimedOut { .. }
-                        | Record::Withdrawn { .. }
-                )
-            });
-            if self.state.status != Status::AwaitingInput || told {
-                self.push(Record::Status { pending, awaiting: true });
-            }
-        }
-        self.finish()
-    }
-
-    /// Whether the session is blocked until a person decides.
-    pub(super) fn must_wait(&self) -> bool {
-        if let Some(run) = self.state.run.as_ref().filter(|run| !run.frames.is_empty()) {
-            let waits = match run.loop_node().map(|task| &*task.node) {
-                Some(graph::APPROVAL | graph::TOOLS) => self.calls_wait(),
-                Some(graph::AGENT | graph::COMPRESSION) => false,
-                _ => run.waits(),
-            };
-            return self.state.status.is_active() && waits;
-        }
-        self.calls_wait()
-    }
-
-    fn calls_wait(&self) -> bool {
-        self.state.status.is_active()
-            && self
-                .state
-                .calls
-                .iter()
-                .any(|c| matches!(c.phase, Phase::Gated | Phase::Waiting(_) | Phase::Asking | Phase::Lost))
-            && !self.state.calls.iter().any(Call::goes_on)
-            && self.state.asking().next().is_none()
     }
 
     /// Ends the draft without adding anything.
@@ -644,6 +371,14 @@ impl Draft {
             self.check(&entry);
             self.entries.push(Arc::new(entry));
         }
+    }
+
+    /// An append of our own that breaks the rules could be stored, but not be read again: tests and debug builds stop at
+    /// the transition that makes one.
+    #[cfg(debug_assertions)]
+    fn check(&self, entry: &Entry) {
+        let legal = State::clone(&self.before).append(entry);
+        debug_assert!(legal.is_ok(), "a transition breaks the rules of journals, {legal:?}: {entry:?}");
     }
 }
 

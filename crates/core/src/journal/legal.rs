@@ -5,11 +5,13 @@
 mod calls;
 mod graph;
 mod people;
+mod said;
+mod turns;
 
 use super::{
     checkpoint::is_whole,
     fork::{is_open_to_edits, must_be_judged},
-    record::{Compressed, Entry, Forked, ModelResponded, Record},
+    record::{Compressed, Entry, Forked, Record},
     state::{Call, Phase, State, Status},
 };
 use crate::time::MAX_TIME;
@@ -115,24 +117,14 @@ fn follows(state: &State, before: u64, record: &Record) -> Result<(), Illegal> {
         return if fits { Ok(()) } else { Err(UNLED) };
     }
     let fits = match record {
-        Record::SessionCreated(_) => true,
-        Record::UserMessage(message) => {
-            !state.is_stopped_short() && (message.queued == 0 || state.queued.front() == Some(message))
-        }
-        Record::ReviewerSaid(message) => state.status == Status::Failed && message.queued == 0,
-        Record::MessageQueued(message) => {
-            state.status.is_open() && Some(message.queued) == state.queued_count.checked_add(1)
-        }
-        Record::BlockBegan(block) => {
-            state.wants_answer(0) && state.begun.is_none() && *block == block.begun() && block.is_streamed()
-        }
-        Record::BlockShown(_) | Record::Restarted(_) | Record::Status { .. } => state.status.is_active(),
-        Record::Replaced { blocks } => {
-            let shown = state.shown.iter().filter(|block| block.shown_as().is_some()).count();
-            *blocks > 0 && *blocks as usize == shown
-        }
-        Record::ModelResponded(answer) => answers(state, answer)?,
-        Record::RuleRevoked(_) | Record::Renamed(_) => true,
+        Record::SessionCreated(_) | Record::RuleRevoked(_) | Record::Renamed(_) => true,
+        Record::UserMessage(_)
+        | Record::ReviewerSaid(_)
+        | Record::MessageQueued(_)
+        | Record::BlockBegan(_)
+        | Record::BlockShown(_)
+        | Record::Replaced { .. }
+        | Record::ModelResponded(_) => said::fits(state, record)?,
         Record::Interrupted(_)
         | Record::Decided(_)
         | Record::Answered(_)
@@ -148,6 +140,13 @@ fn follows(state: &State, before: u64, record: &Record) -> Result<(), Illegal> {
         | Record::InputRequired(_)
         | Record::CallLost { .. }
         | Record::ApprovalSent { .. } => calls::fits(state, record)?,
+        Record::Restarted(_)
+        | Record::Status { .. }
+        | Record::TurnFailed(_)
+        | Record::Retried(_)
+        | Record::TurnEnded(_)
+        | Record::MakeRoom(_)
+        | Record::Compressed(_) => turns::fits(state, before, record),
         Record::Forked(forked) => forks(state, before, forked),
         Record::RunStarted(_)
         | Record::FrameBegan(_)
@@ -159,48 +158,8 @@ fn follows(state: &State, before: u64, record: &Record) -> Result<(), Illegal> {
         | Record::Resumed(_)
         | Record::StateEdited(_)
         | Record::States(_) => false,
-        Record::MakeRoom(_) => asks_next(state) && state.window.due.is_none(),
-        Record::Compressed(compressed) => {
-            // Whether it ends where a turn begins is checked with the whole journal.
-            asks_next(state)
-                && state.window.due.is_some()
-                && compressed.through >= state.window.from
-                && compressed.through < before
-        }
-        Record::TurnFailed(failed) => {
-            state.status.is_active() && state.open.iter().map(|open| &open.asked.n).eq(&failed.pending)
-        }
-        // A turn that is given up replaces nothing.
-        Record::Retried(retried) => {
-            state.is_to_be_retried()
-                && retried.shown == state.unshown
-                && (retried.replaced == 0 || retried.replaced == state.broken_off)
-        }
-        Record::TurnEnded(_) => {
-            state.status.is_active() && state.calls.iter().all(|call| call.phase == Phase::Finished)
-        }
     };
     if fits { Ok(()) } else { Err(UNLED) }
-}
-
-/// Whether a model can answer like this.
-fn answers(state: &State, answer: &ModelResponded) -> Result<bool, Illegal> {
-    if answer.first_call != state.first_call(answer) {
-        return Err(Illegal("its calls do not have the next numbers"));
-    }
-    Ok(if answer.run == 0 {
-        state.status.is_active() && answer.shown as usize <= state.shown.len()
-    } else {
-        answer.shown == 0 && state.asking().any(|nested| nested.call == answer.run)
-    })
-}
-
-/// Whether it is the model's turn.
-fn asks_next(state: &State) -> bool {
-    state.status.is_active()
-        && !state.answered
-        && state.open.is_empty()
-        && state.calls.iter().all(|call| call.phase == Phase::Finished)
 }
 
 /// Whether a session in this state can be forked like this.

@@ -16,6 +16,7 @@ pub use super::{
     agents::{AgentBegan, HandedOff},
     asked::{Action, Interrupted, Kind, Schema},
     block::{Block, ToolUse},
+    decided::{Answered, Decided, Note, Noted, RuleRevoked},
     failure::{Failure, Retried, TurnFailed, Unshown, Why},
     fork::{Forked, Judged},
     input::InputRequired,
@@ -24,14 +25,8 @@ pub use super::{
     window::{Compressed, MakeRoom},
 };
 use crate::{
-    approval::{
-        decision::Decision,
-        question::Answers,
-        rule::{Rule, RuleId},
-    },
     call::{
-        gate::{Ask, Gate, Target},
-        preview::Preview,
+        gate::{Gate, Target},
         reviewer::Reviewer,
     },
     content::Content,
@@ -398,139 +393,6 @@ impl Usage {
     pub(super) fn is_zero(&self) -> bool {
         *self == Usage::default()
     }
-}
-
-/// See [`Record::Decided`]. What was shown, and which policy asked, is in the record of the request.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Decided {
-    /// The interruption's number.
-    pub n: u32,
-    /// One for each action, in their order, filled in (spec W5).
-    pub decisions: Vec<Decision>,
-    /// False for a vote that does not end the interruption yet.
-    #[serde(default = "yes", skip_serializing_if = "is_true")]
-    pub last: bool,
-    /// True for a question that was declined: its reject is not a block of the stream (spec Q2).
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub question: bool,
-    /// How edited calls are asked about from now on, where that is stricter than before: one for each action.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub asks: Vec<Option<Ask>>,
-    /// Previews of edited calls, for the reviewers asked next: one for each action.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub previews: Vec<Option<Preview>>,
-    /// The standing rules that it creates.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub rules: Vec<Rule>,
-    /// Who decided.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub by: Option<Arc<str>>,
-    /// The client's `request_id`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub request_id: Option<Arc<str>>,
-}
-
-impl Decided {
-    /// A decision on everything that was asked, with no author yet.
-    #[must_use]
-    pub fn of(asked: &Interrupted, decisions: Vec<Decision>) -> Decided {
-        Decided {
-            n: asked.n,
-            decisions,
-            last: true,
-            question: asked.kind == Kind::Question,
-            asks: Vec::new(),
-            previews: Vec::new(),
-            rules: Vec::new(),
-            by: None,
-            request_id: None,
-        }
-    }
-}
-
-fn yes() -> bool {
-    true
-}
-fn is_true(b: &bool) -> bool {
-    *b
-}
-
-/// See [`Record::Noted`].
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Noted {
-    /// The interruption's number.
-    pub n: u32,
-    /// The comment or change.
-    pub note: Note,
-    /// Who made it, if a person did.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub by: Option<Arc<str>>,
-    /// The client's `request_id`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub request_id: Option<Arc<str>>,
-}
-
-/// What can happen to an interruption that stays pending.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Note {
-    /// A comment by a person who may see the request. The model does not read it.
-    Comment {
-        /// The comment.
-        text: Arc<str>,
-    },
-    /// It was handed over to another reviewer.
-    Reassigned {
-        /// The new reviewer, in place of the previous one.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        role: Option<Reviewer>,
-        /// Only this person, who must hold the role too.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        subject: Option<Arc<str>>,
-        /// Why.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        text: Option<Arc<str>>,
-    },
-    /// It has been pending long enough for a reminder.
-    Reminded {
-        /// How many of its reminders are due, including this one.
-        count: u32,
-        /// The time of the next reminder, if there is one.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        next: Option<Millis>,
-    },
-    /// One approval of a quorum; more are needed.
-    Approved {
-        /// How many have approved.
-        approved: u32,
-        /// How many must approve.
-        quorum: u32,
-    },
-}
-
-/// See [`Record::RuleRevoked`].
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct RuleRevoked {
-    /// The rule.
-    pub rule: RuleId,
-    /// Who revoked it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub by: Option<Arc<str>>,
-}
-
-/// See [`Record::Answered`].
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Answered {
-    /// The interruption's number.
-    pub n: u32,
-    /// One answer for each question, filled in (spec Q3).
-    pub answers: Answers,
-    /// Who answered.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub by: Option<Arc<str>>,
-    /// The client's `request_id`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub request_id: Option<Arc<str>>,
 }
 
 /// How a call ended, in the wire's terms.

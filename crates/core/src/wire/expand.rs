@@ -5,29 +5,28 @@
 
 use std::sync::Arc;
 
-use super::event::{
-    ApprovalRequest, ApprovalUpdate, ContentBlock, Delta, Event, GraphQuestion, GraphStep, QuestionAction,
-    QuestionDelta, QuestionRequest, QuestionReview, Request, RequestBlock, RequestedAction, Resolution, ReviewConfig,
-    Role, RunError, SessionEvent, StopReason, TypedDelta,
+use super::{
+    event::{
+        ApprovalUpdate, ContentBlock, Delta, Event, Resolution, Role, RunError, SessionEvent, StopReason, TypedDelta,
+    },
+    request,
 };
 use crate::{
     approval::{decision::Decision, key::approval_key, question::Answers},
-    call::{
-        preview::Preview,
-        reviewer::Reviewer,
-        shown::{self, Shown},
-    },
+    call::reviewer::Reviewer,
     content::{Content, Part},
     journal::{
         block::ShownAs,
         cursor::{Cursor, OpenGroup},
         failure::{Failure, Unshown, Why},
-        record::{Action, Block, CallFinished, EndReason, Entry, Interrupted, Kind, Note, Record, TurnEnded},
+        record::{
+            Block, CallFinished, EndReason, Entry, Forked, Interrupted, Kind, Note, Record, Retried, TurnEnded,
+            TurnFailed,
+        },
         run::Raw,
-        state::{Open, Status},
+        state::Status,
     },
     limits,
-    time::rfc3339,
 };
 
 /// The wire's id of the session's `n`-th message.
@@ -351,13 +350,7 @@ impl Out<'_> {
             Record::RunStarted(started) => {
                 self.user_message(&beginning(started.state.get()).into(), started.by.as_ref())
             }
-            Record::Retried(retried) => {
-                if retried.replaced > 0 {
-                    self.replaced(self.cursor.failed, retried.replaced);
-                }
-                self.turn_begins();
-                retried.shown.iter().for_each(|unshown| self.unshown(unshown));
-            }
+            Record::Retried(retried) => self.retried(retried),
             Record::TimedOut { n, escalated } => {
                 self.resolved(*n, Resolution::Timeout, None);
                 self.timed_out(*n, escalated);
@@ -375,19 +368,8 @@ impl Out<'_> {
                 self.status(working(restarted.paused), &restarted.pending, Some(error));
             }
             Record::TurnEnded(ended) => self.turn_ended(ended),
-            Record::TurnFailed(failed) => {
-                self.cursor.failed = self.cursor.open;
-                self.message_ends(failed.partial.as_ref(), stop_reason(&failed.failure));
-                self.status(Status::Failed, &failed.pending, Some(RunError::from(&*failed.failure)));
-            }
-            Record::Forked(forked) => {
-                for n in &forked.withdrawn {
-                    self.resolved(*n, Resolution::Cancelled, forked.by.as_ref());
-                }
-                if forked.active {
-                    self.status(Status::Running, &[], None);
-                }
-            }
+            Record::TurnFailed(failed) => self.turn_failed(failed),
+            Record::Forked(forked) => self.forked(forked),
             Record::SessionCreated(_)
             | Record::MessageQueued(_)
             | Record::ReviewerSaid(_)
@@ -416,11 +398,35 @@ impl Out<'_> {
         }
     }
 
+    fn retried(&mut self, retried: &Retried) {
+        if retried.replaced > 0 {
+            self.replaced(self.cursor.failed, retried.replaced);
+        }
+        self.turn_begins();
+        retried.shown.iter().for_each(|unshown| self.unshown(unshown));
+    }
+
+    fn turn_failed(&mut self, failed: &TurnFailed) {
+        self.cursor.failed = self.cursor.open;
+        self.message_ends(failed.partial.as_ref(), stop_reason(&failed.failure));
+        self.status(Status::Failed, &failed.pending, Some(RunError::from(&*failed.failure)));
+    }
+
+    /// What was pending in the original is not pending in the fork.
+    fn forked(&mut self, forked: &Forked) {
+        for n in &forked.withdrawn {
+            self.resolved(*n, Resolution::Cancelled, forked.by.as_ref());
+        }
+        if forked.active {
+            self.status(Status::Running, &[], None);
+        }
+    }
+
     fn interrupted(&mut self, asked: &Interrupted) {
         self.stand(asked.content);
-        let questions = (asked.kind == Kind::Question).then(|| question_delta(asked));
+        let questions = (asked.kind == Kind::Question).then(|| request::question_delta(asked));
         self.block(
-            |session| ContentBlock::ApprovalRequest(request_block(session, asked)),
+            |session| ContentBlock::ApprovalRequest(request::block(session, asked)),
             questions.map(|questions| || Delta::Questions(questions)),
         );
     }
@@ -527,134 +533,5 @@ pub fn update(note: &Note) -> ApprovalUpdate {
         },
         Note::Reminded { .. } => ApprovalUpdate::Reminder,
         Note::Approved { approved, quorum } => ApprovalUpdate::Approved { approved: *approved, quorum: *quorum },
-    }
-}
-
-/// A request, complete.
-#[must_use]
-pub fn request(session_id: &str, asked: &Interrupted) -> Request {
-    if asked.kind == Kind::Question {
-        Request::Questions(QuestionRequest {
-            approval_key: approval_key(session_id, asked.n),
-            kind: asked.kind,
-            questions: question_delta(asked),
-            expires_at: asked.expires_at.map(rfc3339),
-            digest: asked.digest(),
-        })
-    } else {
-        Request::Actions(approval_request(session_id, asked))
-    }
-}
-
-/// A pending request, complete, in its current state: with its assignee, and its approvals so far.
-#[must_use]
-pub fn waiting(session_id: &str, open: &Open) -> Request {
-    let mut request = request(session_id, &open.asked);
-    if let Request::Actions(actions) = &mut request {
-        actions.assignee.clone_from(&open.assignee);
-        actions.approved_by = open.votes.iter().flatten().cloned().collect();
-    }
-    request
-}
-
-fn request_block(session_id: &str, asked: &Interrupted) -> RequestBlock {
-    if asked.kind == Kind::Question {
-        RequestBlock::Questions {
-            approval_key: approval_key(session_id, asked.n),
-            expires_at: asked.expires_at.map(rfc3339),
-            digest: asked.digest(),
-        }
-    } else {
-        RequestBlock::Actions(approval_request(session_id, asked))
-    }
-}
-
-fn question_delta(asked: &Interrupted) -> QuestionDelta {
-    QuestionDelta {
-        action_requests: asked
-            .actions
-            .iter()
-            .map(|action| QuestionAction {
-                name: action.name.clone(),
-                args: action.args.clone(),
-                agent: (!action.path.is_empty()).then(|| action.agent.clone()),
-                path: action.path.clone(),
-            })
-            .collect(),
-        review_configs: asked
-            .actions
-            .iter()
-            .map(|action| QuestionReview {
-                action_name: action.name.clone(),
-                allowed_decisions: action.ask.allowed.clone(),
-            })
-            .collect(),
-        timeout_seconds: asked.actions.first().map_or(0, |action| asked.kind.timeout_seconds(action.ask.timeout)),
-    }
-}
-
-/// How a call may be decided.
-#[must_use]
-pub fn review_config(kind: Kind, action: &Action) -> ReviewConfig {
-    let several = action.ask.levels.len() > 1;
-    ReviewConfig {
-        require_approval: true,
-        timeout: kind.timeout_seconds(action.ask.timeout),
-        action_name: action.name.clone(),
-        allowed_decisions: action.ask.allowed.clone(),
-        role: action.reviewer_said().map(str::to_owned),
-        level: several.then_some(action.level + 1),
-        levels: several.then(|| Reviewer::names(&action.ask.levels)),
-        quorum: Some(action.quorum()).filter(|quorum| *quorum > 1 && kind == Kind::Approval),
-        not_self: action.ask.not_self,
-        reassign: Reviewer::names(&action.ask.reassign),
-        args_schema: action.schema.clone(),
-        reason: action.ask.reason.clone(),
-        risk: action.ask.risk,
-        title: action.title.as_deref().map(shown::line),
-    }
-}
-
-/// The block that asks about actions (spec W4).
-fn approval_request(session_id: &str, asked: &Interrupted) -> ApprovalRequest {
-    ApprovalRequest {
-        approval_key: approval_key(session_id, asked.n),
-        kind: asked.kind,
-        actions: asked
-            .actions
-            .iter()
-            .map(|action| RequestedAction {
-                name: action.name.clone(),
-                args: action.args.clone(),
-                tool_use_id: action.tool_use_id.clone(),
-                id: format!("c{}", action.call),
-                agent: action.agent.clone(),
-                args_digest: action.args.digest().to_string(),
-                digest: action.digest.clone(),
-                description: action.description.clone(),
-                server: action.server().map(str::to_owned),
-                display: Shown::of(&action.args),
-                agent_says: action.agent_says.as_deref().map(shown::line),
-                path: action.path.clone(),
-                preview: action.preview.as_ref().map(Preview::shown),
-            })
-            .collect(),
-        review_configs: asked.actions.iter().map(|action| review_config(asked.kind, action)).collect(),
-        expires_at: asked.expires_at.map(rfc3339),
-        assignee: None,
-        approved_by: Vec::new(),
-        interrupt: asked.at.as_ref().filter(|_| matches!(asked.kind, Kind::Interrupt | Kind::Input)).map(|at| {
-            GraphQuestion {
-                node: at.node.clone(),
-                name: at.question.clone(),
-                payload: at.payload.clone(),
-                schema: at.schema.clone(),
-            }
-        }),
-        step: asked
-            .at
-            .as_ref()
-            .filter(|_| asked.kind == Kind::InDoubt)
-            .map(|at| GraphStep { node: at.node.clone(), name: at.question.clone() }),
     }
 }

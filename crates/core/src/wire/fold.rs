@@ -7,22 +7,20 @@
 //! event knows. A page reads on only until everything it shows is settled; the resolution of a request that was decided
 //! much later comes from the store's index of interruptions.
 
+mod requests;
+
 use std::{collections::HashMap, ops::Range, sync::Arc};
 
+use self::requests::question_args;
 use super::{
-    event::{ApprovalUpdate, ContentBlock, Delta, Event, RequestBlock, Resolution, Role, StopReason, TypedDelta},
+    event::{ApprovalUpdate, ContentBlock, Delta, Event, Role, StopReason, TypedDelta},
     expand::{by_record, expand},
     history::{
-        DisplayType, HistoryApproval, HistoryBlock, HistoryCall, HistoryMessage, HistoryQuestionAction,
-        HistoryQuestionArgs, HistoryQuestions, HistoryRequest, HistoryRole, MessageType,
+        DisplayType, HistoryBlock, HistoryCall, HistoryMessage, HistoryQuestionAction, HistoryRequest, HistoryRole,
     },
 };
 use crate::{
-    approval::{
-        decision::Decision,
-        key::{approval_key, parse_approval_key},
-        question::{Answers, Questions},
-    },
+    approval::key::parse_approval_key,
     call::{args::Args, display::MESSAGE_ARGUMENT},
     journal::{
         cursor::{Cursor, OpenGroup},
@@ -424,47 +422,6 @@ impl Fold {
         }
     }
 
-    fn request(&mut self, at: Place, request: RequestBlock) -> Writing {
-        let mut bytes = 0;
-        let (key, block, questions) = match request {
-            RequestBlock::Actions(request) => {
-                bytes = request.actions.iter().map(|action| action.args.text().len()).sum();
-                let approval = HistoryApproval {
-                    is_resolved: false,
-                    action_requests: request.actions,
-                    review_configs: request.review_configs,
-                    submitted_decisions: None,
-                    interrupt: request.interrupt,
-                    submitted_resume: None,
-                    resolution: None,
-                    approval_key: request.approval_key.clone(),
-                    expires_at: request.expires_at,
-                };
-                (request.approval_key, HistoryRequest::Actions(approval), false)
-            }
-            RequestBlock::Questions { approval_key, expires_at, digest } => {
-                let questions = HistoryQuestions {
-                    is_resolved: false,
-                    action_requests: Vec::new(),
-                    submitted_answers: None,
-                    submitted_decisions: None,
-                    resolution: None,
-                    approval_key: Some(approval_key.clone()),
-                    expires_at,
-                    digest,
-                };
-                (approval_key, HistoryRequest::Questions(questions), true)
-            }
-        };
-        let kept = self.rows.len() < self.lean_from;
-        let content = if kept { vec![HistoryBlock::ApprovalRequest(Box::new(block))] } else { Vec::new() };
-        let step = Some(MessageType::Step);
-        let row = self.push(at, HistoryMessage { message_type: step, ..message(HistoryRole::Assistant, content) });
-        self.weigh(row, bytes);
-        self.waiting.insert(key, row);
-        if questions { Writing::Questions(row) } else { Writing::Nothing }
-    }
-
     fn delta(&mut self, delta: Delta) {
         match (&mut self.writing, delta) {
             (Writing::User(row) | Writing::Result(row), delta) => {
@@ -576,83 +533,5 @@ impl Fold {
         // Calls that begin now belong to another answer, and none of those texts is the last one.
         self.calls_open = false;
         self.last_text = self.text_before;
-    }
-
-    /// Whether a message asks about calls.
-    fn is_approval(&self, row: usize) -> bool {
-        self.rows.get(row).is_some_and(|row| key_of(&row.message).is_some())
-    }
-
-    fn request_mut(&mut self, row: usize) -> Option<&mut HistoryRequest> {
-        match self.rows.get_mut(row)?.message.content.first_mut()? {
-            HistoryBlock::ApprovalRequest(block) => Some(block),
-            _ => None,
-        }
-    }
-
-    /// The reply to a request. It is resolved by now, but its message is still found by its key.
-    fn submitted(&mut self, n: u32, put: impl FnOnce(&mut HistoryApproval)) {
-        let key = approval_key(&self.session_id, n);
-        let at = self.rows.iter().rposition(|row| key_of(&row.message) == Some(key.as_str()));
-        if let Some(HistoryRequest::Actions(block)) = at.and_then(|at| self.request_mut(at)) {
-            put(block);
-        }
-    }
-
-    /// Holders of this role decide a request from now on.
-    fn hand_to(&mut self, key: &str, role: &str) {
-        let Some(row) = self.waiting.get(key).copied() else { return };
-        if let Some(HistoryRequest::Actions(block)) = self.request_mut(row) {
-            for config in &mut block.review_configs {
-                config.role = Some(role.to_owned());
-            }
-        }
-    }
-
-    fn resolve(
-        &mut self,
-        key: &str,
-        resolution: Resolution,
-        answers: Option<Answers>,
-        decisions: Option<Vec<Decision>>,
-    ) {
-        let Some(row) = self.waiting.remove(key) else { return };
-        match self.request_mut(row) {
-            Some(HistoryRequest::Actions(block)) => {
-                block.is_resolved = true;
-                block.resolution = Some(resolution);
-                block.expires_at = None;
-            }
-            Some(HistoryRequest::Questions(block)) => {
-                block.is_resolved = true;
-                block.approval_key = None;
-                block.expires_at = None;
-                block.digest = None;
-                block.resolution = answers.is_none().then_some(resolution);
-                for action in &mut block.action_requests {
-                    action.args.answers.clone_from(&answers);
-                }
-                block.submitted_answers = answers;
-                block.submitted_decisions = decisions;
-            }
-            None => {}
-        }
-    }
-}
-
-fn key_of(message: &HistoryMessage) -> Option<&str> {
-    match message.content.first()? {
-        HistoryBlock::ApprovalRequest(block) => match &**block {
-            HistoryRequest::Actions(block) => Some(&block.approval_key),
-            HistoryRequest::Questions(_) => None,
-        },
-        _ => None,
-    }
-}
-
-fn question_args(args: &Args) -> HistoryQuestionArgs {
-    HistoryQuestionArgs {
-        questions: Questions::recorded(args).map(|asked| asked.questions).unwrap_or_default(),
-        answers: None,
     }
 }

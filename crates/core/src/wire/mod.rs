@@ -8,4 +8,5 @@ pub mod fold;
 pub mod history;
 pub mod input;
 pub mod payload;
+pub mod request;
 pub mod schema;

@@ -1,6 +1,6 @@
 //! How people see the questions of nested agents.
 
-use countersign_core::{journal::record::Interrupted, wire::expand::request};
+use countersign_core::{journal::record::Interrupted, wire::request};
 use serde_json::{Value, json};
 
 fn asked(path: &Value) -> Value {
@@ -13,7 +13,7 @@ fn asked(path: &Value) -> Value {
         }],
     }))
     .unwrap();
-    serde_json::to_value(request("s", &asked)).unwrap()
+    serde_json::to_value(request::of("s", &asked)).unwrap()
 }
 
 #[test]

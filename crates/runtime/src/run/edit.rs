@@ -19,7 +19,7 @@ use countersign_core::{
     },
     limits::EDIT_SECONDS,
     refusal::{Code, Refusal},
-    wire::{event::ReviewConfig, expand},
+    wire::request::{self, ReviewConfig},
 };
 use tokio::time::timeout;
 
@@ -107,7 +107,7 @@ fn outcome(after: &State, action: &Action, catalog: &dyn Catalog) -> EditOutcome
     let call = after.calls.iter().find(|call| call.call == action.call);
     let asked = call.filter(|call| matches!(call.phase, Phase::Gated | Phase::Waiting(_)));
     match asked.and_then(|call| after.action(call, call.ask.clone().unwrap_or_default(), catalog)) {
-        Some(action) => EditOutcome::Asks(Box::new(expand::review_config(Kind::Approval, &action))),
+        Some(action) => EditOutcome::Asks(Box::new(request::review_config(Kind::Approval, &action))),
         None => EditOutcome::Approves,
     }
 }

@@ -25,7 +25,6 @@ use countersign_core::{
     refusal::{Code, Refusal},
 };
 use futures::FutureExt as _;
-use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use super::{Inner, guard::Checked, stops::Stop};
@@ -94,37 +93,16 @@ impl Inner {
             None => self.verdict(&tool, &facts, locale).await,
         };
         let judged = Some(verdict.clone());
-        let Standing { mut verdict, mut rule, said_by, mut instead, rules_read } =
-            self.standing(state, &tool, &facts, verdict).await;
+        let mut standing = self.standing(state, &tool, &facts, verdict).await;
         let checked = match before.and_then(|before| before.checked.clone()) {
             Some(checked) => Some(checked),
-            None => self.before_asking(&tool, &facts, &verdict, locale).await,
+            None => self.before_asking(&tool, &facts, &standing.verdict, locale).await,
         };
-        if let (Verdict::Ask(_), Some(Checked { refused: Some(why), .. })) = (&verdict, &checked) {
-            verdict = Verdict::Refuse(why.clone());
+        if let (Verdict::Ask(_), Some(Checked { refused: Some(why), .. })) = (&standing.verdict, &checked) {
+            standing.verdict = Verdict::Refuse(why.clone());
         }
-        let mut said = None;
-        if let (Verdict::Ask(ask), Some(decides)) = (&mut verdict, &tool.entry.on_approval) {
-            let decided = match before {
-                Some(before) => before.said.clone().unwrap_or(Decision::Ask),
-                None => on_approval(&**decides, &facts, ask, locale).await,
-            };
-            match &decided {
-                // The program's approval replaces the tool's rule. A policy rule that asks still needs a person; so
-                // does a standing rule that cannot be read.
-                Decision::Approve if !rules_read || self.policy_asks(&tool, &facts, locale) => {}
-                Decision::Approve => {
-                    instead = Some(std::mem::take(ask));
-                    (verdict, rule) = (Verdict::Allow, Some(ON_APPROVAL.into()));
-                }
-                Decision::Reject(why) => {
-                    let why = self.rejected(&facts, why.as_deref(), locale);
-                    (verdict, rule) = (Verdict::Deny(why), Some(ON_APPROVAL.into()));
-                }
-                Decision::Ask => {}
-            }
-            said = Some(decided);
-        }
+        let said = self.program_decides(&tool, &facts, before, &mut standing, locale).await;
+        let Standing { verdict, rule, said_by, instead, .. } = standing;
         let preview = match (&verdict, before) {
             (Verdict::Ask(_), Some(Weighed { gate: Gate { preview: Some(preview), .. }, .. })) => Some(preview.clone()),
             (Verdict::Ask(_), _) => preview(&tool.entry, &facts, locale).await,
@@ -149,6 +127,38 @@ impl Inner {
                 && !self.agents.is_hosted(agent, &call.name),
         };
         Weighed { gate, judged, said, checked }
+    }
+
+    /// Lets the tool's program decide in the place of the person who would be asked, if it has one (spec S26). Its
+    /// decision is the result.
+    async fn program_decides(
+        &self,
+        tool: &ReadyTool,
+        facts: &CallFacts<'_>,
+        before: Option<&Weighed>,
+        Standing { verdict, rule, instead, rules_read, .. }: &mut Standing,
+        locale: Locale,
+    ) -> Option<Decision> {
+        let (Verdict::Ask(ask), Some(decides)) = (&mut *verdict, &tool.entry.on_approval) else { return None };
+        let decided = match before {
+            Some(before) => before.said.clone().unwrap_or(Decision::Ask),
+            None => on_approval(&**decides, facts, ask, locale).await,
+        };
+        match &decided {
+            // The program's approval replaces the tool's rule. A policy rule that asks still needs a person; so
+            // does a standing rule that cannot be read.
+            Decision::Approve if !*rules_read || self.policy_asks(tool, facts, locale) => {}
+            Decision::Approve => {
+                *instead = Some(std::mem::take(ask));
+                (*verdict, *rule) = (Verdict::Allow, Some(ON_APPROVAL.into()));
+            }
+            Decision::Reject(why) => {
+                let why = self.rejected(facts, why.as_deref(), locale);
+                (*verdict, *rule) = (Verdict::Deny(why), Some(ON_APPROVAL.into()));
+            }
+            Decision::Ask => {}
+        }
+        Some(decided)
     }
 
     /// What the model reads of a call that the program rejected, perhaps without a text of its own.

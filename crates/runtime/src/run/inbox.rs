@@ -19,8 +19,9 @@ use countersign_core::{
     time::rfc3339,
     wire::{
         client::check_session_id,
-        event::{ApprovalUpdate, Request, Resolution},
+        event::{ApprovalUpdate, Resolution},
         expand,
+        request::{self, Request},
     },
 };
 use schemars::JsonSchema;
@@ -196,7 +197,7 @@ impl Inner {
     /// The inbox's view of a row; `None` if its session is gone.
     async fn approval_view(&self, row: &InterruptionRow) -> Result<Option<ApprovalView>, Refusal> {
         let Some((asked, updates)) = self.asked(row).await? else { return Ok(None) };
-        let mut request = expand::request(&row.session_id, &asked);
+        let mut request = request::of(&row.session_id, &asked);
         if let Request::Actions(actions) = &mut request {
             for UpdateView { update, by, .. } in &updates {
                 match update {

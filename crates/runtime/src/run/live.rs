@@ -4,6 +4,9 @@
 //! start of a block is stored before anybody sees it (`Record::BlockBegan`), by the task that asks the model; following
 //! appends nothing. So a crash loses the text of one block at most, and nothing that has a `seq`.
 
+mod follow;
+mod transact;
+
 use std::{
     collections::HashMap,
     ops::Deref,
@@ -11,40 +14,31 @@ use std::{
         Arc, PoisonError, Weak,
         atomic::{AtomicBool, Ordering},
     },
-    time::Instant,
 };
 
 use countersign_core::{
     journal::{
-        draft::Transition,
-        permit::Permit,
-        record::{Block, Entry, Record, records},
+        record::{Block, Entry},
         state::State,
     },
     refusal::{Code, Refusal},
-    session::{Placed, Session},
-    wire::expand,
+    session::Session,
 };
 use tokio::sync::{Mutex, MutexGuard, Notify};
 
 use super::{
     Inner, failpoint,
     feed::Fed,
-    followers::{Followers, Queue},
-    open_text::{OpenText, Rest, Shows},
-    spans, store_refusal,
-    subscription::{Begun, Frame, Told},
+    followers::Followers,
+    open_text::OpenText,
+    store_refusal,
     transcript::Shown,
-    view::{READ_BYTES, READ_PAGE, own_answer},
-    waypoints,
+    view::{READ_BYTES, READ_PAGE},
 };
 use crate::store::{
-    self, Append, Durability, Guards, RuleName, StoreError,
-    nodes::{Epoch, Nodes, TextPlace},
+    self, StoreError,
+    nodes::{Epoch, TextPlace},
 };
-
-/// A snapshot is stored at least every so many entries, so that a load never folds more.
-const SNAPSHOT_ENTRIES: u64 = 64;
 
 /// A session in memory. Exists while in use; everything in it can be read from the store again.
 pub(crate) struct Live {
@@ -270,188 +264,6 @@ impl Inner {
             Err(error) => self.refused(error),
         }
     }
-
-    /// Stores what an input leads to, which any node may.
-    pub(super) async fn transact(
-        &self,
-        live: &Live,
-        guard: &mut LiveState,
-        durability: Durability,
-        make: impl FnOnce(&State) -> Result<Transition, Refusal>,
-    ) -> Result<Vec<Permit>, Refusal> {
-        self.transact_if(Guards::default(), live, guard, durability, make).await
-    }
-
-    /// Stores what came of an effect, or that one begins: only under the lease under which the driver works. The permits
-    /// it gives are in the result.
-    pub(super) async fn record(
-        &self,
-        live: &Live,
-        guard: &mut LiveState,
-        make: impl FnOnce(&State) -> Result<Transition, Refusal>,
-    ) -> Result<Vec<Permit>, Refusal> {
-        self.record_by(Vec::new(), live, guard, make).await
-    }
-
-    /// The same, where these standing rules have decided calls: only while they are in force.
-    pub(super) async fn record_by(
-        &self,
-        rules: Vec<RuleName>,
-        live: &Live,
-        guard: &mut LiveState,
-        make: impl FnOnce(&State) -> Result<Transition, Refusal>,
-    ) -> Result<Vec<Permit>, Refusal> {
-        // Another node, or a later driver of this one, accounts for what this one had begun.
-        let lease = guard.lease.filter(|lease| guard.working == Some(*lease));
-        let lease = lease.ok_or_else(|| store_refusal(StoreError::Fenced))?;
-        let guards = Guards { lease: Some(lease), rules, ..Guards::default() };
-        self.transact_if(guards, live, guard, Durability::Buffered, make).await
-    }
-
-    /// Makes a transition, stores it, and publishes it to followers.
-    ///
-    /// It is on disk when this returns if `durability` asks for that, or if an effect begins with it. Everything else
-    /// waits for the disk only where something leaves ([`Inner::released`]).
-    ///
-    /// If the future is dropped half way, the state is loaded again before its next use.
-    pub(super) async fn transact_if(
-        &self,
-        guards: Guards,
-        live: &Live,
-        guard: &mut LiveState,
-        durability: Durability,
-        make: impl FnOnce(&State) -> Result<Transition, Refusal>,
-    ) -> Result<Vec<Permit>, Refusal> {
-        let session = self.known(live, guard).await?;
-        let transition = make(&session)?;
-        if transition.is_empty() {
-            return Ok(Vec::new());
-        }
-        let placed = self.placed(&session, transition);
-        let pos = placed.after().pos;
-        let closes = |record: &Record| {
-            matches!(record, Record::ModelResponded(_) | Record::TurnEnded(_) | Record::TurnFailed(_))
-        };
-        // An interruption adds little to the last snapshot, and a new one would repeat the request.
-        let asks = |record: &Record| matches!(record, Record::Interrupted(_));
-        let snapshot = (records(placed.entries()).any(closes) && !records(placed.entries()).any(asks))
-            || pos.saturating_sub(guard.snapshot) >= SNAPSHOT_ENTRIES;
-        let begins = |record: &Record| {
-            matches!(record, Record::CallStarted { .. } | Record::StepStarted { .. } | Record::ApprovalSent { .. })
-        };
-        let durability = if records(placed.entries()).any(begins) { Durability::Synced } else { durability };
-        let lease = guards.lease;
-        let append = || Append {
-            session_id: live.session_id.clone(),
-            expected: session.pos,
-            entries: placed.entries().to_vec(),
-            after: placed.after().clone(),
-            snapshot,
-            durability,
-            guards: guards.clone(),
-        };
-        guard.session = None;
-        let begun = Instant::now();
-        guard.lease = match self.append(append, guard.lease).await {
-            Ok(next) => {
-                self.activity.committed(begun.elapsed());
-                self.activity.stored(&session, placed.entries());
-                failpoint::stored(&live.session_id, records(placed.entries()));
-                if lease.is_some() && next.is_none() {
-                    // Nothing is to be carried out any more.
-                    guard.working = None;
-                }
-                self.kept(&live.session_id, next).await
-            }
-            Err(error) => {
-                match error {
-                    StoreError::Fenced => guard.lease = None,
-                    StoreError::Conflict | StoreError::Unknown | StoreError::Deleted(_) | StoreError::Closed(_) => {}
-                    _ => guard.session = Some(session),
-                }
-                return Err(self.refused(error));
-            }
-        };
-        spans::told(&guard.part, &session, placed.entries());
-        let committed = placed.commit();
-        if let Some(answer) = committed.entries.iter().rev().find(|entry| own_answer(entry).is_some()) {
-            guard.answer = Some(answer.clone());
-        }
-        guard.publish(&live.session_id, &committed.entries);
-        if snapshot {
-            guard.snapshot = pos;
-        }
-        guard.published = pos;
-        // No await from here on: dropping the future would lose the permits.
-        if waypoints::passed(&session, &committed.after) {
-            self.keep_waypoint(committed.after.clone());
-        }
-        guard.session = Some(committed.after);
-        Ok(committed.permits)
-    }
-}
-
-impl Inner {
-    /// Waits until everything stored so far is on disk: before anything that depends on it leaves (an answer, an event
-    /// with a `seq`, an outcome, a saved state), so that a power cut loses nothing that anybody has seen.
-    ///
-    /// # Errors
-    /// `store_closed`: it may be lost.
-    pub(crate) async fn released(&self) -> Result<(), Refusal> {
-        self.store.sync().await.map_err(|error| self.refused(error))
-    }
-
-    /// A transition that is ready to be stored by this runtime.
-    fn placed(&self, session: &Session, transition: Transition) -> Placed {
-        let placed = session.place(transition);
-        if self.effects { placed } else { placed.directly() }
-    }
-
-    /// The lease that came with what was stored. Where nothing is carried out, it is given to the nodes that do.
-    async fn kept(&self, session_id: &str, lease: Option<Epoch>) -> Option<Epoch> {
-        let (false, Some(nodes), Some(epoch)) = (self.effects, self.store.nodes(), lease) else { return lease };
-        if let Err(error) = nodes.hand_over(session_id, epoch).await {
-            // It is taken over when this node has left.
-            tracing::warn!(session = session_id, %error, "a session could not be handed over");
-        }
-        None
-    }
-
-    /// What was accepted is on disk already. A refusal reports the session's state, which may not be.
-    pub(super) async fn or_refused<T>(&self, taken: Result<T, Refusal>) -> Result<T, Refusal> {
-        if taken.is_err() {
-            self.released().await?;
-        }
-        taken
-    }
-
-    /// Stores a session that begins with the past of another, up to the snapshot, and then the transition that makes it
-    /// a session of its own.
-    pub(super) async fn begin_with(
-        &self,
-        live: &Live,
-        guard: &mut LiveState,
-        (from, past): (&str, &Session),
-        transition: Transition,
-    ) -> Result<(), Refusal> {
-        let placed = self.placed(past, transition);
-        let append = Append {
-            session_id: live.session_id.clone(),
-            expected: past.pos,
-            entries: placed.entries().to_vec(),
-            after: placed.after().clone(),
-            snapshot: true,
-            durability: Durability::Synced,
-            guards: Guards::default(),
-        };
-        guard.session = None;
-        let lease = self.store.fork(from, append).await.map_err(|error| self.refused(error))?;
-        guard.lease = self.kept(&live.session_id, lease).await;
-        let after = placed.commit().after;
-        (guard.snapshot, guard.published) = (after.pos, after.pos);
-        guard.session = Some(after);
-        Ok(())
-    }
 }
 
 impl Live {
@@ -565,139 +377,6 @@ impl LiveState {
         // Dropping the followers' queues tells followers that the session is gone.
         *self = LiveState { gone: true, ..LiveState::default() };
     }
-
-    pub(super) fn has_followers(&self) -> bool {
-        !self.followers.is_empty()
-    }
-
-    /// A queue of everything from now on, and the block that is begun: its start, and its text so far, which no record
-    /// holds yet.
-    pub(super) fn follow(&mut self, session: &Session) -> (Arc<Queue>, Option<Begun>) {
-        let begun = session.begun.as_ref().map(|block| Begun {
-            start: Frame::of(expand::start_again(&session.session_id, &session.cursor, block)),
-            written: self.open.written().and_then(|block| content(session, block)),
-        });
-        (self.followers.add(), begun)
-    }
-
-    /// Publishes entries to followers too, while the caller keeps the result.
-    pub(super) fn tell_entries(&mut self) -> Arc<()> {
-        let wanted = self.entries_wanted.upgrade().unwrap_or_default();
-        self.entries_wanted = Arc::downgrade(&wanted);
-        wanted
-    }
-
-    pub(super) fn tells_entries(&self) -> bool {
-        self.entries_wanted.strong_count() > 0
-    }
-
-    pub(super) fn send(&self, told: Vec<Told>) {
-        // No listeners is fine: the journal has it.
-        if !told.is_empty() {
-            self.followers.tell(told);
-        }
-    }
-
-    fn send_frames(&self, frames: Vec<Frame>) {
-        self.send(frames.into_iter().map(Told::Frame).collect());
-    }
-
-    /// Publishes stored entries to followers, without what they have already seen of the block being streamed.
-    fn publish(&mut self, session_id: &Arc<str>, entries: &[Arc<Entry>]) {
-        let followed = self.has_followers();
-        let tells_entries = self.tells_entries();
-        let mut told = Vec::new();
-        for entry in entries {
-            if tells_entries {
-                told.push(Told::Entry(entry.clone()));
-            }
-            for (record, mut events) in expand::by_record(session_id, entry) {
-                // What closes a block begins with all of its text.
-                if let Some(block) = record.first_block() {
-                    let (cursor, first) = (&entry.cursor, 1.min(events.len()));
-                    match self.open.end(block) {
-                        Rest::All => {}
-                        Rest::Over => events.insert(0, expand::start_again(session_id, cursor, block)),
-                        Rest::More(rest) if rest.content().is_empty() => drop(events.drain(..first)),
-                        Rest::More(rest) => {
-                            let rest = expand::more(session_id, cursor, expand::block_parts(&rest).1);
-                            events.splice(..first, [rest]);
-                        }
-                    }
-                }
-                if followed {
-                    told.extend(events.into_iter().map(|event| Told::Frame(Frame::of(event))));
-                }
-            }
-        }
-        if followed {
-            self.send(told);
-        }
-    }
-
-    /// The model streams the block that is begun. Followers who saw other text in it, of a broken stream, see it start
-    /// over.
-    pub(super) fn write(&mut self, block: &Block) {
-        let began = self.session.as_ref().map_or(0, |session| session.cursor.began);
-        let shows = self.open.write(began, self.working.unwrap_or(Epoch::SOLE), block);
-        self.show(&shows);
-    }
-
-    /// The model adds to the block that it streams.
-    pub(super) fn write_more(&mut self, more: &str) {
-        if let Some(shows) = self.open.write_more(more) {
-            self.show(&shows);
-        }
-    }
-
-    fn show(&self, shows: &Shows) {
-        let Some(session) = self.session.as_ref().filter(|_| self.has_followers()) else { return };
-        let start = |block| Frame::of(expand::start_again(&session.session_id, &session.cursor, block));
-        let (start, more) = match (shows, self.open.written()) {
-            (Shows::Begins { over }, Some(block)) => (over.then(|| start(block)), block),
-            (Shows::More(more), _) => (None, more),
-            (Shows::Begins { .. }, None) => return,
-        };
-        self.send_frames(start.into_iter().chain(content(session, more)).collect());
-    }
-
-    /// How far the text of the open block is known, if somebody follows it here while another node's model writes it.
-    pub(super) fn wants(&self) -> Option<TextPlace> {
-        let is_elsewhere = self.lease.is_none() && self.session.as_ref().is_some_and(|session| session.begun.is_some());
-        (is_elsewhere && self.has_followers()).then(|| self.open.place())
-    }
-
-    /// Another node says what its model has written in this session.
-    pub(super) fn hear(&mut self, birth: &str, at: TextPlace, part: &str) {
-        let is_of = |session: &&Session| *session.birth == *birth && session.cursor.began == at.text.block;
-        let session = self.session.as_ref().filter(is_of).filter(|_| self.wants().is_some());
-        let Some(begun) = session.and_then(|session| session.begun.clone()) else { return };
-        if let Some(shows) = self.open.hear(&begun, at, part) {
-            self.show(&shows);
-        }
-    }
-
-    /// Another node wants to hear the text of the open block. `true`: from now on it is to be fed.
-    pub(super) fn is_wanted(&mut self, known: TextPlace) -> bool {
-        self.lease.is_some() && Fed::ask(&mut self.fed, known)
-    }
-
-    /// Says what was written since to the nodes that have asked. `false`: none has for a while, or it is not written here.
-    pub(super) fn feed(&mut self, nodes: &dyn Nodes) -> bool {
-        let fed = self.fed.take().filter(|fed| self.lease.is_some() && fed.is_wanted());
-        self.fed = fed;
-        let Some(fed) = &mut self.fed else { return false };
-        if let (Some(session), Some(written)) = (&self.session, self.open.written()) {
-            fed.tell(session, self.open.place().text, written.content(), nodes);
-        }
-        true
-    }
-}
-
-/// The text of the block that is begun, if there is any.
-fn content(session: &Session, block: &Block) -> Option<Frame> {
-    let delta = || expand::more(&session.session_id, &session.cursor, expand::block_parts(block).1);
-    (!block.content().is_empty()).then(|| Frame::of(delta()))
 }
 
 #[cfg(test)]

@@ -644,6 +644,6 @@ impl Inner {
 
     /// The pending interruptions of a state, as clients see them.
     pub(crate) fn interruptions(state: &State) -> Vec<Request> {
-        state.open.iter().map(|open| countersign_core::wire::expand::waiting(&state.session_id, open)).collect()
+        state.open.iter().map(|open| countersign_core::wire::request::pending(&state.session_id, open)).collect()
     }
 }

@@ -159,13 +159,12 @@ impl Session {
             from: 0,
             kept: Vec::new(),
             follow: None,
-            tells_nested: false,
+            tells_nested: follow && config.nested_events.unwrap_or_default(),
             nested: None,
             hold: None,
             moves: true,
             told: Told { from: 0, until: 0, runs: true },
         };
-        session.tells_nested = follow && config.nested_events.unwrap_or_default();
         match before {
             Some(state) => match session.priced() {
                 Ok(()) => session.resume(state, follow).await?,
@@ -173,13 +172,18 @@ impl Session {
             },
             None => session.start(content.unwrap_or_default(), context, durable, follow).await?,
         }
-        // A paused one is cancelled, too.
-        session.moves |= session.cancel.as_ref().is_some_and(CancelHandle::is_cancelled);
-        match &session.hold {
-            Some(hold) if session.moves => hold.works(),
-            _ => session.hold = None,
-        }
+        session.is_ready();
         Ok(session)
+    }
+
+    /// Its input and its decisions are stored. What has nothing to do leaves the session to other runs of the process.
+    fn is_ready(&mut self) {
+        // A paused one is cancelled, too.
+        self.moves |= self.cancel.as_ref().is_some_and(CancelHandle::is_cancelled);
+        match &self.hold {
+            Some(hold) if self.moves => hold.works(),
+            _ => self.hold = None,
+        }
     }
 
     async fn start(

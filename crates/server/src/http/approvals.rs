@@ -27,7 +27,7 @@ use serde_json::{Value, value::RawValue};
 use super::{
     extract::{Body, Caller, Params, Segment, page_limit, request_id},
     sessions::outcome,
-    to_the_end,
+    work::to_the_end,
 };
 use crate::{app::App, auth::pass::Pass, problem::Problem};
 

@@ -1,6 +1,6 @@
 //! The HTTP twin of the WebSocket protocol (spec W8).
 //!
-//! [`routes::ROUTES`] is the single table that both registers and documents the routes.
+//! [`routes::all`] is the single table that both registers and documents the routes.
 
 mod agents;
 pub(crate) mod approvals;
@@ -24,6 +24,7 @@ mod rules;
 mod runs;
 mod sessions;
 mod webhooks;
+mod work;
 
 use std::collections::BTreeSet;
 
@@ -40,12 +41,12 @@ use crate::{app::App, problem::Problem};
 
 /// A router of every route in the table.
 pub(crate) fn routes() -> Router<App> {
-    routes::ROUTES.iter().fold(Router::new(), |router, route| router.route(route.path, compressing::handler(route)))
+    routes::all().fold(Router::new(), |router, route| router.route(route.path, compressing::handler(route)))
 }
 
 /// The methods of all routes, as `Access-Control-Allow-Methods` lists them.
 pub(crate) fn methods() -> String {
-    let methods: BTreeSet<String> = routes::ROUTES.iter().map(|route| route.method.to_ascii_uppercase()).collect();
+    let methods: BTreeSet<String> = routes::all().map(|route| route.method.to_ascii_uppercase()).collect();
     Vec::from_iter(methods).join(", ")
 }
 
@@ -75,17 +76,4 @@ pub(crate) async fn security_headers(request: Request, next: Next) -> Response {
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     }
     response
-}
-
-/// Completes even if the client disconnects: what is stored must be acted on.
-async fn to_the_end<T: Send + 'static>(
-    work: impl Future<Output = Result<T, Refusal>> + Send + 'static,
-) -> Result<T, Problem> {
-    match tokio::spawn(work).await {
-        Ok(result) => result.map_err(Problem::of),
-        Err(error) => {
-            tracing::error!(%error, "a request failed");
-            Err(Problem::of(Refusal::new(Code::Internal, "the request failed")))
-        }
-    }
 }

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     route::{Answer, Kind, Parameter, Route},
-    routes::ROUTES,
+    routes,
 };
 use crate::problem::{PROBLEM_JSON, Problem};
 
@@ -35,7 +35,7 @@ fn made() -> Value {
     let mut schemas = Schemas::new("#/components/schemas/");
     let problem = schemas.output::<Problem>();
     let mut paths = Map::new();
-    for route in ROUTES {
+    for route in routes::all() {
         let operation = operation(route, &mut schemas);
         let path = paths.entry(route.path).or_insert_with(|| json!({}));
         path[route.method] = operation;

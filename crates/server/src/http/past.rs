@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     extract::{Body, Caller, Params, Segment, page_limit, request_id},
     sessions::{created, session_of},
-    to_the_end,
+    work::to_the_end,
 };
 use crate::{app::App, problem::Problem};
 

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     extract::{Caller, Params, Segment, page_limit},
-    to_the_end,
+    work::to_the_end,
 };
 use crate::{app::App, problem::Problem};
 

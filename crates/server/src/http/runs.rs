@@ -17,7 +17,7 @@ use serde_json::Value;
 use super::{
     extract::{Body, Caller, Segment, request_id},
     sessions::{created, session_of},
-    to_the_end,
+    work::to_the_end,
 };
 use crate::{app::App, problem::Problem};
 

@@ -23,7 +23,7 @@ use sha2::{Digest as _, Sha256};
 use super::{
     events,
     extract::{Body, Caller, Params, Segment, page_limit, request_id, wants_events},
-    to_the_end,
+    work::to_the_end,
 };
 use crate::{app::App, auth::pass::Pass, metrics::Transport, problem::Problem};
 

@@ -1,0 +1,44 @@
+//! Whether a message, or what a model writes, can come next.
+
+use super::{
+    super::{
+        record::{ModelResponded, Record},
+        state::{State, Status},
+    },
+    Illegal,
+};
+
+/// `false`: it cannot, or is no such record.
+pub(super) fn fits(state: &State, record: &Record) -> Result<bool, Illegal> {
+    Ok(match record {
+        Record::UserMessage(message) => {
+            !state.is_stopped_short() && (message.queued == 0 || state.queued.front() == Some(message))
+        }
+        Record::ReviewerSaid(message) => state.status == Status::Failed && message.queued == 0,
+        Record::MessageQueued(message) => {
+            state.status.is_open() && Some(message.queued) == state.queued_count.checked_add(1)
+        }
+        Record::BlockBegan(block) => {
+            state.wants_answer(0) && state.begun.is_none() && *block == block.begun() && block.is_streamed()
+        }
+        Record::BlockShown(_) => state.status.is_active(),
+        Record::Replaced { blocks } => {
+            let shown = state.shown.iter().filter(|block| block.shown_as().is_some()).count();
+            *blocks > 0 && *blocks as usize == shown
+        }
+        Record::ModelResponded(answer) => answers(state, answer)?,
+        _ => false,
+    })
+}
+
+/// Whether a model can answer like this.
+fn answers(state: &State, answer: &ModelResponded) -> Result<bool, Illegal> {
+    if answer.first_call != state.first_call(answer) {
+        return Err(Illegal("its calls do not have the next numbers"));
+    }
+    Ok(if answer.run == 0 {
+        state.status.is_active() && answer.shown as usize <= state.shown.len()
+    } else {
+        answer.shown == 0 && state.asking().any(|nested| nested.call == answer.run)
+    })
+}

@@ -1,0 +1,159 @@
+//! Transitions that messages lead to: a turn begins, what is pending is rejected, or the message is queued (spec W1, W9).
+
+use std::sync::Arc;
+
+use super::{
+    draft::{Catalog, Draft, MessageInput, OnPending, Transition},
+    fits::{check_images, check_message},
+    record::{Action, Decided, Interrupted, Kind, Record, UserMessage},
+    state::{Phase, Status},
+};
+use crate::{
+    approval::decision::Decision,
+    limits,
+    refusal::{Code, Refusal},
+};
+
+/// Whether a new message cannot end it: it needs a value, or those who had to allow a call must say what became of it.
+fn needs_an_answer(asked: &Interrupted) -> bool {
+    let others = |action: &Action| !action.reviewer().is_owner();
+    asked.at.is_some() || (asked.kind == Kind::InDoubt && asked.actions.iter().any(others))
+}
+
+impl Draft {
+    /// Takes a user's message (spec W1, W9).
+    ///
+    /// # Errors
+    /// `unknown_agent`, `images_not_supported`, `approval_pending`, `session_busy`, `queue_full`.
+    pub fn message(mut self, input: MessageInput, catalog: &dyn Catalog) -> Result<Transition, Refusal> {
+        if let Some(agent) = &input.agent
+            && !catalog.has_agent(agent)
+        {
+            return Err(Refusal::new(Code::UnknownAgent, format!("there is no agent {agent:?}")));
+        }
+        check_message(&input.content, "content")?;
+        check_images(&input.content, input.agent.as_ref().unwrap_or(&self.state.agent), catalog)?;
+        let MessageInput { content, by, roles, agent, request_id, on_pending } = input;
+        let message = UserMessage { content, by, roles, agent, request_id, queued: 0 };
+        let queues = on_pending == Some(OnPending::Queue);
+        if self.state.is_stopped_short() && !queues {
+            self.give_up_failed(message.by.as_ref(), None);
+            // Queued messages came first.
+            self.queue_reaches_the_model();
+            self.push(Record::UserMessage(message));
+            return Ok(self.settle(catalog));
+        }
+        let waits = !self.state.open.is_empty();
+        match (self.state.status.is_active() || self.state.is_stopped_short(), on_pending) {
+            (false, _) => self.push(Record::UserMessage(message)),
+            // Nothing is under way: the model reads it next.
+            (true, _) if self.state.held && !waits && self.has_room_for(&message).is_ok() => {
+                if self.state.calls.iter().any(|call| call.phase != Phase::Finished) {
+                    self.queue(message);
+                    self.release();
+                } else {
+                    self.release();
+                    self.queue_reaches_the_model();
+                    self.push(Record::UserMessage(message));
+                }
+            }
+            (true, Some(OnPending::Queue)) => {
+                self.has_room_for(&message)?;
+                self.queue(message);
+            }
+            (true, Some(OnPending::Reject)) if self.state.open.iter().any(|open| needs_an_answer(&open.asked)) => {
+                let what = "a question is pending, which a message cannot answer: answer it, or send the \
+                            message with \"on_pending\": \"queue\"";
+                return Err(self.pending(what));
+            }
+            (true, Some(OnPending::Reject)) if waits => self.rejects_all(message),
+            (true, None) if waits => {
+                let what = "the session waits for a decision; decide it, or send the message with \"on_pending\": \"reject\" or \"queue\"";
+                return Err(self.pending(what));
+            }
+            (true, _) => {
+                return Err(Refusal::new(
+                    Code::SessionBusy,
+                    "a turn is running; wait for it to end, cancel it, or send the message with \"on_pending\": \"queue\"",
+                ));
+            }
+        }
+        Ok(self.settle(catalog))
+    }
+
+    /// Takes a user's message in a turn that no driver runs. If the model is asked next, it reads this first; else it
+    /// is a [message](Draft::message).
+    ///
+    /// # Errors
+    /// As [`Draft::message`].
+    pub fn says_first(self, input: MessageInput, catalog: &dyn Catalog) -> Result<Transition, Refusal> {
+        if self.state.held || !self.state.queued.is_empty() || !self.state.wants_answer(0) {
+            return self.message(input, catalog);
+        }
+        check_message(&input.content, "content")?;
+        check_images(&input.content, &self.state.agent, catalog)?;
+        let MessageInput { content, by, roles, request_id, .. } = input;
+        // What was shown of an answer that broke off did not have this message before it.
+        let mut draft = self.replaced(None);
+        draft.push(Record::UserMessage(UserMessage { content, by, roles, agent: None, request_id, queued: 0 }));
+        Ok(draft.settle(catalog))
+    }
+
+    /// A message that rejects everything pending, with itself as the reason.
+    fn rejects_all(&mut self, message: UserMessage) {
+        // An image gives no reason: without text it is a plain rejection.
+        let reason = Some(message.content.text()).filter(|text| !text.trim().is_empty());
+        for open in self.state.open.clone() {
+            let decision = Decision::reject(reason.clone());
+            let mut decided = Decided::of(&open.asked, vec![decision; open.asked.actions.len()]);
+            decided.by.clone_from(&message.by);
+            self.push(Record::Decided(Box::new(decided)));
+        }
+        self.push(Record::UserMessage(message));
+    }
+
+    /// The refusal of a message while something is pending.
+    fn pending(&self, what: &str) -> Refusal {
+        Refusal::new(Code::ApprovalPending, what)
+            .with_details(serde_json::json!({ "pending": self.state.pending_keys() }))
+    }
+
+    /// What a reviewer adds to their decision, if anything.
+    pub(super) fn reviewer_said(&mut self, text: Option<Arc<str>>, by: Option<Arc<str>>) {
+        if let Some(text) = text {
+            let content = text.into();
+            let message = UserMessage { content, by, roles: Vec::new(), agent: None, request_id: None, queued: 0 };
+            match self.state.status {
+                Status::Failed => self.push(Record::ReviewerSaid(message)),
+                _ => self.push(Record::UserMessage(message)),
+            }
+        }
+    }
+
+    /// Whether one more message can be queued.
+    fn has_room_for(&self, message: &UserMessage) -> Result<(), Refusal> {
+        let queued = &self.state.queued;
+        let what = if queued.len() >= limits::QUEUED_MESSAGES {
+            format!("{} messages wait already", limits::QUEUED_MESSAGES)
+        } else if queued.iter().chain([message]).map(|message| message.content.stored_bytes()).sum::<usize>()
+            > limits::QUEUED_BYTES
+        {
+            format!("the messages that wait would have more than {} bytes with this one", limits::QUEUED_BYTES)
+        } else {
+            return Ok(());
+        };
+        Err(Refusal::new(Code::QueueFull, format!("{what}; send it when the turn has ended")))
+    }
+
+    /// The model reads the queued messages next.
+    pub(super) fn queue_reaches_the_model(&mut self) {
+        for message in self.state.queued.clone() {
+            self.push(Record::UserMessage(message));
+        }
+    }
+
+    fn queue(&mut self, message: UserMessage) {
+        let queued = self.state.queued_count.saturating_add(1);
+        self.push(Record::MessageQueued(UserMessage { queued, ..message }));
+    }
+}

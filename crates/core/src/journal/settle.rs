@@ -1,0 +1,126 @@
+//! What follows from a transition by itself: results of refused calls, interruptions, the end of the turn, the next one.
+
+use super::{
+    draft::{Catalog, Draft, Transition, finished},
+    failure::Why,
+    graph,
+    record::Record,
+    state::{Call, Phase, Status},
+};
+use crate::locale::Text;
+
+impl Draft {
+    /// Adds what follows by itself, until nothing does. Nothing follows from a failed turn before its retry.
+    pub(super) fn settle(mut self, catalog: &dyn Catalog) -> Transition {
+        if self.state.is_stopped_short() {
+            return self.finish();
+        }
+        if self.state.status == Status::AwaitingInput && !self.must_wait() {
+            self.push(Record::Status { pending: Vec::new(), awaiting: false });
+        }
+        let settled = |call: &&Call| matches!(call.phase, Phase::Settled(..));
+        for call in self.state.calls.iter().filter(settled).cloned().collect::<Vec<_>>() {
+            if let Phase::Settled(status, text) = &call.phase {
+                let record = finished(&call, *status, text, None, self.state.locale);
+                self.push(record);
+            }
+        }
+        self.settle_agents(catalog);
+        self.begin_loop(catalog);
+        self.settle_run();
+        self.ask(catalog);
+        self.turn_may_end(catalog);
+        self.next_turn(catalog);
+        if self.state.status == Status::AwaitingInput && !self.must_wait() {
+            // With its last result a nested agent continues, while others wait for people.
+            self.push(Record::Status { pending: Vec::new(), awaiting: false });
+        }
+        self.ask_for_room(catalog);
+        self.tell_what_is_pending();
+        self.finish()
+    }
+
+    /// Once all calls have their results the turn ends, fails, or continues with the model's next answer.
+    fn turn_may_end(&mut self, catalog: &dyn Catalog) {
+        if self.state.run.as_ref().is_some_and(|run| !run.agent_loop && !run.frames.is_empty()) {
+            // A graph's run ends by its own records.
+        } else if self.state.status.is_active() && self.state.calls.iter().all(|c| c.phase == Phase::Finished) {
+            if self.state.answered && self.state.loop_node().is_some() {
+                // The loop decides what follows the last answer.
+            } else if self.state.answered {
+                self.end_turn(None);
+            } else if self.state.calls_left(0, catalog) == 0 {
+                let message = self.state.locale.text(Text::MaxTurns).to_owned();
+                self.push_failure(Why::MaxTurns, message, None);
+            } else if self.records.iter().any(|record| matches!(record, Record::CallFinished(_) | Record::Retried(_))) {
+                // The last results have just arrived, or the model is asked again: the queue reaches it with that. At
+                // any other time it may already be answering.
+                self.queue_reaches_the_model();
+            }
+        }
+    }
+
+    /// Once the turn is over the first queued message begins the next one.
+    fn next_turn(&mut self, catalog: &dyn Catalog) {
+        // A failure that leaves nothing behind begins the next turn at once; any other waits for its retry.
+        let is_over =
+            self.state.status != Status::Failed || self.records.iter().any(|r| matches!(r, Record::TurnFailed(_)));
+        if !self.state.status.is_active()
+            && is_over
+            && !self.state.is_stopped_short()
+            && let Some(message) = self.state.queued.front().cloned()
+        {
+            // A turn begins with an append, so that cuts between turns are cuts between appends.
+            self.end_append();
+            self.push(Record::UserMessage(message));
+            self.begin_loop(catalog);
+        }
+    }
+
+    /// Says that the session waits for people, and for which decisions, when that is new.
+    fn tell_what_is_pending(&mut self) {
+        if !self.must_wait() {
+            return;
+        }
+        let told = self.records.iter().any(|record| {
+            matches!(
+                record,
+                Record::Interrupted(_)
+                    | Record::Decided(_)
+                    | Record::Answered(_)
+                    | Record::Resumed(_)
+                    | Record::TaskWaits { .. }
+                    | Record::TimedOut { .. }
+                    | Record::Withdrawn { .. }
+            )
+        });
+        if self.state.status != Status::AwaitingInput || told {
+            let pending: Vec<u32> = self.state.open.iter().map(|open| open.asked.n).collect();
+            self.push(Record::Status { pending, awaiting: true });
+        }
+    }
+
+    /// Whether the session is blocked until a person decides.
+    pub(super) fn must_wait(&self) -> bool {
+        if let Some(run) = self.state.run.as_ref().filter(|run| !run.frames.is_empty()) {
+            let waits = match run.loop_node().map(|task| &*task.node) {
+                Some(graph::APPROVAL | graph::TOOLS) => self.calls_wait(),
+                Some(graph::AGENT | graph::COMPRESSION) => false,
+                _ => run.waits(),
+            };
+            return self.state.status.is_active() && waits;
+        }
+        self.calls_wait()
+    }
+
+    fn calls_wait(&self) -> bool {
+        self.state.status.is_active()
+            && self
+                .state
+                .calls
+                .iter()
+                .any(|c| matches!(c.phase, Phase::Gated | Phase::Waiting(_) | Phase::Asking | Phase::Lost))
+            && !self.state.calls.iter().any(Call::goes_on)
+            && self.state.asking().next().is_none()
+    }
+}

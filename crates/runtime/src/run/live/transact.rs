@@ -1,0 +1,227 @@
+//! The way of an input into the store: a transition is made from the state, placed in the stream, stored, and published.
+
+use std::time::Instant;
+
+use countersign_core::{
+    journal::{
+        draft::Transition,
+        permit::Permit,
+        record::{Record, records},
+        state::State,
+    },
+    refusal::Refusal,
+    session::{Committed, Placed, Session},
+};
+
+use super::{
+    super::{Inner, failpoint, spans, store_refusal, view::own_answer, waypoints},
+    Live, LiveState,
+};
+use crate::store::{Append, Durability, Guards, RuleName, StoreError, nodes::Epoch};
+
+/// A snapshot is stored at least every so many entries, so that a load never folds more.
+const SNAPSHOT_ENTRIES: u64 = 64;
+
+impl Inner {
+    /// Stores what an input leads to, which any node may.
+    pub(in crate::run) async fn transact(
+        &self,
+        live: &Live,
+        guard: &mut LiveState,
+        durability: Durability,
+        make: impl FnOnce(&State) -> Result<Transition, Refusal>,
+    ) -> Result<Vec<Permit>, Refusal> {
+        self.transact_if(Guards::default(), live, guard, durability, make).await
+    }
+
+    /// Stores what came of an effect, or that one begins: only under the lease under which the driver works. The permits
+    /// it gives are in the result.
+    pub(in crate::run) async fn record(
+        &self,
+        live: &Live,
+        guard: &mut LiveState,
+        make: impl FnOnce(&State) -> Result<Transition, Refusal>,
+    ) -> Result<Vec<Permit>, Refusal> {
+        self.record_by(Vec::new(), live, guard, make).await
+    }
+
+    /// The same, where these standing rules have decided calls: only while they are in force.
+    pub(in crate::run) async fn record_by(
+        &self,
+        rules: Vec<RuleName>,
+        live: &Live,
+        guard: &mut LiveState,
+        make: impl FnOnce(&State) -> Result<Transition, Refusal>,
+    ) -> Result<Vec<Permit>, Refusal> {
+        // Another node, or a later driver of this one, accounts for what this one had begun.
+        let lease = guard.lease.filter(|lease| guard.working == Some(*lease));
+        let lease = lease.ok_or_else(|| store_refusal(StoreError::Fenced))?;
+        let guards = Guards { lease: Some(lease), rules, ..Guards::default() };
+        self.transact_if(guards, live, guard, Durability::Buffered, make).await
+    }
+
+    /// Makes a transition, stores it, and publishes it to followers.
+    ///
+    /// It is on disk when this returns if `durability` asks for that, or if an effect begins with it. Everything else
+    /// waits for the disk only where something leaves ([`Inner::released`]).
+    ///
+    /// If the future is dropped half way, the state is loaded again before its next use.
+    pub(in crate::run) async fn transact_if(
+        &self,
+        guards: Guards,
+        live: &Live,
+        guard: &mut LiveState,
+        durability: Durability,
+        make: impl FnOnce(&State) -> Result<Transition, Refusal>,
+    ) -> Result<Vec<Permit>, Refusal> {
+        let session = self.known(live, guard).await?;
+        let transition = make(&session)?;
+        if transition.is_empty() {
+            return Ok(Vec::new());
+        }
+        let placed = self.placed(&session, transition);
+        let snapshot = guard.needs_snapshot(&placed);
+        let durability = if begins_an_effect(&placed) { Durability::Synced } else { durability };
+        let lease = guards.lease;
+        let append = || Append {
+            session_id: live.session_id.clone(),
+            expected: session.pos,
+            entries: placed.entries().to_vec(),
+            after: placed.after().clone(),
+            snapshot,
+            durability,
+            guards: guards.clone(),
+        };
+        guard.session = None;
+        let begun = Instant::now();
+        guard.lease = match self.append(append, guard.lease).await {
+            Ok(next) => {
+                self.activity.committed(begun.elapsed());
+                self.activity.stored(&session, placed.entries());
+                failpoint::stored(&live.session_id, records(placed.entries()));
+                if lease.is_some() && next.is_none() {
+                    // Nothing is to be carried out any more.
+                    guard.working = None;
+                }
+                self.kept(&live.session_id, next).await
+            }
+            Err(error) => {
+                match error {
+                    StoreError::Fenced => guard.lease = None,
+                    StoreError::Conflict | StoreError::Unknown | StoreError::Deleted(_) | StoreError::Closed(_) => {}
+                    _ => guard.session = Some(session),
+                }
+                return Err(self.refused(error));
+            }
+        };
+        spans::told(&guard.part, &session, placed.entries());
+        Ok(self.committed(live, guard, &session, placed.commit(), snapshot))
+    }
+
+    /// Publishes what is stored, and keeps it in memory. Nothing is awaited here: dropping the future would lose the
+    /// permits.
+    fn committed(
+        &self,
+        live: &Live,
+        guard: &mut LiveState,
+        before: &Session,
+        Committed { after, entries, permits }: Committed,
+        snapshot: bool,
+    ) -> Vec<Permit> {
+        if let Some(answer) = entries.iter().rev().find(|entry| own_answer(entry).is_some()) {
+            guard.answer = Some(answer.clone());
+        }
+        guard.publish(&live.session_id, &entries);
+        if snapshot {
+            guard.snapshot = after.pos;
+        }
+        guard.published = after.pos;
+        if waypoints::passed(before, &after) {
+            self.keep_waypoint(after.clone());
+        }
+        guard.session = Some(after);
+        permits
+    }
+
+    /// Waits until everything stored so far is on disk: before anything that depends on it leaves (an answer, an event
+    /// with a `seq`, an outcome, a saved state), so that a power cut loses nothing that anybody has seen.
+    ///
+    /// # Errors
+    /// `store_closed`: it may be lost.
+    pub(crate) async fn released(&self) -> Result<(), Refusal> {
+        self.store.sync().await.map_err(|error| self.refused(error))
+    }
+
+    /// A transition that is ready to be stored by this runtime.
+    fn placed(&self, session: &Session, transition: Transition) -> Placed {
+        let placed = session.place(transition);
+        if self.effects { placed } else { placed.directly() }
+    }
+
+    /// The lease that came with what was stored. Where nothing is carried out, it is given to the nodes that do.
+    async fn kept(&self, session_id: &str, lease: Option<Epoch>) -> Option<Epoch> {
+        let (false, Some(nodes), Some(epoch)) = (self.effects, self.store.nodes(), lease) else { return lease };
+        if let Err(error) = nodes.hand_over(session_id, epoch).await {
+            // It is taken over when this node has left.
+            tracing::warn!(session = session_id, %error, "a session could not be handed over");
+        }
+        None
+    }
+
+    /// What was accepted is on disk already. A refusal reports the session's state, which may not be.
+    pub(in crate::run) async fn or_refused<T>(&self, taken: Result<T, Refusal>) -> Result<T, Refusal> {
+        if taken.is_err() {
+            self.released().await?;
+        }
+        taken
+    }
+
+    /// Stores a session that begins with the past of another, up to the snapshot, and then the transition that makes it
+    /// a session of its own.
+    pub(in crate::run) async fn begin_with(
+        &self,
+        live: &Live,
+        guard: &mut LiveState,
+        (from, past): (&str, &Session),
+        transition: Transition,
+    ) -> Result<(), Refusal> {
+        let placed = self.placed(past, transition);
+        let append = Append {
+            session_id: live.session_id.clone(),
+            expected: past.pos,
+            entries: placed.entries().to_vec(),
+            after: placed.after().clone(),
+            snapshot: true,
+            durability: Durability::Synced,
+            guards: Guards::default(),
+        };
+        guard.session = None;
+        let lease = self.store.fork(from, append).await.map_err(|error| self.refused(error))?;
+        guard.lease = self.kept(&live.session_id, lease).await;
+        let after = placed.commit().after;
+        (guard.snapshot, guard.published) = (after.pos, after.pos);
+        guard.session = Some(after);
+        Ok(())
+    }
+}
+
+impl LiveState {
+    /// Whether a snapshot is stored with this transition.
+    fn needs_snapshot(&self, placed: &Placed) -> bool {
+        let closes = |record: &Record| {
+            matches!(record, Record::ModelResponded(_) | Record::TurnEnded(_) | Record::TurnFailed(_))
+        };
+        // An interruption adds little to the last snapshot, and a new one would repeat the request.
+        let asks = |record: &Record| matches!(record, Record::Interrupted(_));
+        (records(placed.entries()).any(closes) && !records(placed.entries()).any(asks))
+            || placed.after().pos.saturating_sub(self.snapshot) >= SNAPSHOT_ENTRIES
+    }
+}
+
+/// Whether an effect begins with this transition.
+fn begins_an_effect(placed: &Placed) -> bool {
+    let begins = |record: &Record| {
+        matches!(record, Record::CallStarted { .. } | Record::StepStarted { .. } | Record::ApprovalSent { .. })
+    };
+    records(placed.entries()).any(begins)
+}

@@ -1,0 +1,92 @@
+//! Agents and graphs.
+
+use axum::routing::{get, post};
+use countersign_core::refusal::Code;
+use countersign_runtime::run::SessionView;
+
+use super::{
+    super::{
+        agents, graphs,
+        route::{Kind, Route, body, json, of, query},
+        runs,
+    },
+    shared::{AS_DOT, AS_MERMAID, FORMAT, IDEMPOTENCY_KEY},
+};
+
+pub(super) const ROUTES: &[Route] = &[
+    Route {
+        method: "get",
+        path: "/v1/agents",
+        id: "listAgents",
+        summary: "The agents, the default one first.",
+        parameters: &[],
+        body: None,
+        answers: &[json(200, "The agents.", of::<agents::AgentsList>)],
+        refusals: &[],
+        open: false,
+        handler: || get(agents::list),
+    },
+    Route {
+        method: "get",
+        path: "/v1/agents/{name}/graph",
+        id: "getGraph",
+        summary: "The graph an agent runs on, as data and as a Mermaid flow chart.",
+        parameters: &[query("session_id", Kind::Text, "Mark this session's position."), FORMAT],
+        body: None,
+        answers: &[json(200, "The graph.", of::<graphs::Graph>), AS_MERMAID, AS_DOT],
+        refusals: &[Code::UnknownAgent, Code::InvalidSessionId, Code::SessionNotFound, Code::SessionDeleted],
+        open: false,
+        handler: || get(graphs::of_agent),
+    },
+    Route {
+        method: "get",
+        path: "/v1/graphs",
+        id: "listGraphs",
+        summary: "The graphs of the program that embeds the server, whose runs sessions can be.",
+        parameters: &[],
+        body: None,
+        answers: &[json(200, "The graphs.", of::<graphs::GraphList>)],
+        refusals: &[],
+        open: false,
+        handler: || get(graphs::list),
+    },
+    Route {
+        method: "get",
+        path: "/v1/graphs/{name}/graph",
+        id: "getNamedGraph",
+        summary: "A graph of the program.",
+        parameters: &[FORMAT],
+        body: None,
+        answers: &[json(200, "The graph.", of::<graphs::NamedGraph>), AS_MERMAID, AS_DOT],
+        refusals: &[Code::InvalidMessage, Code::UnknownGraph],
+        open: false,
+        handler: || get(graphs::of_graph),
+    },
+    Route {
+        method: "post",
+        path: "/v1/graphs/{name}/runs",
+        id: "startRun",
+        summary: "Starts a graph run in a session; it continues in the background.",
+        parameters: &[IDEMPOTENCY_KEY],
+        body: Some(body::<runs::StartRun>),
+        answers: &[
+            json(201, "The session of the run.", of::<SessionView>),
+            json(200, "The session of the run that the same request has begun before.", of::<SessionView>),
+        ],
+        refusals: &[
+            Code::BadJson,
+            Code::InvalidMessage,
+            Code::InvalidSessionId,
+            Code::UnknownGraph,
+            Code::Forbidden,
+            Code::SessionNotFound,
+            Code::SessionDeleted,
+            Code::SessionBusy,
+            Code::ApprovalPending,
+            Code::TooLarge,
+            Code::StoreUnavailable,
+        ],
+        open: false,
+        handler: || post(runs::start),
+    },
+];

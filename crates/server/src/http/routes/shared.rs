@@ -1,0 +1,55 @@
+//! What several routes have: parameters, answers, refusals.
+
+use countersign_core::refusal::Code;
+
+use super::super::{
+    graphs,
+    route::{Answer, Kind, Parameter, header, other, query},
+};
+
+pub(super) const CURSOR: Parameter = query("cursor", Kind::Text, "The next_cursor of the page before.");
+pub(super) const LIMIT: Parameter = query("limit", Kind::Whole, "Rows of the page, from 1 to 200; 50 by default.");
+pub(super) const IDEMPOTENCY_KEY: Parameter =
+    header("Idempotency-Key", "The same as request_id in the body: makes it safe to send again.");
+pub(super) const IF_NONE_MATCH: Parameter = header("If-None-Match", "The ETag of a copy that one has.");
+pub(super) const UNCHANGED: Answer = other(304, "The copy is the same.", "");
+pub(super) const FORMAT: Parameter = query(
+    "format",
+    Kind::OneOf(graphs::FORMATS),
+    "The language of the answer: JSON by default, a Mermaid flow chart, or DOT for Graphviz.",
+);
+pub(super) const AS_MERMAID: Answer = other(200, "With format=mermaid a flow chart.", graphs::MERMAID);
+pub(super) const AS_DOT: Answer = other(200, "With format=dot a digraph.", graphs::DOT);
+pub(super) const EVENTS: &str = "text/event-stream";
+pub(super) const STATUSES: Kind =
+    Kind::OneOf(&["idle", "running", "awaiting_input", "completed", "failed", "cancelled"]);
+
+pub(super) const SESSION: &[Code] =
+    &[Code::InvalidSessionId, Code::SessionNotFound, Code::SessionDeleted, Code::StoreUnavailable];
+pub(super) const PAST: &[Code] = &[
+    Code::InvalidMessage,
+    Code::InvalidSessionId,
+    Code::SessionNotFound,
+    Code::SessionDeleted,
+    Code::TooBusy,
+    Code::StoreUnavailable,
+];
+pub(super) const NOTE: &[Code] = &[
+    Code::BadJson,
+    Code::InvalidMessage,
+    Code::Forbidden,
+    Code::ApprovalNotFound,
+    Code::SessionDeleted,
+    Code::ApprovalAlreadyResolved,
+    Code::TooLarge,
+    Code::StoreUnavailable,
+];
+pub(super) const WEBHOOK: &[Code] = &[
+    Code::BadJson,
+    Code::InvalidMessage,
+    Code::Forbidden,
+    Code::WebhookNotFound,
+    Code::TooLarge,
+    Code::StoreUnavailable,
+];
+pub(super) const LIST: &[Code] = &[Code::InvalidMessage, Code::StoreUnavailable];

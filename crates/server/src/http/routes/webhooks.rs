@@ -1,0 +1,87 @@
+//! Webhooks, and what did not arrive at them.
+
+use axum::routing::{get, post};
+use countersign_core::refusal::Code;
+
+use super::{
+    super::{
+        route::{Route, body, json, of},
+        webhooks,
+    },
+    shared::{CURSOR, LIMIT, WEBHOOK},
+};
+
+pub(super) const ROUTES: &[Route] = &[
+    Route {
+        method: "get",
+        path: "/v1/webhooks",
+        id: "listWebhooks",
+        summary: "Who is notified, and how that goes: for those who may read the audit log, of their tenant.",
+        parameters: &[],
+        body: None,
+        answers: &[json(200, "The webhooks, in the order of the file.", of::<webhooks::WebhookList>)],
+        refusals: &[Code::Forbidden, Code::StoreUnavailable],
+        open: false,
+        handler: || get(webhooks::list),
+    },
+    Route {
+        method: "get",
+        path: "/v1/webhooks/{name}/failed",
+        id: "listFailedMessages",
+        summary: "The messages of a webhook that did not arrive, in the order of their records in the audit log.",
+        parameters: &[CURSOR, LIMIT],
+        body: None,
+        answers: &[json(200, "A page of them.", of::<webhooks::FailedMessages>)],
+        refusals: &[Code::InvalidMessage, Code::Forbidden, Code::WebhookNotFound, Code::StoreUnavailable],
+        open: false,
+        handler: || get(webhooks::failed),
+    },
+    Route {
+        method: "post",
+        path: "/v1/webhooks/{name}/failed/{n}/retry",
+        id: "retryFailedMessage",
+        summary: "Sends a message that did not arrive again, now, with all its attempts before it.",
+        parameters: &[],
+        body: Some(body::<webhooks::Nothing>),
+        answers: &[json(200, "It will be.", of::<webhooks::Retried>)],
+        refusals: WEBHOOK,
+        open: false,
+        handler: || post(webhooks::retry_one),
+    },
+    Route {
+        method: "post",
+        path: "/v1/webhooks/{name}/retry",
+        id: "retryFailedMessages",
+        summary: "Sends all dead letters of a webhook again.",
+        parameters: &[],
+        body: Some(body::<webhooks::Nothing>),
+        answers: &[json(200, "They will be.", of::<webhooks::Retried>)],
+        refusals: WEBHOOK,
+        open: false,
+        handler: || post(webhooks::retry_all),
+    },
+    Route {
+        method: "post",
+        path: "/v1/webhooks/{name}/forget",
+        id: "forgetWebhook",
+        summary: "Drops a webhook's undelivered messages and restarts it at the end of the audit log; works for removed webhooks too.",
+        parameters: &[],
+        body: Some(body::<webhooks::Nothing>),
+        answers: &[json(200, "It was forgotten.", of::<webhooks::Forgotten>)],
+        refusals: WEBHOOK,
+        open: false,
+        handler: || post(webhooks::forget),
+    },
+    Route {
+        method: "post",
+        path: "/v1/webhooks/{name}/test",
+        id: "testWebhook",
+        summary: "Sends a webhook a message that says that it is a test, once, and answers when that is done.",
+        parameters: &[],
+        body: Some(body::<webhooks::Nothing>),
+        answers: &[json(200, "Whether it arrived.", of::<webhooks::Tested>)],
+        refusals: WEBHOOK,
+        open: false,
+        handler: || post(webhooks::test),
+    },
+];

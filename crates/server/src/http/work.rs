@@ -1,0 +1,18 @@
+//! Work that a request has begun.
+
+use countersign_core::refusal::{Code, Refusal};
+
+use crate::problem::Problem;
+
+/// Completes even if the client disconnects: what is stored must be acted on.
+pub(super) async fn to_the_end<T: Send + 'static>(
+    work: impl Future<Output = Result<T, Refusal>> + Send + 'static,
+) -> Result<T, Problem> {
+    match tokio::spawn(work).await {
+        Ok(result) => result.map_err(Problem::of),
+        Err(error) => {
+            tracing::error!(%error, "a request failed");
+            Err(Problem::of(Refusal::new(Code::Internal, "the request failed")))
+        }
+    }
+}
