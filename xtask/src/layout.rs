@@ -3,6 +3,7 @@
 mod citations;
 mod release;
 mod rooms;
+mod sizes;
 mod surface;
 
 use std::{
