@@ -6,6 +6,12 @@
 //! An append's records follow from its entries and are written in its transaction, so nothing happens unrecorded. The
 //! log is the one table that cannot be rebuilt from the journal: it outlives deleted sessions, and its order over all
 //! sessions is its own. The memory store chains it only when it is read.
+//!
+//! A store has one chain, and not one for each session inside its appends. Chains of sessions would not show that a whole
+//! session was removed together with its chain: that takes an order over all sessions, and so a second chain over the first
+//! ones, with twice the hashes to store and to verify. What one chain costs is a lock on its end. The SQLite store has one
+//! writer in any case. In the PostgreSQL store that lock would have all appends of all nodes commit one after another, so a
+//! record is committed unchained with its append, and chained within a second, before anybody reads it.
 
 use std::{fmt, str::FromStr, sync::Arc};
 
