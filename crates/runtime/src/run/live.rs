@@ -566,6 +566,12 @@ impl LiveState {
         *self = LiveState { gone: true, ..LiveState::default() };
     }
 
+    /// It cannot be read here any more: followers find out why.
+    pub(super) fn is_unreadable(&mut self) {
+        self.session = None;
+        self.followers.fall_behind();
+    }
+
     pub(super) fn has_followers(&self) -> bool {
         !self.followers.is_empty()
     }
