@@ -150,9 +150,9 @@ pub(crate) fn run(places: &Places, all: bool) -> Outcome {
         tests(&mut test)
     });
     steps.step_after(
-        &[(rust, RUST), (others, OTHERS), (python, PYTHON)],
-        "test third-party generated clients, MCP and mail servers, and requests by the SDKs' types",
-        || third_party(places, &["third_party", "mail::", "mcp_npm", "mcp_pypi", "sdk_types"]),
+        &[(rust, RUST), (others, OTHERS), (python, PYTHON), (database, DATABASE)],
+        "test third-party generated clients, MCP and mail servers, TLS to PostgreSQL, and requests by the SDKs' types",
+        || third_party(places, &["third_party", "mail::", "mcp_npm", "mcp_pypi", "postgres_tls", "sdk_types"]),
     );
     if all {
         let proxy = steps.step(PROXY, || python::install(places, LARGE));

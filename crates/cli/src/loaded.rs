@@ -6,6 +6,8 @@ use std::{
     sync::Arc,
 };
 
+#[cfg(feature = "postgres")]
+use countersign_runtime::run::failpoint;
 use countersign_server::config::{Config, ConfigError, ConfigKey, ConfigStore};
 #[cfg(feature = "postgres")]
 use countersign_store::postgres::{PostgresOptions, PostgresStore, PostgresUrl};
@@ -94,6 +96,9 @@ pub(crate) fn unopened(error: &StoreError) -> String {
 pub(crate) fn options(lease_seconds: u32) -> PostgresOptions {
     let mut options = PostgresOptions::default();
     options.lease = std::time::Duration::from_secs(lease_seconds.into());
+    if let Some(format) = failpoint::knows() {
+        options.knows = format;
+    }
     options
 }
 

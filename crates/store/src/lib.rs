@@ -163,8 +163,8 @@ pub trait Store: Send + Sync {
         filter: InterruptionFilter,
         page: Page,
     ) -> BoxFuture<'_, Result<Paged<InterruptionRow>, StoreError>>;
-    /// How many interruptions are pending, counted up to [`PENDING`], and since when the oldest of them is. `None`: it is not
-    /// counted.
+    /// How many interruptions are pending, counted up to [`PENDING`], and since when the oldest of those that were counted is.
+    /// `None`: it is not counted.
     fn pending(&self) -> BoxFuture<'_, Result<Option<PendingCount>, StoreError>> {
         Box::pin(async { Ok(None) })
     }
@@ -247,7 +247,7 @@ pub const PENDING: u32 = 100_000;
 pub struct PendingCount {
     /// How many there are.
     pub count: u64,
-    /// When the oldest of them was asked.
+    /// When the oldest of those that were counted was asked.
     pub oldest: Option<Millis>,
 }
 
@@ -519,7 +519,7 @@ pub struct Page {
 /// Rows, and where the next page begins.
 #[derive(Clone, Debug)]
 pub struct Paged<T> {
-    /// The rows.
+    /// The rows: fewer than fit, or none, also where there is a next page, if few of those that were looked at match.
     pub rows: Vec<T>,
     /// The cursor of the next page, if there is one.
     pub next: Option<String>,

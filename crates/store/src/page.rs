@@ -15,6 +15,30 @@ use super::{
     Summary, Visible,
 };
 
+/// How many of the rows that its caller may see for one reason a page looks at for what no index finds, such as an agent. A page
+/// on which that leaves less than fits ends there, and the next one goes on: nobody waits until a million rows are read.
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+pub(super) const LOOKS_AT: usize = 10_000;
+
+/// A row that a query of a list has read.
+#[derive(Debug)]
+pub struct Found<T> {
+    /// The row.
+    pub row: T,
+    /// It belongs to the list.
+    pub fits: bool,
+    /// It is the last one that was looked at, and there may be more.
+    pub is_last: bool,
+}
+
+impl<T> Found<T> {
+    /// One of a query of which all rows belong to the list.
+    #[must_use]
+    pub fn fitting(row: T) -> Found<T> {
+        Found { row, fits: true, is_last: false }
+    }
+}
+
 /// The numbers reserved for the rules of one interruption.
 pub(super) const RULES_EACH: u32 = 256;
 
@@ -158,10 +182,15 @@ pub fn limit(page: &Page) -> usize {
 
 /// Makes the page from the rows of all queries of a list, each of which may have one more than fits. Some may be the same.
 #[must_use]
-pub fn merged<T: Row>(mut rows: Vec<T>, page: &Page) -> Paged<T> {
+pub fn merged<T: Row>(found: Vec<Found<T>>, page: &Page) -> Paged<T> {
+    // Below it not all queries have looked.
+    let floor = found.iter().filter(|one| one.is_last).map(|one| one.row.key()).max();
+    let fitting = found.into_iter().filter(|one| one.fits).map(|one| one.row);
+    let mut rows: Vec<T> = fitting.filter(|row| floor.as_ref().is_none_or(|floor| row.key() >= *floor)).collect();
     rows.sort_unstable_by_key(|row| std::cmp::Reverse(row.key()));
     rows.dedup_by_key(|row| row.key());
-    cut(rows, page)
+    let Paged { rows, next } = cut(rows, page);
+    Paged { rows, next: next.or_else(|| floor.as_ref().map(write::<T>)) }
 }
 
 /// Makes the page from ordered rows, of which there may be one more than fits.

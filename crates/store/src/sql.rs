@@ -3,7 +3,10 @@
 use countersign_core::{audit::AuditRecord, journal::record::Millis, session::Session, wire::event::Resolution};
 use serde_json::value::RawValue;
 
-use super::{Due, Page, StoreError, page};
+use super::{
+    Due, Page, StoreError,
+    page::{self, LOOKS_AT},
+};
 
 /// A number as SQL has it. Larger ones than it has are the largest: of a limit, and of a position, nothing is beyond it.
 pub(super) fn int(n: impl TryInto<i64>) -> i64 {
@@ -17,12 +20,17 @@ pub(super) struct Query<V> {
     /// The statement up to the conditions.
     from: String,
     conditions: Vec<&'static str>,
-    pub(super) values: Vec<V>,
+    values: Vec<V>,
+    /// What each of these rows is looked at for, under this name of theirs.
+    filters: Vec<&'static str>,
+    sought: Vec<V>,
+    name: &'static str,
 }
 
-impl<V> Query<V> {
+impl<V: From<i64>> Query<V> {
     pub(super) fn new(from: impl Into<String>) -> Query<V> {
-        Query { from: from.into(), conditions: Vec::new(), values: Vec::new() }
+        let (conditions, values) = (Vec::new(), Vec::new());
+        Query { from: from.into(), conditions, values, filters: Vec::new(), sought: Vec::new(), name: "looked" }
     }
 
     pub(super) fn and<const N: usize>(&mut self, condition: &'static str, values: [V; N]) {
@@ -35,10 +43,43 @@ impl<V> Query<V> {
         self
     }
 
+    /// Adds a condition that no index finds. It is about columns that are read, of a row of this name.
+    pub(super) fn filter<const N: usize>(&mut self, name: &'static str, condition: &'static str, values: [V; N]) {
+        self.name = name;
+        self.filters.push(condition);
+        self.sought.extend(values);
+    }
+
+    /// Whether it has such conditions. Then its rows have two more columns: `nth`, which of those it is that were looked at,
+    /// and `fits`, whether the conditions hold. The last one that was looked at is among them anyway.
+    pub(super) fn is_filtered(&self) -> bool {
+        !self.filters.is_empty()
+    }
+
+    /// The statement that reads, up to the number of rows that it reads.
+    pub(super) fn read(&self, order: &str) -> String {
+        let begin = if self.conditions.is_empty() { "" } else { " WHERE " };
+        format!("{}{begin}{} ORDER BY {order} LIMIT ", self.from, self.conditions.join(" AND "))
+    }
+
     /// The whole statement, with the number of its rows as one more value.
     pub(super) fn sql(&self, order: &str) -> String {
-        let begin = if self.conditions.is_empty() { "" } else { " WHERE " };
-        format!("{}{begin}{} ORDER BY {order} LIMIT ?", self.from, self.conditions.join(" AND "))
+        let read = self.read(order);
+        if !self.is_filtered() {
+            return read + "?";
+        }
+        let (name, fits) = (self.name, self.filters.join(" AND "));
+        // Numbered and given in the order in which they are read: another one to give them in would have all of them read, also
+        // where the first few are enough.
+        format!(
+            "SELECT * FROM (SELECT {name}.*, row_number() OVER () AS nth, ({fits}) AS fits FROM ({read}{LOOKS_AT}) AS {name}) AS looked
+             WHERE fits OR nth = {LOOKS_AT} LIMIT ?"
+        )
+    }
+
+    /// Its values, for at most so many rows.
+    pub(super) fn into_values(self, limit: i64) -> Vec<V> {
+        self.sought.into_iter().chain(self.values).chain([limit.into()]).collect()
     }
 }
 

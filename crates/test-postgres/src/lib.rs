@@ -12,7 +12,11 @@ mod proxy;
 use std::{
     env, fs,
     io::Write as _,
-    os::unix::{fs::chown, process::CommandExt as _},
+    net::TcpListener,
+    os::unix::{
+        fs::{PermissionsExt as _, chown},
+        process::CommandExt as _,
+    },
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     sync::{
@@ -68,7 +72,19 @@ impl Database {
     /// PostgreSQL is not installed, or does not start.
     #[must_use]
     pub fn on_its_own_server() -> Database {
-        let server = Server::start();
+        Database::on_its_own(Server::start())
+    }
+
+    /// The same on a server that can be reached at 127.0.0.1 too, in plain text and, with a certificate and its key (PEM), by TLS.
+    ///
+    /// # Panics
+    /// PostgreSQL is not installed, or does not start.
+    #[must_use]
+    pub fn on_a_server_that_listens(tls: Option<(&str, &str)>) -> Database {
+        Database::on_its_own(Server::start_listening(Some(&Listener::new(tls))))
+    }
+
+    fn on_its_own(server: Server) -> Database {
         let mut database = Database::on(&server);
         database.own = Some(server);
         database
@@ -113,6 +129,35 @@ impl Database {
     #[must_use]
     pub fn url(&self) -> &str {
         &self.url
+    }
+
+    /// Its URL by a name of this machine, if its server listens.
+    ///
+    /// # Panics
+    /// It does not.
+    #[must_use]
+    pub fn url_at(&self, host: &str) -> String {
+        let port = self.own.as_ref().and_then(|server| server.port).expect("a server that listens");
+        format!("postgres://postgres@{host}:{port}/{}", self.name)
+    }
+
+    /// Writes all that is in it into a file, as it is in one moment, with PostgreSQL's own program.
+    ///
+    /// # Panics
+    /// That fails.
+    pub fn dump(&self, file: &Path) {
+        run("pg_dump", &["--format=custom", "--file"], file, &self.url);
+    }
+
+    /// Makes one of such a file.
+    ///
+    /// # Panics
+    /// It cannot be read.
+    #[must_use]
+    pub fn of_dump(file: &Path) -> Database {
+        let database = Database::new();
+        run("pg_restore", &["--exit-on-error", "--no-owner"], file, &database.url);
+        database
     }
 
     /// Its URL through a transaction pooler, whose clients share [`SESSIONS`] sessions of this database.
@@ -186,6 +231,41 @@ struct Server {
     /// Its supervisor restarts it by the signal that it is told, and stops it when its input ends: at the latest when the
     /// process does.
     supervisor: Option<Mutex<Child>>,
+    /// At which it listens, if it does.
+    port: Option<u16>,
+}
+
+/// How a server listens beside its socket.
+struct Listener<'a> {
+    port: u16,
+    tls: Option<(&'a str, &'a str)>,
+}
+
+impl<'a> Listener<'a> {
+    /// At a port that is free now.
+    fn new(tls: Option<(&'a str, &'a str)>) -> Listener<'a> {
+        let free = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        Listener { port: free.local_addr().expect("its address").port(), tls }
+    }
+
+    /// The arguments of the server, whose files are in this folder.
+    fn arguments(&self, folder: &Path) -> Vec<String> {
+        let mut settings = vec!["listen_addresses=127.0.0.1".to_owned(), format!("port={}", self.port)];
+        if let Some((certificate, key)) = self.tls {
+            for (name, text, setting) in [("tls.crt", certificate, "ssl_cert_file"), ("tls.key", key, "ssl_key_file")] {
+                let path = folder.join(name);
+                fs::write(&path, text).expect("a file of the server");
+                // It refuses a key that others may read.
+                fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("a file of its own");
+                if let Some((uid, gid)) = user() {
+                    chown(&path, Some(uid), Some(gid)).expect("a file of the server's user");
+                }
+                settings.push(format!("{setting}={}", path.display()));
+            }
+            settings.push("ssl=on".to_owned());
+        }
+        settings.into_iter().flat_map(|setting| ["-c".to_owned(), setting]).collect()
+    }
 }
 
 impl Server {
@@ -193,12 +273,16 @@ impl Server {
     fn of_process() -> &'static Server {
         static SERVER: OnceLock<Server> = OnceLock::new();
         SERVER.get_or_init(|| match env::var("DATABASE_URL") {
-            Ok(url) => Server { url, supervisor: None },
+            Ok(url) => Server { url, supervisor: None, port: None },
             Err(_) => Server::start(),
         })
     }
 
     fn start() -> Server {
+        Server::start_listening(None)
+    }
+
+    fn start_listening(listener: Option<&Listener<'_>>) -> Server {
         let programs = programs();
         let folder = tempfile::Builder::new().prefix("countersign-pg-").tempdir_in(place()).expect("a folder").keep();
         if let Some((uid, gid)) = user() {
@@ -210,22 +294,26 @@ impl Server {
         let made = initdb.output().expect("initdb");
         assert!(made.status.success(), "initdb: {}", String::from_utf8_lossy(&made.stderr));
         // It outlives neither a test process that ends nor one that is killed: then its input ends.
-        let script = r#"start() { "$1" -D data -k "$PWD" -c listen_addresses= -c max_connections=400 -c shared_buffers=64MB \
-            -c fsync=off -c full_page_writes=off -c wal_level=minimal -c max_wal_senders=0 -c max_wal_size=256MB 2>> log & server=$!; }
-            start "$1"; while read -r signal; do kill -$signal $server; wait $server; start "$1"; done
-            kill -INT $server; wait $server; cd /; rm -rf "$2""#;
+        let script = r#"program=$1; folder=$2; shift 2
+            start() { "$program" -D data -k "$PWD" -c listen_addresses= -c max_connections=400 -c shared_buffers=64MB \
+            -c fsync=off -c full_page_writes=off -c wal_level=minimal -c max_wal_senders=0 -c max_wal_size=256MB "$@" 2>> log & server=$!; }
+            start "$@"; while read -r signal; do kill -$signal $server; wait $server; start "$@"; done
+            kill -INT $server; wait $server; cd /; rm -rf "$folder""#;
         let mut supervisor = Command::new("sh");
         supervisor.args(["-c", script, "sh"]).arg(programs.join("postgres")).arg(&folder);
+        supervisor.args(listener.iter().flat_map(|listener| listener.arguments(&folder)));
         let supervisor = spawn_supervisor(supervisor, &folder);
         let socket = folder.to_str().expect("a folder with a name of characters").replace('/', "%2F");
-        let url = format!("postgres://postgres@{socket}/postgres");
+        // Its socket is named for its port.
+        let port = listener.map(|listener| listener.port);
+        let url = format!("postgres://postgres@{socket}:{}/postgres", port.unwrap_or(5432));
         let since = Instant::now();
         while let Err(e) = on_server(&url, "SELECT 1") {
             let log = || fs::read_to_string(folder.join("log")).unwrap_or_default();
             assert!(since.elapsed() < START, "the server does not start: {e}\n{}", log());
             thread::sleep(Duration::from_millis(20));
         }
-        Server { url, supervisor: Some(Mutex::new(supervisor)) }
+        Server { url, supervisor: Some(Mutex::new(supervisor)), port }
     }
 }
 
@@ -242,15 +330,28 @@ fn place() -> PathBuf {
 
 /// The folder of `initdb` and `postgres`: that of Debian's newest version, if they are not in `PATH`.
 fn programs() -> PathBuf {
+    installed().expect("PostgreSQL (on Debian `apt-get install postgresql`), or a server that DATABASE_URL names")
+}
+
+fn installed() -> Option<PathBuf> {
     let has = |folder: &Path| folder.join("initdb").is_file() && folder.join("postgres").is_file();
     let paths = env::var_os("PATH").unwrap_or_default();
     if let Some(found) = env::split_paths(&paths).find(|folder| has(folder)) {
-        return found;
+        return Some(found);
     }
     let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
     let mut found: Vec<PathBuf> = versions.map(|version| version.path().join("bin")).filter(|bin| has(bin)).collect();
     found.sort();
-    found.pop().expect("PostgreSQL (on Debian `apt-get install postgresql`), or a server that DATABASE_URL names")
+    found.pop()
+}
+
+/// Runs a program of PostgreSQL on a file and a database.
+fn run(program: &str, arguments: &[&str], file: &Path, database: &str) {
+    let path = installed().map(|folder| folder.join(program)).filter(|path| path.is_file());
+    let mut command = Command::new(path.unwrap_or_else(|| program.into()));
+    command.args(arguments).arg(file).args(["--dbname", database]).stdin(Stdio::null());
+    let ended = command.output().unwrap_or_else(|e| panic!("{program}: {e}"));
+    assert!(ended.status.success(), "{program}: {}", String::from_utf8_lossy(&ended.stderr));
 }
 
 /// Has a command run in a folder, by a user whom the database's programs accept.

@@ -29,7 +29,7 @@ fn one_trade() -> Setup {
 }
 
 /// A call that says that it has begun, waits for a file, and then says that it has ended.
-const SLOW: &str = "description = \"Slow.\"\nparameters = { type = \"object\" }\n\
+pub(crate) const SLOW: &str = "description = \"Slow.\"\nparameters = { type = \"object\" }\n\
     command = [\"sh\", \"-c\", \"echo begun >> calls.log; for i in $(seq 1200); do test -e go && break; sleep 0.05; done; echo ended >> calls.log; echo done\"]";
 
 /// So many calls, each in an answer of its own, and then a final text.
@@ -39,7 +39,7 @@ fn slow(calls: usize) -> Setup {
     setup(&json!({ "turns": turns })).tool("slow", SLOW)
 }
 
-async fn eventually(what: &str, mut holds: impl AsyncFnMut() -> bool) {
+pub(crate) async fn eventually(what: &str, mut holds: impl AsyncFnMut() -> bool) {
     let deadline = Instant::now() + DEADLINE;
     while !holds().await {
         assert!(Instant::now() < deadline, "not yet: {what}");
@@ -173,6 +173,20 @@ async fn r4_r5_a_node_that_is_killed_is_taken_over_within_its_lease_and_its_call
     let all: Vec<Value> = seen.into_iter().chain(after).collect();
     assert_eq!(Fold::of(&all), Fold::of(&two.checked("s").await));
     assert_eq!(one.calls(), ["begun"], "it is not run again");
+}
+
+/// With the lease that nodes have unless their file says otherwise.
+#[tokio::test]
+async fn r5_by_default_a_node_that_is_killed_is_taken_over_within_fifteen_seconds() {
+    let (mut one, [two]) = with_others(slow(1).store("")).await;
+    one.ws().await.message("s", "go").await;
+    eventually("the call begins", async || one.calls() == ["begun"]).await;
+    let killed = Instant::now();
+    one.kill();
+    two.until_status("s", "awaiting_input").await;
+    let took = killed.elapsed();
+    assert!((Duration::from_secs(5)..=Duration::from_secs(15)).contains(&took), "{took:?}");
+    assert_eq!(two.get("/v1/approvals/s_1").await.ok()["kind"], "in_doubt");
 }
 
 #[tokio::test]

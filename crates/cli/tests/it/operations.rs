@@ -4,13 +4,13 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
     path::Path,
-    process::Stdio,
+    process::{Command, Stdio},
 };
 
 use countersign_test_postgres::Database;
 use serde_json::json;
 
-use crate::support::{DEADLINE, Server, Setup, Store, policy::people, run, trade};
+use crate::support::{BINARY, DEADLINE, Server, Setup, Store, policy::people, run, trade};
 
 const PAGE: &str = include_str!("../../../../docs/operations.md");
 
@@ -230,6 +230,31 @@ fn c_what_is_deployed_names_commands_options_keys_and_files_that_are_there() {
     }
 }
 
+/// What systemd has to say of a unit.
+fn verified(unit: &str) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("countersign.service");
+    fs::write(&path, unit).unwrap();
+    let verify = ["verify", "--man=no", "--recursive-errors=no"];
+    let said = Command::new("systemd-analyze").args(verify).arg(path).output().unwrap();
+    String::from_utf8(said.stderr).unwrap()
+}
+
+#[test]
+fn c_systemd_finds_nothing_wrong_with_the_unit() {
+    if Command::new("systemd-analyze").arg("--version").output().is_err() {
+        // Only where systemd runs it matters.
+        return;
+    }
+    let unit =
+        fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/countersign.service")).unwrap();
+    let unit = unit.replace("/usr/local/bin/countersign", BINARY);
+    assert_eq!(verified(&unit), "");
+    for (right, wrong) in [("on-failure", "sometimes"), ("ProtectSystem", "ProtectSystems")] {
+        assert!(verified(&unit.replace(right, wrong)).contains(wrong), "{wrong}");
+    }
+}
+
 /// The command by which the compose file asks whether a node is healthy, of a server on this port.
 fn health_check(port: u16) -> String {
     let compose = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../compose.yaml")).unwrap();
@@ -244,8 +269,7 @@ fn health_check(port: u16) -> String {
 async fn c_a_node_of_the_compose_file_is_healthy_while_its_store_takes_something() {
     let mut server = Setup::one_trade(Store::Sqlite).start().await;
     let check = health_check(server.address.port());
-    let is_healthy =
-        || std::process::Command::new("bash").args(["-c", &check]).stderr(Stdio::null()).status().unwrap().success();
+    let is_healthy = || Command::new("bash").args(["-c", &check]).stderr(Stdio::null()).status().unwrap().success();
     assert!(is_healthy(), "{check}");
     server.kill();
     assert!(!is_healthy(), "{check}");

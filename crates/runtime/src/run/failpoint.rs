@@ -97,6 +97,16 @@ fn asks_for(variable: &str) -> bool {
     cfg!(feature = "failpoints") && std::env::var_os(variable).is_some()
 }
 
+/// The variable with which tests have a process know no records of a higher format than this, as an older build does.
+pub const KNOWS: &str = "COUNTERSIGN_KNOWS";
+
+/// That format, where one is named.
+#[must_use]
+pub fn knows() -> Option<u32> {
+    let named = asks_for(KNOWS).then(|| std::env::var(KNOWS).ok()).flatten();
+    named.and_then(|format| format.parse().ok())
+}
+
 /// The points, in the order a cycle passes them.
 pub const POINTS: [&str; 12] = [
     "message.before_commit",

@@ -56,6 +56,13 @@ impl Followers {
         queue
     }
 
+    /// Has each read the journal, which says why nothing more comes of it here.
+    pub(super) fn fall_behind(&self) {
+        for queue in self.queues.iter().filter_map(Weak::upgrade) {
+            queue.falls_behind();
+        }
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.queues.iter().all(|queue| queue.strong_count() == 0)
     }
@@ -91,12 +98,19 @@ impl Queue {
             return;
         }
         if waiting.batches.len() == BATCHES || waiting.bytes + bytes > limits::FOLLOWER_BYTES {
-            // The journal has all of it.
-            (waiting.batches, waiting.bytes, waiting.behind) = (VecDeque::new(), 0, true);
-        } else {
-            waiting.batches.push_back((batch.clone(), bytes));
-            waiting.bytes += bytes;
+            drop(waiting);
+            return self.falls_behind();
         }
+        waiting.batches.push_back((batch.clone(), bytes));
+        waiting.bytes += bytes;
+        drop(waiting);
+        self.more.notify_one();
+    }
+
+    /// The journal has all of it.
+    fn falls_behind(&self) {
+        let mut waiting = self.waiting();
+        (waiting.batches, waiting.bytes, waiting.behind) = (VecDeque::new(), 0, true);
         drop(waiting);
         self.more.notify_one();
     }

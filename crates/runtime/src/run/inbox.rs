@@ -159,8 +159,16 @@ impl Runtime {
         let paged = self.inner.store.interruptions(filter, page).await.map_err(store_refusal)?;
         let mut rows = Vec::with_capacity(paged.rows.len());
         for row in &paged.rows {
-            // A session deleted since the page was read does not fail the page.
-            rows.extend(self.inner.approval_view(row).await?);
+            match self.inner.approval_view(row).await {
+                // A session deleted since the page was read does not fail the page.
+                Ok(view) => rows.extend(view),
+                // Nor does one that cannot be read here, and so cannot be decided here: a newer build has stored something in
+                // it, or it is broken.
+                Err(error) if error.is_unreadable() => {
+                    tracing::info!(session = &*row.session_id, %error, "a request is left out of a list");
+                }
+                Err(error) => return Err(error),
+            }
         }
         self.inner.released().await?;
         Ok(ListPage { rows, next_cursor: paged.next })

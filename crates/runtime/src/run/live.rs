@@ -377,6 +377,12 @@ impl LiveState {
         // Dropping the followers' queues tells followers that the session is gone.
         *self = LiveState { gone: true, ..LiveState::default() };
     }
+
+    /// It cannot be read here any more: followers find out why.
+    pub(super) fn is_unreadable(&mut self) {
+        self.session = None;
+        self.followers.fall_behind();
+    }
 }
 
 #[cfg(test)]

@@ -273,7 +273,7 @@ impl Inner {
         self.ask_for_text(&live, &guard);
         if heard.as_ref().is_err_and(Refusal::is_unreadable) {
             // Its driver cannot go on either.
-            guard.load_again();
+            guard.is_unreadable();
             live.wake();
         }
         drop(guard);
@@ -282,6 +282,10 @@ impl Inner {
             Ok(session) if is_ours || session.is_at_work() => self.resume_if_free(live),
             Ok(_) => live.wake(),
             Err(error) if error.is_gone() && !error.is_unreadable() => {}
+            // A newer build goes on with it, and each of its changes is heard here.
+            Err(error) if error.is_unreadable() && error.code != Code::Internal => {
+                tracing::info!(session = &*live.session_id, %error, "another node's change is left to newer nodes")
+            }
             Err(error) => {
                 tracing::warn!(session = &*live.session_id, %error, "another node's change could not be read")
             }

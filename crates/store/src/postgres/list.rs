@@ -13,7 +13,7 @@ use super::{
     super::{
         InterruptionFilter, InterruptionRow, PENDING, Page, Paged, PendingCount, SessionFilter, StoreError, Summary,
         Visible,
-        page::{self, Key},
+        page::{self, Found, Key, LOOKS_AT},
         sql::{self, resolution},
     },
     connect::{Link, error},
@@ -38,11 +38,41 @@ impl Query {
     }
 
     /// The rows of a page, and one more.
-    pub(super) async fn rows(mut self, on: &Link, order: &str, page: &Page) -> Result<Vec<Row>, StoreError> {
+    async fn rows(self, on: &Link, order: &str, page: &Page) -> Result<Vec<Row>, StoreError> {
         let sql = self.numbered(order);
-        self.values.push(sql::limit(page).into());
-        ask_once(on, &sql, &self.values).await.map_err(|e| error(&e))
+        ask_once(on, &sql, &self.into_values(sql::limit(page))).await.map_err(|e| error(&e))
     }
+}
+
+/// A query of a list, and its order.
+pub(super) type Ordered = (Query, &'static str);
+
+/// A page of a list.
+pub(super) async fn merged<T: page::Row>(
+    on: &Link,
+    queries: Vec<Ordered>,
+    page: &Page,
+    read: fn(&Row) -> Result<T, StoreError>,
+) -> Result<Paged<T>, StoreError> {
+    let mut found = Vec::new();
+    for (query, order) in queries {
+        let is_filtered = query.is_filtered();
+        for row in query.rows(on, order, page).await? {
+            let one = Found::fitting(read(&row)?);
+            found.push(if is_filtered { Found { fits: fits(&row)?, is_last: is_last(&row)?, ..one } } else { one });
+        }
+    }
+    Ok(page::merged(found, page))
+}
+
+fn fits(row: &Row) -> Result<bool, StoreError> {
+    let fits: Option<bool> = row.try_get("fits").map_err(|e| error(&e))?;
+    Ok(fits == Some(true))
+}
+
+fn is_last(row: &Row) -> Result<bool, StoreError> {
+    let nth: i64 = row.try_get("nth").map_err(|e| error(&e))?;
+    Ok(nth == int(LOOKS_AT))
 }
 
 /// The roles by which somebody may see what is others'.
@@ -90,13 +120,8 @@ pub(super) async fn interruptions(
     let Some(session) = wanted(on, filter.session_id.as_deref()).await? else {
         return Ok(Paged { rows: Vec::new(), next: None });
     };
-    let mut found = Vec::new();
-    for query in inbox(filter, session, start.as_ref()) {
-        for row in query.rows(on, INBOX_ORDER, page).await? {
-            found.push(interruption_row(&row)?);
-        }
-    }
-    Ok(page::merged(found, page))
+    let queries = inbox(filter, session, start.as_ref()).into_iter().map(|query| (query, INBOX_ORDER)).collect();
+    merged(on, queries, page, interruption_row).await
 }
 
 /// The queries of a list of interruptions. `session` is the number of the one that the filter names.
@@ -129,10 +154,10 @@ fn inbox(filter: &InterruptionFilter, session: Option<i64>, start: Option<&Key>)
     }
     for query in &mut queries {
         if let Some(agent) = agent {
-            query.and("i.agent = ?", [agent.as_str().into()]);
+            query.filter("i", "i.agent = ?", [agent.as_str().into()]);
         }
         if let Some(tool) = tool {
-            query.and("? = ANY(i.tools)", [tool.as_str().into()]);
+            query.filter("i", "? = ANY(i.tools)", [tool.as_str().into()]);
         }
         if let Some(Key { at, session_id, n }) = start {
             let place = [(*at).into(), session_id.as_str().into(), (*n).into()];
@@ -154,7 +179,7 @@ fn by_reason(half: impl Fn() -> Query, role: Option<&str>, visible_to: Option<&V
     if let Some(subject) = &who.subject {
         let mut own = half().with("i.tenant = ? AND i.subject = ?", [tenant(), subject.as_str().into()]);
         if let Some(role) = role {
-            own.and("i.role = ?", [role.into()]);
+            own.filter("i", "i.role = ?", [role.into()]);
         }
         push(own);
     }
@@ -187,13 +212,7 @@ fn interruption_row(r: &Row) -> Result<InterruptionRow, StoreError> {
 /// See [`super::super::Store::sessions`].
 pub(super) async fn sessions(on: &Link, filter: &SessionFilter, page: &Page) -> Result<Paged<Summary>, StoreError> {
     let start = page::start::<Summary>(page)?;
-    let mut found = Vec::new();
-    for (query, order) in used(filter, start.as_ref()) {
-        for row in query.rows(on, order, page).await? {
-            found.push(summary(&row)?);
-        }
-    }
-    Ok(page::merged(found, page))
+    merged(on, used(filter, start.as_ref()), page, summary).await
 }
 
 const SUMMARY: &str =
@@ -202,7 +221,7 @@ const USED_ORDER: &str = "s.updated_at DESC, s.id DESC";
 const REVIEWED_ORDER: &str = "v.updated_at DESC, v.id DESC";
 
 /// The queries of a list of sessions, each with its order.
-fn used(filter: &SessionFilter, start: Option<&Key>) -> Vec<(Query, &'static str)> {
+fn used(filter: &SessionFilter, start: Option<&Key>) -> Vec<Ordered> {
     let SessionFilter { status, agent, visible_to } = filter;
     let of_all = || Query::new(format!("{SUMMARY} FROM sessions s"));
     let mut queries = Vec::new();
@@ -215,7 +234,9 @@ fn used(filter: &SessionFilter, start: Option<&Key>) -> Vec<(Query, &'static str
                 queries.push((own, USED_ORDER));
             }
             for role in who.reviewing() {
-                let from = format!("{SUMMARY} FROM reviewers v JOIN sessions s ON s.row = v.session");
+                // One after the other, as they are read: joined at once, many of them would have all sessions read.
+                let one = "CROSS JOIN LATERAL (SELECT * FROM sessions WHERE row = v.session LIMIT 1) s";
+                let from = format!("{SUMMARY} FROM reviewers v {one}");
                 let held = Query::new(from).with("v.tenant = ? AND v.role = ?", [tenant(), role.as_str().into()]);
                 queries.push((held, REVIEWED_ORDER));
             }
@@ -223,10 +244,10 @@ fn used(filter: &SessionFilter, start: Option<&Key>) -> Vec<(Query, &'static str
     }
     for (query, order) in &mut queries {
         if let Some(status) = status {
-            query.and("s.status = ?", [Value::Word(status.name())]);
+            query.filter("s", "s.status = ?", [Value::Word(status.name())]);
         }
         if let Some(agent) = agent {
-            query.and("s.agent = ?", [agent.as_str().into()]);
+            query.filter("s", "s.agent = ?", [agent.as_str().into()]);
         }
         if let Some(Key { at, session_id, .. }) = start {
             let place =
@@ -258,17 +279,19 @@ const RESTED: &str = "SELECT s.id, s.pos FROM sessions s
    AND NOT EXISTS (SELECT FROM interruptions i WHERE i.session = s.row AND i.resolution IS NULL)
    AND NOT EXISTS (SELECT FROM rules r WHERE r.session = s.row
      AND r.everywhere AND r.revoked_at IS NULL AND (r.until IS NULL OR r.until > $2))
+   AND s.needs <= $4
  ORDER BY s.updated_at LIMIT $3";
 
-/// See [`super::super::Store::rested`].
+/// See [`super::super::Store::rested`]. What is in sessions that this node cannot read, it does not know.
 pub(super) async fn rested(
     on: &Link,
     before: Millis,
     now: Millis,
     limit: usize,
+    knows: u32,
 ) -> Result<Vec<(Arc<str>, u64)>, StoreError> {
-    let limit = int(limit);
-    let rows = ask(on, RESTED, vec![before.into(), now.into(), limit.into()]).await.map_err(|e| error(&e))?;
+    let values = vec![before.into(), now.into(), int(limit).into(), knows.into()];
+    let rows = ask(on, RESTED, values).await.map_err(|e| error(&e))?;
     rows.iter().map(|row| Ok((get_text(row, 0)?, count(get(row, 1)?)?))).collect()
 }
 

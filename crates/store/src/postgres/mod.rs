@@ -419,7 +419,7 @@ impl Store for PostgresStore {
     fn rested(&self, before: Millis, now: Millis, limit: usize) -> BoxFuture<'_, Result<Vec<Position>, StoreError>> {
         async move {
             let _place = self.place().await?;
-            read!(self, |on| list::rested(on, before, now, limit))
+            read!(self, |on| list::rested(on, before, now, limit, self.knows))
         }
         .boxed()
     }

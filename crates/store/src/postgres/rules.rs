@@ -15,7 +15,7 @@ use super::{
     },
     connect::{Link, error},
     flight::{Value, ask},
-    list::{Query, number, roles, wanted},
+    list::{Query, merged, number, roles, wanted},
     rows::{get, get_text, small, tenant},
     transaction::{Transaction, Undone},
 };
@@ -180,13 +180,8 @@ pub(super) async fn list(on: &Link, filter: &RuleFilter, page: &Page) -> Result<
     let Some(session) = wanted(on, filter.session_id.as_deref()).await? else {
         return Ok(Paged { rows: Vec::new(), next: None });
     };
-    let mut found = Vec::new();
-    for query in queries(filter, session, start.as_ref()) {
-        for row in query.rows(on, ORDER, page).await? {
-            found.push(opened(&row)?);
-        }
-    }
-    let mut paged = page::merged(found, page);
+    let queries = queries(filter, session, start.as_ref()).into_iter().map(|query| (query, ORDER)).collect();
+    let mut paged = merged(on, queries, page, opened).await?;
     paged.rows.retain(|row| filter.matches(row));
     Ok(paged)
 }

@@ -16,7 +16,7 @@ use super::{
     super::{
         InterruptionFilter, InterruptionRow, PENDING, Page, Paged, PendingCount, SessionFilter, StoreError, Summary,
         Visible,
-        page::{self, Key},
+        page::{self, Found, Key, LOOKS_AT},
         sql::{self, resolution},
     },
     schema::key,
@@ -34,10 +34,17 @@ impl Query {
         conn: &Connection,
         order: &str,
         page: &Page,
-        row: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
-    ) -> Result<Vec<T>, StoreError> {
-        let sql = self.sql(order);
-        all(conn, &sql, params_from_iter(self.values.into_iter().chain([sql::limit(page).into()])), row)
+        mut row: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
+    ) -> Result<Vec<Found<T>>, StoreError> {
+        let (sql, is_filtered) = (self.sql(order), self.is_filtered());
+        all(conn, &sql, params_from_iter(self.into_values(sql::limit(page))), |r| {
+            let one = Found::fitting(row(r)?);
+            if !is_filtered {
+                return Ok(one);
+            }
+            let (fits, nth): (Option<bool>, i64) = (r.get("fits")?, r.get("nth")?);
+            Ok(Found { fits: fits == Some(true), is_last: nth == int(LOOKS_AT), ..one })
+        })
     }
 }
 
@@ -55,7 +62,7 @@ pub(super) fn text(text: Option<&String>) -> Value {
 pub(super) fn merged<T: page::Row>(
     queries: Vec<Query>,
     page: &Page,
-    mut rows: impl FnMut(Query) -> Result<Vec<T>, StoreError>,
+    mut rows: impl FnMut(Query) -> Result<Vec<Found<T>>, StoreError>,
 ) -> Result<Paged<T>, StoreError> {
     let mut found = Vec::new();
     for query in queries {
@@ -132,10 +139,10 @@ fn inbox(filter: &InterruptionFilter, session: Option<i64>, start: Option<&Key>)
     }
     for query in &mut queries {
         if let Some(agent) = agent {
-            query.and("i.agent = ?", [agent.clone().into()]);
+            query.filter("i", "i.agent = ?", [agent.clone().into()]);
         }
         if let Some(tool) = tool {
-            query.and("EXISTS (SELECT 1 FROM json_each(i.tools) t WHERE t.value = ?)", [tool.clone().into()]);
+            query.filter("i", "EXISTS (SELECT 1 FROM json_each(i.tools) t WHERE t.value = ?)", [tool.clone().into()]);
         }
         if let Some(Key { at, session_id, n }) = start {
             let place = [(*at).into(), session_id.clone().into(), i64::from(*n).into()];
@@ -160,7 +167,7 @@ fn by_reason(role: Option<&String>, visible_to: Option<&Visible>, mut push: impl
         let mut own =
             query("subject").with("i.tenant IS ? AND i.subject = ?", [tenant.clone(), subject.clone().into()]);
         if let Some(role) = role {
-            own.and("i.role = ?", [role.clone().into()]);
+            own.filter("i", "i.role = ?", [role.clone().into()]);
         }
         push(own);
     }
@@ -234,10 +241,10 @@ fn used(filter: &SessionFilter, start: Option<&Key>) -> Vec<Query> {
     }
     for query in &mut queries {
         if let Some(status) = status {
-            query.and("s.status = ?", [status.name().to_owned().into()]);
+            query.filter("s", "s.status = ?", [status.name().to_owned().into()]);
         }
         if let Some(agent) = agent {
-            query.and("s.agent = ?", [agent.clone().into()]);
+            query.filter("s", "s.agent = ?", [agent.clone().into()]);
         }
         if let Some(Key { at, session_id, .. }) = start {
             query.and("used <= ?", [(*at).into()]);
@@ -301,7 +308,7 @@ pub(super) fn rested(
     Ok(found.into_iter().filter_map(|(id, pos)| Some((id, u64::try_from(pos).ok()?))).collect())
 }
 
-/// Reads only what is pending, by its index. Of more than the most, those of the sessions that were made first.
+/// Reads only what is pending, by its index. Of more than the most, those without a deadline first, the oldest of them first.
 const PENDING_ROWS: &str = "SELECT count(*), min(asked_at) FROM
  (SELECT asked_at FROM interruptions INDEXED BY interruptions_place WHERE place >= ?1 LIMIT ?2)";
 
@@ -335,7 +342,7 @@ mod tests {
         /// Fails unless SQLite searches by index, in the list's order; `walks` is the scan it may use for those who may
         /// see all rows.
         pub(in super::super) fn check_plan(&self, conn: &Connection, order: &str, walks: Option<&str>) {
-            let sql = self.sql(order);
+            let sql = self.read(order) + "?";
             let plan = plan(conn, &sql);
             let harmless = |step: &String| {
                 // Scans of JSON lists: a person's roles, a row's tools.
@@ -346,6 +353,10 @@ mod tests {
             // Rows of one session are all sorted; those of a person only where times are equal.
             let sorts = plan.iter().any(|step| step == "USE TEMP B-TREE FOR ORDER BY");
             assert!(!sorts || sql.contains("BETWEEN"), "{sql}: {plan:?}");
+        }
+
+        fn is_of_subject(&self) -> bool {
+            self.read("").contains("INDEXED BY interruptions_subject")
         }
     }
 
@@ -391,6 +402,7 @@ mod tests {
                     for query in queries {
                         let walks = visible_to.is_none() && !session && !role;
                         query.check_plan(&conn, INBOX_ORDER, walks.then_some("SCAN i USING INDEX "));
+                        assert_eq!(query.is_filtered(), agent || tool || (role && query.is_of_subject()));
                         seen += 1;
                     }
                 }
@@ -414,9 +426,55 @@ mod tests {
                 for query in used(&filter, started.then_some(&start)) {
                     let walks = visible_to.is_none().then_some("SCAN s USING INDEX sessions_used");
                     query.check_plan(&conn, USED_ORDER, walks);
+                    assert_eq!(query.is_filtered(), status || agent);
                 }
             }
         }
+    }
+
+    /// Rows of many sessions, few of which are running or pending.
+    const FILL: &str = "
+     WITH RECURSIVE i(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM i WHERE n < 20500)
+       INSERT INTO sessions SELECT n, 's' || n, 1, 'a', NULL, 'u' || n % 2, NULL,
+         CASE WHEN n % 1000 = 0 THEN 'running' ELSE 'completed' END, n, n / 3, '[]' FROM i;
+     INSERT INTO interruptions (key, subject, role, agent, tools, asked_at, asked_pos, resolution, resolved_at, resolved_pos)
+       SELECT row << 32 | 1, subject, 'r', CASE WHEN row % 5000 = 0 THEN 'rare' ELSE 'a' END, '[\"t\"]', updated_at, 1,
+         CASE WHEN row % 10 = 0 THEN NULL ELSE 'decided' END, 1, 1 FROM sessions;";
+
+    /// The rows of all pages of a list, and how many pages that are.
+    fn all_pages<T>(mut read: impl FnMut(&Page) -> Paged<T>) -> (Vec<T>, usize) {
+        let (mut rows, mut pages, mut page) = (Vec::new(), 0, Page { cursor: None, limit: 100 });
+        loop {
+            let paged = read(&page);
+            rows.extend(paged.rows);
+            (pages, page.cursor) = (pages + 1, paged.next);
+            if page.cursor.is_none() {
+                return (rows, pages);
+            }
+        }
+    }
+
+    #[test]
+    fn r9_a_page_of_a_filtered_list_looks_at_a_bounded_number_of_rows_and_the_next_ones_find_the_rest() {
+        let (_dir, mut conn) = conn();
+        conn.execute_batch(FILL).expect("rows");
+        let ann = Visible { subject: Some("u1".to_owned()), tenant: None, roles: vec!["r".to_owned()] };
+        for visible_to in [None, Some(ann)] {
+            let inbox = InterruptionFilter { visible_to: visible_to.clone(), ..InterruptionFilter::default() };
+            let mut list = |filter: &InterruptionFilter| {
+                let (rows, pages) = all_pages(|page| interruptions(&mut conn, filter, page).expect("a page"));
+                (rows.into_iter().map(|row| row.session_id.to_string()).collect::<Vec<_>>(), pages)
+            };
+            let nobody = InterruptionFilter { agent: Some("nobody".to_owned()), ..inbox.clone() };
+            assert_eq!(list(&nobody), (Vec::new(), 3), "20,500 rows, 10,000 of them for each page");
+            let rare = InterruptionFilter { agent: Some("rare".to_owned()), ..inbox.clone() };
+            assert_eq!(list(&rare).0, ["s20000", "s15000", "s10000", "s5000"]);
+            let every = InterruptionFilter { tool: Some("t".to_owned()), ..inbox.clone() };
+            assert_eq!(list(&every).0, list(&inbox).0, "none is left out or shown twice");
+        }
+        let running = SessionFilter { status: Some(Status::Running), ..SessionFilter::default() };
+        let (rows, pages) = all_pages(|page| sessions(&conn, &running, page, &Values::plain()).expect("a page"));
+        assert_eq!((rows.len(), pages), (20, 3));
     }
 
     #[test]

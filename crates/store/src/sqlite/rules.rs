@@ -9,7 +9,7 @@ use rusqlite::{Connection, Params, Row, params, types::Value};
 use super::{
     super::{
         Page, Paged, RuleFilter, RuleName, RuleOwner, RuleRow, StoreError,
-        page::{self, Key, RULES_EACH, rule_number},
+        page::{self, Found, Key, RULES_EACH, rule_number},
         seal::Place,
         sql::json,
     },
@@ -189,7 +189,10 @@ pub(super) fn list(
         },
     };
     let queries = queries(filter, session, start.as_ref())?;
-    let mut paged = merged(queries, page, |query| opened(values, query.rows(conn, ORDER, page, stored)?))?;
+    let mut paged = merged(queries, page, |query| {
+        let found = query.rows(conn, ORDER, page, stored)?.into_iter();
+        found.map(|one| one.row.open(values).map(Found::fitting)).collect()
+    })?;
     paged.rows.retain(|row| filter.matches(row));
     Ok(paged)
 }

@@ -7,6 +7,7 @@ mod deliveries;
 mod differential;
 mod forks;
 mod formats;
+mod giving_way;
 mod grouped;
 mod lists;
 mod nodes;

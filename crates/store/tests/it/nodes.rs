@@ -273,6 +273,13 @@ async fn r9_sessions_with_records_that_an_older_build_does_not_know_are_refused_
     };
     begun(&gone, "new", 1, None).await;
     waiting(&gone, "due", 1, None, "t", asks(None, 1)).await;
+    let mut rests = begun(&gone, "rests", 1, None).await;
+    let answered = rests.answers(2, "done");
+    rests.store(&gone, answered).await.expect("answered");
+    let lease = nodes(&gone).claim("rests").await.expect("claim").expect("its own");
+    assert!(nodes(&gone).release("rests", lease, rests.state.pos).await.expect("released"));
+    assert_eq!(older.rested(9, 9, 9).await.expect("rested"), [], "it deletes none either");
+    assert_eq!(newer.rested(9, 9, 9).await.expect("rested"), [(Arc::from("rests"), rests.state.pos)]);
     let mut shared = begun(&older, "old", 1, None).await;
     for id in ["new", "due"] {
         refused(id).await;

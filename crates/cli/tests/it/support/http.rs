@@ -1,6 +1,6 @@
 //! A small HTTP client that hides nothing.
 
-use std::net::SocketAddr;
+use std::{io, net::SocketAddr};
 
 use serde_json::Value;
 use tokio::{
@@ -75,9 +75,21 @@ pub(crate) async fn request(
     headers: &[(&str, &str)],
     body: Option<&str>,
 ) -> Response {
+    let answer = try_request(address, method, path, headers, body).await;
+    answer.unwrap_or_else(|error| panic!("{method} {path}: {error}"))
+}
+
+/// The same of a server that may be away.
+pub(crate) async fn try_request(
+    address: SocketAddr,
+    method: &str,
+    path: &str,
+    headers: &[(&str, &str)],
+    body: Option<&str>,
+) -> io::Result<Response> {
     let work = async {
-        let mut stream = TcpStream::connect(address).await.unwrap();
-        stream.write_all(head(address, method, path, headers, body).as_bytes()).await.unwrap();
+        let mut stream = TcpStream::connect(address).await?;
+        stream.write_all(head(address, method, path, headers, body).as_bytes()).await?;
         let (mut read, mut write) = stream.split();
         // A refused body need not be read to its end.
         let body = async {
@@ -86,18 +98,18 @@ pub(crate) async fn request(
         let mut answer = Vec::new();
         let read = async { read.read_to_end(&mut answer).await };
         let (_, read) = tokio::join!(body, read);
-        if let Err(error) = read {
-            assert!(!answer.is_empty(), "{method} {path}: {error}");
+        if answer.is_empty() {
+            return Err(read.err().unwrap_or_else(|| io::ErrorKind::UnexpectedEof.into()));
         }
-        parse(&answer)
+        Ok(parse(&answer))
     };
     let answer = tokio::time::timeout(DEADLINE, work).await;
-    let answer = answer.unwrap_or_else(|_| panic!("{method} {path} is answered in time"));
+    let answer = answer.unwrap_or_else(|_| panic!("{method} {path} is answered in time"))?;
     published::check_answer(method, path, &answer);
     if answer.header("content-type").is_some_and(|kind| kind.starts_with("text/event-stream")) {
         events(&answer.body);
     }
-    answer
+    Ok(answer)
 }
 
 fn parse(answer: &[u8]) -> Response {

@@ -1,0 +1,155 @@
+//! A real backup of a server at work, which is restored after the server has gone on: what happened meanwhile is done, and nothing of
+//! it happens again before a person says so (spec R4, R8).
+
+use std::{fs, path::PathBuf, time::Duration};
+
+use countersign_test_postgres::Database;
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use crate::{
+    nodes::{SLOW, eventually},
+    support::{Server, Setup, Store, run, trade},
+};
+
+/// How long the model takes before it calls `note`, in milliseconds.
+const THINKS: u32 = 3000;
+
+/// Of three sessions one asks about a trade, one has a model that takes its time and then a call that nobody is asked about, and one
+/// a call that waits for a file.
+fn setup(store: Store) -> Setup {
+    let script = json!({ "rules": [
+        { "when": { "after": "user", "user": "^trade" }, "tool_calls": [trade(1)] },
+        { "when": { "after": "user", "user": "^think" }, "delay_ms": THINKS, "text": "hm",
+          "tool_calls": [{ "name": "note", "args": { "note": 1 } }] },
+        { "when": { "after": "user", "user": "^slow" }, "tool_calls": [{ "name": "slow", "args": {} }] },
+        { "text": "done" },
+    ] });
+    Setup::new(store, &script).tool("slow", SLOW)
+}
+
+/// A copy of a store as it was in one moment.
+enum Backup {
+    Sqlite(PathBuf),
+    Postgres(PathBuf),
+}
+
+impl Backup {
+    /// Made as docs/operations.md says, while the server works.
+    fn of(server: &Server) -> Backup {
+        let file = server.path("backup");
+        match server.database() {
+            Some(database) => {
+                database.dump(&file);
+                Backup::Postgres(file)
+            }
+            None => {
+                let store = rusqlite::Connection::open(server.path("test.db")).unwrap();
+                store.execute("VACUUM INTO ?1", [file.to_str().unwrap()]).unwrap();
+                Backup::Sqlite(file)
+            }
+        }
+    }
+
+    /// Restored into an empty place, where the server finds it from its next start on.
+    fn restore(self, server: &Server) -> Option<Database> {
+        match self {
+            Backup::Sqlite(file) => {
+                for left in ["test.db", "test.db-wal", "test.db-shm"] {
+                    let _ = fs::remove_file(server.path(left));
+                }
+                fs::rename(file, server.path("test.db")).unwrap();
+                None
+            }
+            Backup::Postgres(file) => {
+                let restored = Database::of_dump(&file);
+                let before = server.database().unwrap().url();
+                server.configure(|text| text.replace(before, restored.url()));
+                Some(restored)
+            }
+        }
+    }
+}
+
+/// The last record of the log of a store, as its anchor names it.
+fn anchor(server: &Server) -> String {
+    let verified = run(&server.path(""), &["audit", "verify"], "", &[]);
+    let (_, anchor) = verified.stdout.trim().split_once("; anchor ").expect(&verified.stderr);
+    anchor.to_owned()
+}
+
+async fn says(server: &Server, session: &str, what: &str) {
+    let mut ws = server.ws().await;
+    ws.message(session, what).await;
+    ws.until_type("ack").await;
+}
+
+async fn goes_on_and_comes_back(store: Store) {
+    let mut server = setup(store).start().await;
+    says(&server, "asked", "trade").await;
+    says(&server, "slow", "slow").await;
+    server.until_status("asked", "awaiting_input").await;
+    eventually("the call begins", async || server.calls() == ["begun"]).await;
+    says(&server, "thinks", "think").await;
+    server.until_status("thinks", "running").await;
+    let backup = Backup::of(&server);
+    // What the backup knows nothing of.
+    let yes = json!({ "decisions": [{ "type": "approve" }] });
+    assert_eq!(server.post("/v1/approvals/asked_1?wait=true", &yes).await.ok()["status"], "completed");
+    fs::write(server.path("go"), "").unwrap();
+    for session in ["slow", "thinks"] {
+        server.until_status(session, "completed").await;
+    }
+    let done = server.calls();
+    assert_eq!(done.len(), 4, "{done:?}");
+    let last = anchor(&server);
+    server.signal(Signal::TERM);
+    server.ended().await;
+
+    let _restored = backup.restore(&server);
+    let mut held = Vec::new();
+    eventually("the leases in the backup end", async || {
+        let ended = run(&server.path(""), &["store", "restored", "--json"], "", &[]);
+        assert!(ended.code == Some(0) || ended.stderr.contains("or did until a moment ago"), "{}", ended.stderr);
+        let told: Value = serde_json::from_str(&ended.stdout).unwrap_or_default();
+        held = told["held"].as_array().into_iter().flatten().cloned().collect();
+        ended.code == Some(0)
+    })
+    .await;
+    held.sort_by_key(Value::to_string);
+    assert_eq!(held, ["asked", "slow", "thinks"]);
+    let behind = run(&server.path(""), &["audit", "verify", "--anchor", &last], "", &[]);
+    let number = |anchor: &str| anchor.split_once(':').unwrap().0.to_owned();
+    let (has, wanted) = (number(&anchor(&server)), number(&last));
+    let told = format!("the log ends with record {has}, but the anchor is record {wanted}");
+    assert_eq!(behind.code, Some(1), "{}", behind.stdout);
+    assert!(behind.stderr.contains(&told) || behind.stdout.contains(&told), "{} {}", behind.stdout, behind.stderr);
+    assert_eq!((has.as_str(), wanted.parse::<u64>().unwrap() > 1), ("1", true), "only the request is in the backup");
+
+    server.start_again().await;
+    tokio::time::sleep(Duration::from_millis(u64::from(THINKS) + 1000)).await;
+    assert_eq!(server.calls(), done, "nothing begins by itself");
+    for session in ["asked", "slow", "thinks"] {
+        assert_eq!(server.get(&format!("/v1/sessions/{session}")).await.ok()["held"], "crashes", "{session}");
+    }
+    // A person goes on with each. Nobody knows what came of the call that had begun.
+    says(&server, "slow", "slow").await;
+    server.until_status("slow", "awaiting_input").await;
+    assert_eq!(server.get("/v1/approvals/slow_1").await.ok()["kind"], "in_doubt");
+    server.post("/v1/sessions/thinks/cancel", &json!({})).await.ok();
+    server.until_status("thinks", "cancelled").await;
+    assert_eq!(server.calls(), done);
+    // This one was approved after the backup: whoever approves it again has it run again.
+    assert_eq!(server.post("/v1/approvals/asked_1?wait=true", &yes).await.ok()["status"], "completed");
+    assert_eq!(server.calls().len(), done.len() + 1);
+}
+
+#[tokio::test]
+async fn r4_a_backup_of_sqlite_that_is_restored_after_the_server_went_on_repeats_nothing_before_a_person_says_so() {
+    goes_on_and_comes_back(Store::Sqlite).await;
+}
+
+#[tokio::test]
+async fn r4_a_dump_of_postgresql_that_is_restored_after_the_server_went_on_repeats_nothing_before_a_person_says_so() {
+    goes_on_and_comes_back(Store::Postgres).await;
+}
