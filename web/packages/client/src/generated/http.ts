@@ -1884,6 +1884,10 @@ export interface CheckpointView {
   pending: string[];
   /**
    * The `seq` of the last event before it: what a client has folded up to there is what the session was.
+  /**
+   * Who did that, if a person did and is known.
+   */
+  by?: string;
    */
   seq: number;
   /**
