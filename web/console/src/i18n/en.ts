@@ -144,13 +144,13 @@ export const en = {
   "card.titleInterrupt": "“{name}” needs your answer",
   "card.titleInDoubtStep": "Did this step run?",
   "card.inDoubtStep":
-    "The server stopped while the step “{step}” of “{node}” was running. Nobody knows whether it took effect. Please check before you decide.",
+    "Nobody knows how the step “{step}” of “{node}” ended: the server that was running it stopped or was cut off. The step may have taken effect, and may still be running there. Please check before you decide.",
   "card.titleQuestion": "The agent has a question",
   "card.titleQuestions": "The agent has {n} questions",
   "card.titleQuestionOf": "“{agent}” has a question",
   "card.titleQuestionsOf": "“{agent}” has {n} questions",
   "card.inDoubtText":
-    "The server stopped while this call was running. Nobody knows whether it took effect. Please check before you decide.",
+    "Nobody knows how this call ended: the server that was running it stopped or was cut off. The call may have taken effect, and may still be running there. Please check before you decide.",
   "card.failed": "The turn has failed. Your decision takes effect when it is tried again.",
   "card.failedQuestion": "The turn has failed. Your answer counts when it is tried again.",
   "card.agent": "Agent",

@@ -146,13 +146,13 @@ export const vi: Catalogue = {
   "card.titleInterrupt": "“{name}” cần bạn trả lời",
   "card.titleInDoubtStep": "Bước này đã chạy chưa?",
   "card.inDoubtStep":
-    "Máy chủ đã dừng khi bước “{step}” của “{node}” đang chạy. Không ai biết nó đã có tác dụng hay chưa. Hãy kiểm tra trước khi quyết định.",
+    "Không rõ bước “{step}” của “{node}” đã kết thúc ra sao: máy chủ đang chạy bước này đã dừng hoặc bị mất liên lạc. Bước này có thể đã có tác dụng, và có thể vẫn đang chạy ở đó. Hãy kiểm tra trước khi quyết định.",
   "card.titleQuestion": "Agent có câu hỏi",
   "card.titleQuestions": "Agent có {n} câu hỏi",
   "card.titleQuestionOf": "“{agent}” có một câu hỏi",
   "card.titleQuestionsOf": "“{agent}” có {n} câu hỏi",
   "card.inDoubtText":
-    "Máy chủ đã dừng khi lệnh này đang chạy. Không ai biết nó đã có tác dụng hay chưa. Hãy kiểm tra trước khi quyết định.",
+    "Không rõ lệnh này đã kết thúc ra sao: máy chủ đang chạy lệnh đã dừng hoặc bị mất liên lạc. Lệnh có thể đã có tác dụng, và có thể vẫn đang chạy ở đó. Hãy kiểm tra trước khi quyết định.",
   "card.failed": "Lượt này đã thất bại. Quyết định của bạn có hiệu lực khi lượt được thử lại.",
   "card.failedQuestion": "Lượt này đã thất bại. Câu trả lời của bạn được dùng khi lượt được thử lại.",
   "card.agent": "Agent",

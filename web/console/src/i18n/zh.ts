@@ -146,12 +146,13 @@ export const zh: Catalogue = {
   "card.titleInterrupt": "“{name}”需要您的回答",
   "card.titleInDoubtStep": "这一步执行了吗？",
   "card.inDoubtStep":
-    "“{node}”的步骤“{step}”执行期间服务器中断，无法得知它是否已生效。请核实后再决定。",
+    "无法得知“{node}”的步骤“{step}”的结果：执行它的服务器已中断或失去联系。该步骤可能已生效，也可能仍在那里执行。请核实后再决定。",
   "card.titleQuestion": "智能体有问题要问",
   "card.titleQuestions": "智能体有 {n} 个问题要问",
   "card.titleQuestionOf": "“{agent}”有一个问题",
   "card.titleQuestionsOf": "“{agent}”有 {n} 个问题",
-  "card.inDoubtText": "此调用执行期间服务器中断，无法得知它是否已生效。请核实后再决定。",
+  "card.inDoubtText":
+    "无法得知此调用的结果：执行它的服务器已中断或失去联系。该调用可能已生效，也可能仍在那里执行。请核实后再决定。",
   "card.failed": "本轮已失败。您的决定将在重试后生效。",
   "card.failedQuestion": "本轮已失败。您的回答将在重试后生效。",
   "card.agent": "智能体",
