@@ -189,6 +189,11 @@ pub const FAILURES: &[(&str, &str, &str)] = &[
         "The session was being worked on each time that the process ended, so it is taken up no more by itself.",
         "Look at the log, then retry, send a message, decide what is pending, or cancel the turn.",
     ),
+    (
+        "session_restored",
+        "The store was restored from a backup, so the turn that it has of the session is not taken up by itself.",
+        "Look outside what was done since, then retry, send a message, decide what is pending, or cancel the turn.",
+    ),
     ("internal", "A fault of ours.", "Tell the operator; the log has more."),
 ];
 
