@@ -1,13 +1,60 @@
 /** What an MCP server asks in the middle of a call: forms and addresses. */
 import { join } from "node:path";
 import type { Page } from "@playwright/test";
-import { checkAccessible, expect, hasNoSidewaysScroll, resolved, send, test } from "./support/console.js";
+import { begin, checkAccessible, expect, hasNoSidewaysScroll, resolved, send, test } from "./support/console.js";
+import { choose, press, withoutPointer, write } from "./support/keyboard.js";
 import type { Server, ServerOptions, Turn } from "./support/server.js";
+import { speak } from "./support/words.js";
 
 const mcp = [process.execPath, join(import.meta.dirname, "support/mcp.mjs")];
 const asks = (name: string): Turn[] => [{ calls: [{ name, args: "{}" }] }, { text: "It said {{ last_tool_result }}" }];
 
 type Serve = (options: ServerOptions) => Promise<Server>;
+
+for (const [language, width, colorScheme] of [
+  ["vi", 1280, "light"],
+  ["zh", 390, "dark"],
+] as const) {
+  test.describe(`${language}, ${width}, ${colorScheme}`, () => {
+    test.use({ viewport: { width, height: 844 }, colorScheme });
+    test("s13 u1: the form and the address of a server take no pointer, and are accessible in another language", async ({ page, serve }) => {
+      const t = await speak(page, language);
+      await withoutPointer(page);
+      const { url } = await serve({ turns: [...asks("order"), ...asks("log_in")], mcp });
+      await begin(url, "s1", "Order tea");
+      await page.goto(`${url}/#/s/s1`);
+      const card = page.locator(".card[data-kind=input]");
+      const look = async (name: string) => {
+        // The other width too.
+        for (const shown of [width, width === 390 ? 1280 : 390]) {
+          await page.setViewportSize({ width: shown, height: 844 });
+          await checkAccessible(page, `${name}, ${language}, ${shown}`);
+          await hasNoSidewaysScroll(page);
+          if (process.env.LOOK) await page.screenshot({ path: `${process.env.LOOK}/elicit-${name}-${language}-${shown}.png` });
+        }
+        await page.setViewportSize({ width, height: 844 });
+      };
+      await press(page, card.getByRole("button", { name: t("elicit.accept") }));
+      await expect(card.getByLabel("Your name")).toBeFocused();
+      await expect(card.locator(".field-error")).toHaveCount(2);
+      await look("form");
+      await write(page, card.getByLabel("Your name"), "Alice");
+      await write(page, card.getByLabel("How many"), "3");
+      await press(page, card.getByLabel("Sugar"), "Space");
+      await choose(page, card.getByLabel("colour"), "Black");
+      await press(page, card.getByRole("button", { name: t("elicit.accept") }), "Enter", { movedOn: true });
+      await expect(resolved(page)).toContainText(t("elicit.accepted"));
+      const said = page.locator(".message.assistant").last();
+      for (const part of ['"amount":3', '"colour":"c2"', '["milk","sugar"]']) await expect(said).toContainText(part);
+
+      await begin(url, "s1", "Order more");
+      await expect(card.getByRole("link", { name: t("elicit.open") })).toBeVisible();
+      await look("address");
+      await press(page, card.getByRole("button", { name: t("elicit.decline"), exact: true }), "Enter", { movedOn: true });
+      await expect(page.locator(".message.assistant").last()).toContainText('{"action":"decline"}');
+    });
+  });
+}
 
 async function open(page: Page, serve: Serve, turns: Turn[], more: Partial<ServerOptions> = {}) {
   const server = await serve({ turns, mcp, ...more });

@@ -1,6 +1,7 @@
 /** The graph beside the chat: it shows where the session stands, and follows it. */
 import type { Page } from "@playwright/test";
 import {
+  begin,
   call,
   checkAccessible,
   expect,
@@ -11,6 +12,7 @@ import {
   send,
   test,
 } from "./support/console.js";
+import { speak } from "./support/words.js";
 
 const panel = (page: Page) => page.getByRole("complementary", { name: "Graph" });
 const picture = (page: Page) => panel(page).getByRole("img");
@@ -83,26 +85,38 @@ test("it stays shown, can be made larger, and goes away with Escape", async ({ p
   await expect(page.getByRole("button", { name: "Graph", exact: true })).toBeFocused();
 });
 
-for (const colorScheme of ["light", "dark"] as const) {
-  for (const [name, width] of [["desktop", 1280], ["phone", 390]] as const) {
-    test.describe(`${name}, ${colorScheme}`, () => {
-      test.use({ colorScheme, viewport: { width, height: 844 } });
-      test("axe finds nothing, and nothing scrolls sideways", async ({ page, serve }) => {
-        const { url } = await serve({ turns: oneOrder });
-        const card = await openCard(page, url);
-        await show(page);
-        await expect(node(page, "approval")).toHaveAttribute("data-state", "waiting");
-        await checkAccessible(page, "waiting");
-        await hasNoSidewaysScroll(page);
-        if (process.env.LOOK) await page.screenshot({ path: `${process.env.LOOK}/graph-${name}-${colorScheme}.png` });
-        await panel(page).getByRole("button", { name: "Hide the graph" }).click();
-        await card.getByRole("button", { name: "Approve" }).click();
-        await expect(page.locator(".topbar")).toContainText("Finished");
-        await show(page);
-        await expect(node(page, "END")).toHaveAttribute("data-state", "here");
-        await checkAccessible(page, "finished");
-        if (process.env.LOOK) await page.screenshot({ path: `${process.env.LOOK}/graph-${name}-${colorScheme}-end.png` });
-      });
+for (const [language, width, colorScheme] of [
+  ["en", 1280, "light"],
+  ["en", 390, "dark"],
+  ["vi", 1280, "dark"],
+  ["vi", 390, "light"],
+  ["zh", 1280, "light"],
+  ["zh", 390, "dark"],
+] as const) {
+  test.describe(`${language}, ${width}, ${colorScheme}`, () => {
+    test.use({ colorScheme, viewport: { width, height: 844 } });
+    test("axe finds nothing, and nothing scrolls sideways", async ({ page, serve }) => {
+      const t = await speak(page, language);
+      const { url } = await serve({ turns: oneOrder });
+      await begin(url, "s1");
+      await page.goto(`${url}/#/s/s1`);
+      const card = page.locator(".card");
+      const shown = page.getByRole("complementary", { name: t("graph.heading") });
+      const open = () => page.getByRole("button", { name: t("graph.show"), exact: true }).click();
+      const at = (id: string) => shown.locator(`[data-node="${id}"]`);
+      await expect(card.getByRole("button", { name: t("decide.approve"), exact: true })).toBeEnabled();
+      await open();
+      await expect(at("approval")).toHaveAttribute("data-state", "waiting");
+      await checkAccessible(page, "waiting");
+      await hasNoSidewaysScroll(page);
+      if (process.env.LOOK) await page.screenshot({ path: `${process.env.LOOK}/graph-${language}-${width}.png` });
+      await shown.getByRole("button", { name: t("graph.hide") }).click();
+      await card.getByRole("button", { name: t("decide.approve"), exact: true }).click();
+      await expect(page.locator(".topbar")).toContainText(t("status.completed"));
+      await open();
+      await expect(at("END")).toHaveAttribute("data-state", "here");
+      await checkAccessible(page, "finished");
+      if (process.env.LOOK) await page.screenshot({ path: `${process.env.LOOK}/graph-${language}-${width}-end.png` });
     });
-  }
+  });
 }

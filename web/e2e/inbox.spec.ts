@@ -203,6 +203,45 @@ risk = "high"
   await expect(pane(page).locator(".people")).toContainText("You can look at it, but it is not yours to decide.");
 });
 
+test("u1: the inbox is filtered by tool, and a row says who has approved and when", async ({ page, serve }) => {
+  const pay = `
+[tools.pay]
+description = "Pay somebody."
+command = ["/bin/cat"]
+parameters = { type = "object" }
+approval = { timeout = 3000, levels = ["legal"], quorum = 2 }
+`;
+  const people = { alice: ["user"], bob: ["admin", "legal"], eve: ["legal"] };
+  const calls = [...orders.turns[0]!.calls!, { name: "pay", args: "{}" }];
+  const { url } = await serve({ ...orders, turns: [{ calls }], people, approval: 'levels = ["admin"]', more: pay, tools: ["pay"] });
+  for (const session of ["s1", "s2"]) await begin(url, session, "VNM", "alice");
+  await signIn(page, "bob");
+  await page.goto(`${url}/#/inbox`);
+  await expect(rows(page)).toHaveCount(4);
+  await page.getByLabel("Tool", { exact: true }).selectOption({ label: "pay (2)" });
+  await expect(page).toHaveURL(/#\/inbox\?tool=pay$/);
+  await expect(titles(page)).toHaveText(["pay", "pay"]);
+  await expect(page.locator(".inbox-count")).toHaveText("Requests: 2 of 4");
+  await page.reload();
+  await expect(titles(page)).toHaveText(["pay", "pay"]);
+
+  // Somebody else's vote is in the row by itself, and on the card with its time.
+  const authorization = "Bearer eve-token";
+  const asked = (await (await fetch(`${url}/v1/approvals?status=waiting&tool=pay&session_id=s1`, { headers: { authorization } })).json()) as {
+    approvals: { approval_key: string }[];
+  };
+  const [{ approval_key: key } = { approval_key: "" }] = asked.approvals;
+  const body = JSON.stringify({ decisions: [{ type: "approve" }] });
+  const headers = { authorization, "content-type": "application/json" };
+  expect((await fetch(`${url}/v1/approvals/${key}`, { method: "POST", headers, body })).status).toBe(200);
+  await expect(page.locator(`#row-${key}`)).toContainText(/1 of 2 approved: eve \((now|\d+ seconds? ago)\)/);
+  await page.locator(`#row-${key} a`).click();
+  await expect(pane(page).locator(".talk-list")).toContainText("eve approved (1 of 2)");
+  await expect(pane(page).locator(".talk-list time")).toHaveAttribute("datetime", /^20\d\d-.*Z$/);
+  await page.getByLabel("Tool", { exact: true }).selectOption("execute_trade");
+  await expect(titles(page)).toHaveText(["Order VNM", "Order VNM"]);
+});
+
 for (const [width, height] of [
   [1280, 800],
   [390, 844],

@@ -2,6 +2,8 @@
 import type { Locator, Page } from "@playwright/test";
 import { checkAccessible, expect, hasNoSidewaysScroll, resolved, signIn, test } from "./support/console.js";
 import { startGraph, type GraphServer } from "./support/graph.js";
+import { choose, press, withoutPointer, write } from "./support/keyboard.js";
+import { speak } from "./support/words.js";
 
 const TOPICS = ["Green", "Black"];
 
@@ -118,41 +120,51 @@ graphTest("g3: the inbox lists what a graph asks, and the picture shows where it
   await expect(page.getByRole("img", { name: /outline/ })).toBeVisible();
 });
 
-for (const [width, height] of [
-  [1280, 900],
-  [390, 844],
+for (const [language, width, colorScheme] of [
+  ["en", 1280, "light"],
+  ["en", 390, "dark"],
+  ["vi", 1280, "dark"],
+  ["vi", 390, "light"],
+  ["zh", 1280, "light"],
+  ["zh", 390, "dark"],
 ] as const) {
-  for (const colorScheme of ["light", "dark"] as const) {
-    graphTest(`g3: the questions of a graph at ${width} pixels, ${colorScheme}`, async ({ page, graph }) => {
-      await page.setViewportSize({ width, height });
-      await page.emulateMedia({ colorScheme });
-      const server = await graph();
-      await begin(server, page);
-      const shot = async (name: string) => {
-        await hasNoSidewaysScroll(page);
-        await checkAccessible(page, name);
-        const folder = process.env.E2E_SHOTS;
-        if (folder) await page.screenshot({ path: `${folder}/${name}-${width}-${colorScheme}.png` });
-      };
-      await shot("tone");
-      await cardOf(page, "tone").getByLabel("Your answer", { exact: true }).fill("Short:");
-      await cardOf(page, "tone").getByRole("button", { name: "Send answer" }).click();
-      await expect(cards(page)).toHaveCount(2);
-      await cardOf(page, "Short: Black.").getByRole("button", { name: "Send answer" }).click();
-      await shot("reviews");
-      for (const topic of TOPICS) {
-        // The articles stand on the card that comes next, too.
-        const card = cardOf(page, `Short: ${topic}.`).filter({ hasText: "review" });
-        await card.getByLabel("accept").selectOption("true");
-        await card.getByLabel("rating").fill("5");
-        await card.getByRole("button", { name: "Send answer" }).click();
-        await expect(card).toHaveCount(0);
-      }
-      await expect(cardOf(page, "publish")).toBeVisible();
-      await shot("publish");
-      await cardOf(page, "publish").getByRole("button", { name: "Yes", exact: true }).click();
-      await expect(cardOf(page, "extras")).toBeVisible();
-      await shot("extras");
-    });
-  }
+  graphTest(`g3 u1: the questions of a graph are accessible and take no pointer, ${language}, ${width}, ${colorScheme}`, async ({ page, graph }) => {
+    await page.setViewportSize({ width, height: width < 800 ? 844 : 900 });
+    await page.emulateMedia({ colorScheme });
+    const t = await speak(page, language);
+    await withoutPointer(page);
+    const server = await graph();
+    await begin(server, page);
+    const movedOn = { movedOn: true };
+    const sending = (card: Locator) => card.getByRole("button", { name: t("interrupt.send") });
+    const shot = async (name: string) => {
+      await hasNoSidewaysScroll(page);
+      await checkAccessible(page, name);
+      const folder = process.env.LOOK;
+      if (folder) await page.screenshot({ path: `${folder}/interrupt-${name}-${language}-${width}.png` });
+    };
+    await shot("tone");
+    await write(page, cardOf(page, "tone").getByLabel(t("interrupt.answer"), { exact: true }), "Short:");
+    await press(page, sending(cardOf(page, "tone")), "Enter", movedOn);
+    await expect(cards(page)).toHaveCount(2);
+    await press(page, sending(cardOf(page, "Short: Black.")));
+    await shot("reviews");
+    for (const topic of TOPICS) {
+      // The articles stand on the card that comes next, too.
+      const card = cardOf(page, `Short: ${topic}.`).filter({ hasText: "review" });
+      await choose(page, card.getByLabel("accept"), t("interrupt.yes"));
+      await write(page, card.getByLabel("rating"), "5");
+      await press(page, sending(card), "Enter", movedOn);
+      await expect(card).toHaveCount(0);
+    }
+    await expect(cardOf(page, "publish")).toBeVisible();
+    await shot("publish");
+    await press(page, cardOf(page, "publish").getByRole("button", { name: t("interrupt.yes"), exact: true }), "Enter", movedOn);
+    const extras = cardOf(page, "extras");
+    await expect(extras).toBeVisible();
+    await shot("extras");
+    await write(page, extras.getByLabel(t("interrupt.json")), '{"pages": 2}');
+    await press(page, sending(extras), "Enter", movedOn);
+    await expect(page.locator(".topbar")).toContainText(t("status.completed"));
+  });
 }

@@ -33,12 +33,14 @@ test("u3: a thousand exchanges open with their end drawn, and the rest comes on 
   const worked = (await work()) - idle;
   await cdp.send("HeapProfiler.collectGarbage");
   const { metrics } = await cdp.send("Performance.getMetrics");
-  const heap = metrics.find((m) => m.name === "JSHeapUsedSize")!.value / 1024 / 1024;
+  const heap = metrics.find((m) => m.name === "JSHeapUsedSize")!.value;
   console.log(
     `a session of ${EXCHANGES} exchanges: drawn after ${Math.round(opened)} ms, ${worked.toFixed(2)} s of work, ` +
-      `${heap.toFixed(1)} MiB of heap, ${came.frames} frames of ${came.bytes} bytes`,
+      `${(heap / 1e6).toFixed(1)} MB of heap, ${came.frames} frames of ${came.bytes} bytes`,
   );
-  expect(heap).toBeLessThan(30);
+  // How long it took besides depends on what else the machine does; docs/scale.md has it.
+  expect(worked).toBeLessThan(1);
+  expect(heap).toBeLessThan(30e6);
   // Of the end alone: 80 messages of the 2000.
   expect(came.frames).toBeLessThan(1000);
   expect(came.bytes).toBeLessThan(200_000);

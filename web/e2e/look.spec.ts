@@ -1,6 +1,7 @@
 /** What it looks like: phone width, languages, accessibility, and text that must not be taken for markup. */
 import {
   ask,
+  begin,
   call,
   checkAccessible,
   expect,
@@ -16,6 +17,7 @@ import {
   test,
   type Question,
 } from "./support/console.js";
+import { speak } from "./support/words.js";
 
 for (const colorScheme of ["light", "dark"] as const) {
   test.describe(`accessibility, ${colorScheme}`, () => {
@@ -47,32 +49,55 @@ for (const colorScheme of ["light", "dark"] as const) {
       await page.locator(".group-row").first().click();
       await check(page, "resolved, opened");
     });
+  });
+}
 
-    test("axe finds nothing in any state of a question", async ({ page, serve }) => {
+for (const [language, colorScheme] of [
+  ["en", "light"],
+  ["en", "dark"],
+  ["vi", "dark"],
+  ["zh", "light"],
+] as const) {
+  test.describe(`questions, ${language}, ${colorScheme}`, () => {
+    test.use({ colorScheme });
+    test("axe finds nothing in any state of a question, and it fits at two widths", async ({ page, serve }) => {
+      const t = await speak(page, language);
       const todos = '{"todos":[{"content":"Ask","status":"completed"},{"content":"Plan","status":"in_progress"}]}';
       const { url } = await serve({
         turns: [{ calls: [{ name: "write_todos", args: todos }] }, ask(goal, sectors), { text: "Done." }],
       });
-      const card = await openQuestion(page, url);
+      await begin(url, "s1", "Plan my savings");
+      await page.goto(`${url}/#/s/s1`);
+      const card = page.locator(".card[data-kind=question]");
+      const press = (name: string) => card.getByRole("button", { name, exact: true }).click();
+      const check = async (where: string) => {
+        for (const width of [390, 1280]) {
+          await page.setViewportSize({ width, height: 844 });
+          await checkAccessible(page, `${where}, ${language}, ${width}`);
+          await hasNoSidewaysScroll(page);
+          if (process.env.LOOK) await page.screenshot({ path: `${process.env.LOOK}/question-${where.replaceAll(" ", "-")}-${language}-${colorScheme}-${width}.png` });
+        }
+      };
+      await expect(card.getByRole("button", { name: t("question.skip"), exact: true })).toBeEnabled();
       await page.locator(".group-row").click();
       await page.locator(".todo-dock summary").click();
-      await check(page, "waiting");
-      await card.getByRole("button", { name: "Next" }).click();
-      await check(page, "nothing chosen");
+      await check("waiting");
+      await press(t("question.next"));
+      await check("nothing chosen");
       await card.getByRole("textbox").fill("Both");
-      await card.getByRole("button", { name: "Next" }).click();
-      await card.getByRole("button", { name: "Skip" }).click();
-      await check(page, "review");
-      await page.getByRole("link", { name: "Inbox" }).click();
+      await press(t("question.next"));
+      await press(t("question.skip"));
+      await check("review");
+      await page.locator(".sidebar a[href^='#/inbox']").click();
       await expect(page.locator(".inbox-row")).toBeVisible();
-      await check(page, "inbox");
+      await check("inbox");
       await page.goBack();
-      await card.getByRole("button", { name: "Do not answer" }).click();
-      await check(page, "declining");
-      await card.getByRole("button", { name: "Back" }).click();
-      await card.getByRole("button", { name: "Send answers" }).click();
-      await expect(page.locator(".topbar")).toContainText("Finished");
-      await check(page, "answered");
+      await press(t("question.decline"));
+      await check("declining");
+      await press(t("decide.back"));
+      await press(t("question.sendAll"));
+      await expect(page.locator(".topbar")).toContainText(t("status.completed"));
+      await check("answered");
     });
   });
 }

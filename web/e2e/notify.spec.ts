@@ -1,6 +1,7 @@
 /** Notifications of the browser: only for those who want them, with nothing in them that others may not see. */
 import type { BrowserContext, Page } from "@playwright/test";
-import { ask, begin, call, checkAccessible, expect, goal, order, signIn, test } from "./support/console.js";
+import { ask, begin, call, checkAccessible, expect, goal, hasNoSidewaysScroll, order, signIn, test } from "./support/console.js";
+import { LANGUAGES, speak } from "./support/words.js";
 
 interface Noted {
   title: string;
@@ -118,14 +119,24 @@ test("u4: who has not asked for them gets none, nor for what others decide", asy
   await expect(toggle(page)).not.toBeChecked();
 });
 
-test("u4: a browser that does not allow them is not asked twice, and it is said in words", async ({ page, serve }) => {
-  const { url } = await serve({ turns: [] });
-  await page.addInitScript(() => {
-    Object.defineProperty(Notification, "permission", { get: () => "denied" });
+for (const language of LANGUAGES) {
+  test(`u4: a browser that does not allow them is not asked twice, and it is said in words, ${language}`, async ({ page, serve }) => {
+    const t = await speak(page, language);
+    const { url } = await serve({ turns: [] });
+    await page.addInitScript(() => {
+      Object.defineProperty(Notification, "permission", { get: () => "denied" });
+    });
+    await page.goto(url);
+    const one = page.getByRole("switch", { name: t("notify.label") });
+    await one.click();
+    await expect(page.getByRole("alert")).toContainText(t("notify.denied"));
+    await expect(one).not.toBeChecked();
+    await checkAccessible(page, "notifications that are not allowed");
+    await page.setViewportSize({ width: 390, height: 844 });
+    await page.getByRole("button", { name: t("app.menu") }).click();
+    await expect(one).toBeInViewport();
+    await checkAccessible(page, "notifications that are not allowed, on a phone");
+    await hasNoSidewaysScroll(page);
+    if (process.env.LOOK) await page.screenshot({ path: `${process.env.LOOK}/notify-${language}.png` });
   });
-  await page.goto(url);
-  await toggle(page).click();
-  await expect(page.getByRole("alert")).toContainText("Your browser does not allow notifications for this page.");
-  await expect(toggle(page)).not.toBeChecked();
-  await checkAccessible(page, "notifications that are not allowed");
-});
+}

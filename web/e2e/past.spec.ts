@@ -1,5 +1,6 @@
 /** The earlier points of a session, and going on from one in a new session. */
-import { checkAccessible, expect, hasNoSidewaysScroll, oneOrder, openCard, send, test } from "./support/console.js";
+import { begin, checkAccessible, expect, hasNoSidewaysScroll, oneOrder, openCard, send, signIn, tabOf, test } from "./support/console.js";
+import { LANGUAGES, wordsOf } from "./support/words.js";
 
 test("a session goes on from an earlier point in a new one, which asks again", async ({ page, serve }) => {
   const { url } = await serve({ turns: oneOrder });
@@ -66,6 +67,40 @@ test("g6: each point says what had happened there, and shows the conversation as
   const then = waited.getByRole("list", { name: "The conversation up to here" });
   await expect(then.locator("li")).toHaveText(["YouBuy 100 VNM", "AgentHere is the order.", /^execute_trade\{"symbol":"VNM"/, "Pendingexecute_trade"]);
   await checkAccessible(page, "an earlier point");
+});
+
+test("g6 u1: each point says who wrote or decided there, and only one's own is said to be one's own", async ({ page, context, serve }) => {
+  const { url } = await serve({ turns: oneOrder, people: { alice: ["user"], bob: ["admin"] }, approval: 'levels = ["admin"]' });
+  await begin(url, "s1", "Buy 100 VNM", "alice");
+  await signIn(page, "alice");
+  await page.goto(`${url}/#/s/s1`);
+  const bob = await tabOf(context, "bob", `${url}/#/s/s1`);
+  await bob.locator(".card").getByRole("button", { name: "Approve", exact: true }).click();
+  for (const [tab, headings, author] of [
+    [page, { en: ["You sent a message", "bob decided"], vi: ["Bạn đã gửi tin nhắn", "bob đã quyết định"], zh: ["您发送了消息", "bob 作出了决定"] }, undefined],
+    [bob, { en: ["alice sent a message", "You decided"], vi: ["alice đã gửi tin nhắn", "Bạn đã quyết định"], zh: ["alice 发送了消息", "您作出了决定"] }, "alice"],
+  ] as const) {
+    await expect(tab.getByText("Result:")).toBeVisible();
+    for (const language of LANGUAGES) {
+      const t = wordsOf(language);
+      await tab.evaluate((l) => localStorage.setItem("countersign:language", l), language);
+      await tab.setViewportSize({ width: 1280, height: 844 });
+      await tab.reload();
+      await tab.locator(".past-open").click();
+      const said = (what: string) => tab.locator(".past-point").filter({ has: tab.locator(".past-toggle", { hasText: new RegExp(`^${what}$`) }) });
+      for (const heading of headings[language]) await expect(said(heading)).toHaveCount(1);
+      // Also in the conversation that a point shows, where the decision is that of the person who made it.
+      const decided = said(headings[language][1]);
+      await decided.locator(".past-toggle").click();
+      await expect(decided.locator(".past-items li").first().locator(".past-by")).toHaveText(author ?? t("chat.you"));
+      await expect(decided.locator(".past-items li[data-kind=asked]")).toContainText(t("resolved.by", { name: "bob" }));
+      for (const width of [1280, 390]) {
+        await tab.setViewportSize({ width, height: 844 });
+        await hasNoSidewaysScroll(tab);
+        if (process.env.LOOK) await tab.screenshot({ path: `${process.env.LOOK}/past-who-${author ?? "own"}-${language}-${width}.png` });
+      }
+    }
+  }
 });
 
 test("g6: a message is another one before the session goes on from its point", async ({ page, serve }) => {

@@ -2,6 +2,7 @@
 import type { Page } from "@playwright/test";
 import {
   ask,
+  begin,
   call,
   checkAccessible,
   expect,
@@ -17,10 +18,12 @@ import {
   tabOf,
   test,
 } from "./support/console.js";
+import { press, seesFocus, withoutPointer, write } from "./support/keyboard.js";
 import { person } from "./support/server.js";
+import { speak } from "./support/words.js";
 
 const people = { alice: ["user"], bob: ["admin"], eve: ["admin"], carol: ["manager"] };
-const approve = (page: Page) => page.locator(".card").getByRole("button", { name: "Approve", exact: true });
+const approve = (page: Page, name = "Approve") => page.locator(".card").getByRole("button", { name, exact: true });
 
 /** Alice asks; the request's own address is where the others look. */
 async function aliceAsks(page: Page, url: string): Promise<string> {
@@ -329,6 +332,68 @@ test("what is handed to somebody is theirs to decide", async ({ page, context, s
   await approve(carol).click();
   await expect(resolved(page)).toContainText("by carol");
 });
+
+test("u1: handing over takes no pointer, on a phone and in another language", async ({ page, context, serve }) => {
+  const { url } = await serve({ turns: oneOrder, people, approval: 'levels = ["admin"], reassign = ["manager"]' });
+  await begin(url, "s1", "Buy", "alice");
+  const t = await speak(page, "zh");
+  await withoutPointer(page);
+  await page.setViewportSize({ width: 390, height: 844 });
+  await signIn(page, "bob");
+  await page.goto(`${url}/#/s/s1`);
+  const card = page.locator(".card");
+  await press(page, card.getByRole("button", { name: t("hand.open") }));
+  await expect(card.getByLabel(t("hand.role"))).toBeFocused();
+  await write(page, card.getByLabel(t("hand.person")), "carol");
+  await write(page, card.getByLabel(t("hand.reason")), "Above my limit");
+  await press(page, card.getByRole("button", { name: t("hand.send") }));
+  await expect(page.locator(".people")).toContainText(t("people.handedPerson", { to: "carol", by: "bob" }));
+  await seesFocus(page);
+
+  // And decided by whom it was handed to.
+  const carol = await context.newPage();
+  await speak(carol, "zh");
+  await withoutPointer(carol);
+  await signIn(carol, "carol");
+  await carol.goto(`${url}/#/s/s1`);
+  await press(carol, approve(carol, t("decide.approve")), "Enter", { movedOn: true });
+  await expect(resolved(carol)).toContainText(t("resolved.by", { name: "carol" }));
+});
+
+for (const [language, colorScheme] of [
+  ["en", "light"],
+  ["vi", "dark"],
+  ["zh", "light"],
+] as const) {
+  test.describe(`rules, ${language}, ${colorScheme}`, () => {
+    test.use({ colorScheme });
+    test("p4 u1: why a standing rule is suspended is said in the language of the page, and the page is accessible at two widths", async ({ page, serve }) => {
+      const t = await speak(page, language);
+      const server = await serve({ turns: oneOrder, people: { ...people, bob: ["admin", "legal"] }, approval: 'levels = ["admin"]' });
+      await begin(server.url, "s1", "Buy", "alice");
+      const body = JSON.stringify({ decisions: [{ type: "approve", always: { scope: "tool", until: "2099-01-31T00:00:00Z" } }] });
+      const headers = { authorization: "Bearer bob-token", "content-type": "application/json" };
+      expect((await fetch(`${server.url}/v1/approvals/s1_1`, { method: "POST", headers, body })).status).toBe(200);
+      // He holds the role no longer.
+      await server.edit((text) => text.replace(person("bob", ["admin", "legal"], "bob-token"), person("bob", ["legal"], "bob-token")));
+      await expect
+        .poll(async () => {
+          const { rules } = (await (await fetch(`${server.url}/v1/rules`, { headers })).json()) as { rules: { suspended_code?: string }[] };
+          return rules[0]?.suspended_code;
+        })
+        .toBe("no_role");
+      await signIn(page, "bob");
+      await page.goto(`${server.url}/#/rules`);
+      await expect(page.locator(".rule")).toContainText(t("rules.why.no_role", { name: "bob", role: "admin" }));
+      for (const width of [1280, 390]) {
+        await page.setViewportSize({ width, height: 844 });
+        await checkAccessible(page, `a suspended rule, ${language}, ${width}`);
+        await hasNoSidewaysScroll(page);
+        if (process.env.LOOK) await page.screenshot({ path: `${process.env.LOOK}/rules-${language}-${width}.png` });
+      }
+    });
+  });
+}
 
 test("nobody decides in time: others are reminded and asked, and the card says so", async ({ page, context, serve }) => {
   const { url } = await serve({

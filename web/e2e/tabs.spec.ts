@@ -74,6 +74,26 @@ test("u1 u3: what is decided in a terminal is seen in the browser at once: on th
   await expect(inbox.locator(".inbox-row")).toHaveCount(1);
 });
 
+// The lists are read each second, and less often where that is much, or nobody looks: these are read at once.
+for (const [back, event] of [
+  ["into view", () => document.dispatchEvent(new Event("visibilitychange"))],
+  ["from another window", () => window.dispatchEvent(new Event("focus"))],
+] as const) {
+  test(`u1: whoever comes back ${back} is told at once what happened meanwhile`, async ({ page, serve }) => {
+    const { url } = await serve({ turns: oneOrder, timeout: 3000 });
+    await begin(url, "s1");
+    await page.addInitScript(() => Object.defineProperty(document, "hidden", { get: () => !sessionStorage.getItem("seen") }));
+    await page.goto(`${url}/#/inbox`);
+    await expect(page.locator(".inbox-row")).toHaveCount(1);
+    // Whatever was asked for when the page was opened has come.
+    await page.waitForLoadState("networkidle");
+    await begin(url, "s2");
+    await page.evaluate(() => sessionStorage.setItem("seen", "yes"));
+    await page.evaluate(event);
+    await expect(page.locator(".inbox-row")).toHaveCount(2, { timeout: 3_000 });
+  });
+}
+
 // ---------------------------------------------------------------- the keyboard alone
 
 /** Come to something and press a key there, also if something else takes the focus in between. */

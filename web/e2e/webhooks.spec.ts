@@ -2,6 +2,8 @@
 import { createServer } from "node:http";
 import type { Page } from "@playwright/test";
 import { begin, beginAll, call, checkAccessible, expect, hasNoSidewaysScroll, order, signIn, tabOf, test } from "./support/console.js";
+import { press, seesFocus, withoutPointer } from "./support/keyboard.js";
+import { speak } from "./support/words.js";
 import { quietPort, type ServerOptions } from "./support/server.js";
 
 /** Where nobody listens at first; a message is attempted once, so that each is dead at once. */
@@ -113,6 +115,31 @@ test("u1 u4: what is dropped is named before, and nothing is dropped by the firs
   await expect(drop(page)).toHaveCount(0);
   await expect(page.getByRole("region", { name: "desk" })).toBeFocused();
   await dead(url, 0);
+});
+
+test("u1 u4: sending again and dropping take no pointer, on a phone and in another language", async ({ page, serve }) => {
+  const t = await speak(page, "vi");
+  await withoutPointer(page);
+  await page.setViewportSize({ width: 390, height: 844 });
+  const port = await quietPort();
+  const { url } = await serve(asked(port));
+  for (const session of ["s1", "s2"]) await begin(url, session);
+  await dead(url, 2);
+  await page.goto(`${url}/#/webhooks`);
+  await press(page, page.getByRole("button", { name: t("webhooks.show", { n: 2 }) }));
+  await expect(rows(page)).toHaveCount(2);
+  const stop = await receive(port, { status: 200 });
+  await press(page, page.getByRole("button", { name: t("webhooks.sendFor", { n: 1 }), exact: true }));
+  await expect(rows(page)).toHaveCount(1);
+  await seesFocus(page);
+  await stop();
+  const dialog = page.getByRole("dialog");
+  await press(page, page.getByRole("button", { name: t("webhooks.dropFor", { name: "desk" }) }));
+  await expect(dialog.getByRole("button", { name: t("decide.back") })).toBeFocused();
+  await press(page, dialog.getByRole("button", { name: t("webhooks.dropConfirm") }));
+  await expect(dialog).toHaveCount(0);
+  await dead(url, 0);
+  await seesFocus(page);
 });
 
 test("u1 u4: many dead letters are read by page, and stay in view when one is sent again", async ({ page, serve }) => {

@@ -177,8 +177,8 @@ pub const FAILURES: &[(&str, &str, &str)] = &[
     ("too_many_tasks", "A round of a graph has more tasks than are allowed.", "Fan out over less."),
     ("too_many_questions", "Nodes ask more at once than is allowed.", "Ask less at once."),
     ("invalid_loop", "A node routes to a node the loop cannot reach.", "Fix its routes."),
-    ("graph_gone", "The graph no longer exists.", "Restore it, and retry the run."),
-    ("node_gone", "The node no longer exists in the graph.", "Restore it, and retry the run."),
+    ("graph_gone", "This program no longer has the graph.", "Add it again, and retry the run."),
+    ("node_gone", "The graph no longer has the node.", "Add it again, and retry the run."),
     (
         "state_unreadable",
         "The state on record is not what the graph's type reads.",
@@ -188,6 +188,11 @@ pub const FAILURES: &[(&str, &str, &str)] = &[
         "session_held",
         "The process died each time it ran this session, so it is no longer resumed automatically.",
         "Look at the log, then retry, send a message, decide what is pending, or cancel the turn.",
+    ),
+    (
+        "session_restored",
+        "The store was restored from a backup, so its turn is not resumed automatically.",
+        "Check what was done outside since the backup, then retry, send a message, decide what is pending, or cancel the turn.",
     ),
     ("internal", "Internal error.", "Tell the operator; the log has more."),
 ];

@@ -3,6 +3,7 @@ import { act, createElement as h } from "react";
 import { beforeEach, expect, test, vi } from "vitest";
 import { CountersignError, type SessionSummary } from "@countersign/client";
 import { ChatPage } from "../src/components/ChatPage.js";
+import type { Language } from "../src/i18n/index.js";
 import { announcement } from "../src/lib/announce.js";
 import { Socket } from "./socket.js";
 import { click, show } from "./page.js";
@@ -10,6 +11,7 @@ import { click, show } from "./page.js";
 vi.stubGlobal("WebSocket", Socket);
 vi.stubGlobal("fetch", () => new Promise(() => {}));
 vi.stubGlobal("matchMedia", () => ({ matches: false }));
+const { loadLanguage } = await import("../src/i18n/index.js");
 const { client, http } = await import("../src/state/connection.js");
 const { agents, sessionList } = await import("../src/state/lists.js");
 const { sendMessage, sessions } = await import("../src/state/sessions.js");
@@ -26,7 +28,11 @@ beforeEach(() => {
 
 /** Opens a session whose events from `seq` on are these. */
 async function open(sessionId: string, seq: number, ...events: object[]) {
-  const { page } = await show(h(ChatPage, { sessionId, onMenu: () => {} }));
+  return openIn("en", sessionId, seq, ...events);
+}
+
+async function openIn(language: Language, sessionId: string, seq: number, ...events: object[]) {
+  const { page } = await show(h(ChatPage, { sessionId, onMenu: () => {} }), language);
   await act(async () => {
     Socket.last.receive(...events.map((event, i) => ({ ...event, session_id: sessionId, seq: seq + i })));
     await vi.waitFor(() => expect(sessions.get(sessionId).view.lastSeq).toBe(seq + events.length - 1));
@@ -100,3 +106,18 @@ test("u1: that earlier messages could not be read is said until they are", async
   await earlier();
   expect(page.querySelector("[role=alert]")).toBeNull();
 });
+
+for (const [code, says] of [
+  ["session_held", { en: "The server stopped unexpectedly", vi: "Máy chủ đã ngừng đột ngột", zh: "服务器每次处理本轮时都意外终止" }],
+  ["session_restored", { en: "The store was restored from a backup", vi: "Kho dữ liệu được khôi phục từ bản sao lưu", zh: "数据是从备份恢复的" }],
+] as const) {
+  test(`r9 r4: why a turn is on hold is said in the language of the page: ${code}`, async () => {
+    for (const language of ["en", "vi", "zh"] as const) {
+      await loadLanguage(language);
+      const page = await openIn(language, `${code}-${language}`, 1, { type: "run_status", status: "running", pending: [], error: { code, message: "held" } });
+      expect(page.querySelector(".turn-end")?.textContent).toContain(says[language]);
+      // It does not look as if it worked.
+      expect(page.querySelector(".chat .pulse")).toBeNull();
+    }
+  });
+}

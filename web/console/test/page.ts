@@ -5,7 +5,7 @@ import { afterEach } from "vitest";
 import { Provided } from "../src/components/Provided.js";
 import { catalogues } from "../src/i18n/all.js";
 import type { MessageKey } from "../src/i18n/en.js";
-import { I18nProvider } from "../src/i18n/index.js";
+import { I18nProvider, type Language } from "../src/i18n/index.js";
 
 Object.assign(globalThis, { IS_REACT_ACT_ENVIRONMENT: true });
 
@@ -25,12 +25,12 @@ afterEach(() => {
   localStorage.clear();
 });
 
-/** Gives the page, how to draw it anew, and how to take it away. */
-export async function show(element: ReactElement) {
+/** Gives the page, in a language that is loaded, how to draw it anew, and how to take it away. */
+export async function show(element: ReactElement, first: Language = "en") {
   const page = document.createElement("div");
   document.body.append(page);
   const root = createRoot(page);
-  const draw = (now: ReactElement) => act(async () => root.render(h(I18nProvider, { first: "en", children: h(Provided, { children: now }) })));
+  const draw = (now: ReactElement) => act(async () => root.render(h(I18nProvider, { first, children: h(Provided, { children: now }) })));
   const leave = () => act(async () => root.render(null));
   open.push(() => {
     act(() => root.unmount());

@@ -17,6 +17,40 @@ export async function seesFocus(page: Page, { movedOn = false } = {}): Promise<v
   await expect.poll(() => page.evaluate(whereIsFocus, movedOn), { message, timeout: 5_000 }).toBe("seen");
 }
 
+/** Whatever uses a pointer in this page fails its test. */
+export async function withoutPointer(page: Page): Promise<void> {
+  await page.addInitScript(() => {
+    for (const kind of ["pointerdown", "mousedown", "touchstart"]) {
+      addEventListener(kind, () => console.error("somebody has used a pointer"), { capture: true });
+    }
+  });
+}
+
+/** Come to something and press a key there; the focus is seen before and after it. */
+export async function press(page: Page, to: Locator, key = "Enter", then = {}): Promise<void> {
+  await tabTo(page, to);
+  await seesFocus(page);
+  await page.keyboard.press(key);
+  await seesFocus(page, then);
+}
+
+/** Come to a field and write in it, in place of what stands there. */
+export async function write(page: Page, field: Locator, text: string): Promise<void> {
+  await tabTo(page, field);
+  await page.keyboard.press("Control+a");
+  await page.keyboard.type(text);
+  await seesFocus(page);
+}
+
+/** Come to a list of choices and go down to one. */
+export async function choose(page: Page, list: Locator, label: string): Promise<void> {
+  await tabTo(page, list);
+  const chosen = () => list.evaluate((one: HTMLSelectElement) => one.selectedOptions[0]?.label);
+  for (let step = 0; step < 20 && (await chosen()) !== label; step++) await page.keyboard.press("ArrowDown");
+  expect(await chosen()).toBe(label);
+  await seesFocus(page);
+}
+
 /** In the page. */
 function whereIsFocus(movedOn: boolean): string {
   const at = document.activeElement;

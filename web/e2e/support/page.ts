@@ -16,14 +16,23 @@ export async function servePage(folder: string, plugins: Plugin[] = []): Promise
   const conditions = ["@countersign/source", ...defaultClientConditions];
   const common = { configFile: false, logLevel: "error", root, resolve: { conditions } } as const;
   await build({ ...common, plugins, build: { outDir, emptyOutDir: true } });
-  const server = await preview({ ...common, build: { outDir }, preview: { host: "127.0.0.1", port: 0 } });
+  const { origin, stop } = await serveFolder(outDir);
+  return {
+    origin,
+    stop: async () => {
+      await stop();
+      await rm(outDir, { recursive: true, force: true });
+    },
+  };
+}
+
+/** Serve a page that is built already. */
+export async function serveFolder(outDir: string): Promise<ServedPage> {
+  const server = await preview({ configFile: false, logLevel: "error", build: { outDir }, preview: { host: "127.0.0.1", port: 0 } });
   const address = server.httpServer.address();
   if (address === null || typeof address === "string") throw new Error("the page has no port");
   return {
     origin: `http://127.0.0.1:${address.port}`,
-    stop: async () => {
-      await server.close();
-      await rm(outDir, { recursive: true, force: true });
-    },
+    stop: () => server.close(),
   };
 }

@@ -115,7 +115,7 @@ pub(crate) fn left(request: &Value) -> Option<String> {
 pub(crate) fn kind(request: &Value) -> &'static str {
     match request["kind"].as_str() {
         Some("question") => "question",
-        Some("in_doubt") => "outcome unknown: it may have run",
+        Some("in_doubt") => "outcome unknown: it may have run, and may still be running",
         Some("interrupt") => "question of a graph",
         Some("input") => "question of a tool",
         _ => "approval",

@@ -292,7 +292,7 @@ impl Talk {
             "run_status" => {
                 frame["status"].as_str().unwrap_or_default().clone_into(&mut self.status);
                 self.pending = keys(&frame);
-                self.held = frame["error"]["code"] == "session_held";
+                self.held = matches!(frame["error"]["code"].as_str(), Some("session_held" | "session_restored"));
                 self.printer.event(&frame);
             }
             "approval_resolved" => {

@@ -99,9 +99,10 @@ impl Checkpoints {
             let pending: Vec<&str> = list(&one["pending"]).iter().filter_map(Value::as_str).collect();
             let requests =
                 if pending.is_empty() { String::new() } else { format!("  pending: {}", pending.join(", ")) };
+            let who = if one["by"].is_null() { String::new() } else { format!("  by {}", text(&one["by"])) };
             let (number, at) = (one["checkpoint"].to_string(), text(&one["at"]));
             let (after, status, node) = (text(&one["after"]), text(&one["status"]), text(&one["node"]));
-            say(&visible(&format!("{number:>6}  {at:<24}  {after:<8}  {status:<14}  {node}{requests}")))?;
+            say(&visible(&format!("{number:>6}  {at:<24}  {after:<8}  {status:<14}  {node}{who}{requests}")))?;
         }
         Ok(())
     }

@@ -93,13 +93,18 @@ fn c_check_says_where_it_cannot_know_who_holds_a_role() {
         approval = { levels = [\"admin\"], not_self = true }\n";
     let digest = "0123456789abcdef".repeat(4);
     let ann = format!("[[auth.tokens]]\nsubject = \"ann\"\nroles = [\"admin\"]\ntoken_sha256 = \"{digest}\"\n");
-    fs::write(dir.path().join("c.toml"), format!("{text}{ann}")).unwrap();
-    let said = run(dir.path(), &["check", "--config", "c.toml", "--json"], "", &[]);
-    let found: Value = serde_json::from_str(&said.stdout).unwrap();
-    let warned = found["warnings"][0]["message"].as_str().unwrap_or_default();
-    assert!(said.code == Some(0) && warned.contains("only \"ann\" has the role"), "{}", said.stdout);
-    assert!(warned.contains("nobody to approve what they have asked for or changed"), "{warned}");
-    assert_eq!((&found["warnings"][0]["line"], &found["roles_known"]), (&json!(11), &json!(true)));
+    // Also where her edit at the second step would go back to the owner first.
+    for levels in ["[\"admin\"]", "[\"user\", \"admin\"]"] {
+        let text = text.replace("[\"admin\"], not_self", &format!("{levels}, not_self"));
+        fs::write(dir.path().join("c.toml"), format!("{text}{ann}")).unwrap();
+        let said = run(dir.path(), &["check", "--config", "c.toml", "--json"], "", &[]);
+        let found: Value = serde_json::from_str(&said.stdout).unwrap();
+        let [warning] = &found["warnings"].as_array().unwrap()[..] else { panic!("{}", said.stdout) };
+        let warned = warning["message"].as_str().unwrap_or_default();
+        assert!(said.code == Some(0) && warned.contains("only \"ann\" has the role"), "{levels}: {}", said.stdout);
+        assert!(warned.contains("nobody to approve what they have asked for or changed"), "{levels}: {warned}");
+        assert_eq!((&warning["line"], &found["roles_known"]), (&json!(11), &json!(true)));
+    }
 
     let jwt = "[auth.jwt]\nissuer = \"https://i\"\naudience = \"a\"\njwks_url = \"https://i.example/keys\"\n";
     fs::write(dir.path().join("c.toml"), format!("{text}{jwt}")).unwrap();

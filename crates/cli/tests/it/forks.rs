@@ -180,7 +180,7 @@ async fn id_of(server: &Server, tool: &str) -> String {
 }
 
 #[tokio::test]
-async fn g6_people_see_and_fork_their_own_sessions_only() {
+async fn g6_people_see_who_did_what_and_fork_their_own_sessions_only() {
     let server = Setup::one_trade(Store::Memory)
         .trade(r#"approval = { levels = ["admin"] }"#)
         .person("ann", &[])
@@ -192,6 +192,19 @@ async fn g6_people_see_and_fork_their_own_sessions_only() {
     by_bob.problem(403, "forbidden");
     let seen = server.ask_as("bob", "GET", "/v1/sessions/s/checkpoints", None).await.ok();
     assert_eq!(seen["checkpoints"][0]["pending"], json!(["s_1"]), "he is asked, so he may look");
+    // Each point says who led there.
+    let decide = json!({ "decisions": [{ "type": "approve" }] });
+    server.ask_as("bob", "POST", "/v1/approvals/s_1?wait=true", Some(&decide)).await.ok();
+    let seen = server.ask_as("bob", "GET", "/v1/sessions/s/checkpoints?limit=200", None).await.ok();
+    let by = |after: &str| {
+        let found = seen["checkpoints"].as_array().unwrap().iter().find(|one| one["after"] == after);
+        found.unwrap_or_else(|| panic!("no {after} in {seen}"))["by"].clone()
+    };
+    assert_eq!([by("message"), by("decision"), by("answer")], [json!("ann"), json!("bob"), Value::Null]);
+    let url = format!("http://{}", server.address);
+    let environment = [("COUNTERSIGN_TOKEN", "ann-secret")];
+    let plain = run(&server.path(""), &["sessions", "checkpoints", "s", "--url", &url], "", &environment).stdout;
+    assert!(plain.lines().any(|line| line.contains("decision") && line.contains("by bob")), "{plain}");
     let empty = json!({ "checkpoint": 1, "session_id": "f" });
     server.ask_as("ann", "POST", "/v1/sessions/s/fork", Some(&empty)).await;
     // No role was asked in the fork, so its past is ann's alone.

@@ -10,7 +10,7 @@ use crate::support::{
     DEADLINE, Server, Setup, Store,
     ask::{events, said},
     fold::{Fold, without_gaps},
-    http, trade,
+    http, run, trade,
 };
 
 /// The lease of these nodes, in seconds.
@@ -166,6 +166,9 @@ async fn r4_r5_a_node_that_is_killed_is_taken_over_within_its_lease_and_its_call
     assert!(killed.elapsed() < Duration::from_secs(u64::from(LEASE) + 5), "{:?}", killed.elapsed());
     let approval = two.get("/v1/approvals/s_1").await.ok();
     assert_eq!(approval["kind"], "in_doubt", "{approval}");
+    let url = format!("http://{}", two.address);
+    let shown = run(&two.path(""), &["approvals", "show", "s_1", "--url", &url], "", &[]).stdout;
+    assert!(shown.contains("outcome unknown: it may have run, and may still be running"), "{shown}");
     two.post("/v1/approvals/s_1?wait=true", &json!({ "decisions": [{ "type": "respond", "output": "it ran" }] }))
         .await
         .ok();

@@ -144,7 +144,7 @@ async fn restored(store: Store) {
     assert_eq!((&session["status"], &session["held"]), (&json!("running"), &json!("crashes")));
     let mut ws = server.ws().await;
     ws.subscribe("s", 0).await;
-    let frames = ws.until(|frame| frame["error"]["code"] == "session_held").await;
+    let frames = ws.until(|frame| frame["error"]["code"] == "session_restored").await;
     let why = frames.last().unwrap()["error"]["message"].as_str().unwrap().to_owned();
     assert!(why.starts_with("the store was restored from a backup"), "{why}");
     assert!(server.calls().is_empty());

@@ -178,6 +178,7 @@ on_both_stores! {
         server.configure(|text| text.replace(&bobs("admin"), &bobs("legal")));
         let rule = until_rule(&server, "carol", "suspended").await;
         assert_eq!(rule["suspended"], json!("\"bob\" has no token with the role \"admin\" any more"));
+        assert_eq!(rule["suspended_code"], json!("no_role"));
         assert_eq!(rule["standing"], json!(true), "it was not revoked");
         assert_eq!(status(&server, "s").await, "awaiting_input", "so a person is asked");
         assert_eq!(status(&server, "t").await, "awaiting_input");
@@ -192,6 +193,7 @@ on_both_stores! {
         });
         let rule = until_rule(&server, "carol", "suspended").await;
         assert_eq!(rule["suspended"], json!("\"bob\" has no token any more"));
+        assert_eq!(rule["suspended_code"], json!("no_token"));
         assert_eq!(status(&server, "v").await, "awaiting_input");
         if matches!(store, Store::Sqlite) {
             server.kill();

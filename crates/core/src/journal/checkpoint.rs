@@ -26,6 +26,8 @@ pub struct Checkpoint {
     pub at: Millis,
     /// What led there: a short, stable name.
     pub after: &'static str,
+    /// Who did that, if a person did and is known.
+    pub by: Option<Arc<str>>,
     /// The session's status.
     pub status: Status,
     /// Its position in its graph: the nodes.
@@ -38,10 +40,12 @@ impl Checkpoint {
     /// The checkpoint after an append that led to `state`; `None` if there is none.
     #[must_use]
     pub fn of(state: &State, entry: &Entry) -> Option<Checkpoint> {
+        let led = leading(entry);
         is_checkpoint(state, entry).then(|| Checkpoint {
             pos: entry.pos,
             at: entry.at,
-            after: after(entry),
+            after: led.map_or("", name),
+            by: led.and_then(author).cloned(),
             status: state.status,
             node: graph::nodes(state),
             pending: state.open.iter().map(|open| open.asked.n).collect(),
@@ -55,10 +59,10 @@ pub fn is_checkpoint(state: &State, entry: &Entry) -> bool {
     is_whole(state) && !entry.is_progress()
 }
 
-/// The name of an append in lists of checkpoints: that of the turn's end if it contains one, else of its first record.
-fn after(entry: &Entry) -> &'static str {
+/// What an append is named after in lists of checkpoints: the turn's end if it contains one, else its first record.
+fn leading(entry: &Entry) -> Option<&Record> {
     let ends = |record: &&Record| matches!(record, Record::TurnEnded(_) | Record::TurnFailed(_));
-    entry.records.iter().find(ends).or_else(|| entry.records.first()).map_or("", name)
+    entry.records.iter().find(ends).or_else(|| entry.records.first())
 }
 
 /// Whether nothing is incomplete: no call without its verdict or its known result, no request still to be made, no
@@ -146,5 +150,23 @@ fn name(record: &Record) -> &'static str {
         Record::StateEdited(_) => "edit",
         Record::States(_) => "states",
         Record::MakeRoom(_) | Record::Compressed(_) => "compression",
+    }
+}
+
+/// The person whose input a record is.
+fn author(record: &Record) -> Option<&Arc<str>> {
+    match record {
+        Record::UserMessage(said) | Record::MessageQueued(said) | Record::ReviewerSaid(said) => said.by.as_ref(),
+        Record::Decided(decided) => decided.by.as_ref(),
+        Record::Answered(answered) => answered.by.as_ref(),
+        Record::Resumed(resumed) => resumed.by.as_ref(),
+        Record::Noted(noted) => noted.by.as_ref(),
+        Record::RuleRevoked(revoked) => revoked.by.as_ref(),
+        Record::Renamed(renamed) => renamed.by.as_ref(),
+        Record::Forked(forked) => forked.by.as_ref(),
+        Record::RunStarted(run) => run.by.as_ref(),
+        Record::Retried(retried) => retried.by.as_ref(),
+        Record::StateEdited(edited) => edited.by.as_ref(),
+        _ => None,
     }
 }

@@ -39,6 +39,12 @@ pub struct Restarted {
 }
 
 impl Restarted {
+    /// Why it is held, for programs.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        if self.restored { "session_restored" } else { "session_held" }
+    }
+
     /// Why it is held, as text.
     #[must_use]
     pub fn why(&self) -> String {

@@ -364,7 +364,7 @@ impl Out<'_> {
             Record::CallFinished(call) if call.is_shown() => self.finished(call),
             Record::Status { pending, awaiting } => self.status(working(*awaiting), pending, None),
             Record::Restarted(restarted) if restarted.held => {
-                let error = RunError { code: "session_held".to_owned(), message: restarted.why() };
+                let error = RunError { code: restarted.code().to_owned(), message: restarted.why() };
                 self.status(working(restarted.paused), &restarted.pending, Some(error));
             }
             Record::TurnEnded(ended) => self.turn_ended(ended),

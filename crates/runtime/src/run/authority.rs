@@ -18,6 +18,8 @@ use countersign_core::{
     journal::state::State,
     refusal::{Code, Refusal},
 };
+use schemars::JsonSchema;
+use serde::Serialize;
 
 /// The maker of a standing rule, and the role they acted in.
 #[derive(Clone, Copy, Debug)]
@@ -30,6 +32,41 @@ pub struct RuleMaker<'a> {
     pub role: Option<&'a str>,
 }
 
+/// Why a standing rule is suspended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Suspension {
+    /// For programs, which say it in their people's language.
+    pub code: SuspensionCode,
+    /// In English.
+    pub message: String,
+}
+
+impl Suspension {
+    /// One with this code and text.
+    #[must_use]
+    pub fn new(code: SuspensionCode, message: impl Into<String>) -> Suspension {
+        Suspension { code, message: message.into() }
+    }
+}
+
+/// What keeps a standing rule from applying for now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum SuspensionCode {
+    /// It is not on record who made it.
+    MakerUnknown,
+    /// Its maker has no token any more.
+    NoToken,
+    /// Its maker has a token, and none with the role.
+    NoRole,
+    /// Its maker was not seen, with the role where the rule acts for one, for `standing_for` seconds.
+    NotSeen,
+    /// The same since the server started.
+    NotSeenYet,
+    /// Another reason, of a program that embeds the runtime; only its text says which.
+    Other,
+}
+
 /// Says whether the makers of standing rules may still decide, and who holds a role (`holders`), as far as that is known.
 /// A server with authentication asks who may connect now; a program that gives its runtime no authority revokes rules
 /// itself.
@@ -38,7 +75,7 @@ pub trait Authority: Send + Sync {
     ///
     /// # Errors
     /// Why it is suspended, for those who see the rule. It applies again once this returns `Ok`.
-    fn check(&self, maker: RuleMaker<'_>) -> Result<(), String>;
+    fn check(&self, maker: RuleMaker<'_>) -> Result<(), Suspension>;
 
     /// The persons of a tenant who hold a role; `None` if there may be others.
     fn holders(&self, role: &str, tenant: Option<&str>) -> Option<BTreeSet<Arc<str>>> {
@@ -62,7 +99,7 @@ impl Authorities {
     ///
     /// # Errors
     /// Why it is suspended.
-    pub(crate) fn check(&self, rule: &Rule, tenant: Option<&str>) -> Result<(), String> {
+    pub(crate) fn check(&self, rule: &Rule, tenant: Option<&str>) -> Result<(), Suspension> {
         let Some(authority) = self.0.as_ref().filter(|_| rule.approve) else { return Ok(()) };
         authority.check(RuleMaker { subject: rule.by.as_deref(), tenant, role: rule.role.role() })
     }

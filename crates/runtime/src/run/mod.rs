@@ -93,7 +93,7 @@ use crate::{
 };
 pub use activity::{Activity, Durations};
 pub use audit::AuditCheck;
-pub use authority::{Authority, RuleMaker};
+pub use authority::{Authority, RuleMaker, Suspension, SuspensionCode};
 pub use builder::RuntimeBuilder;
 pub use countersign_core::decide::reply::Reply;
 pub use decide::NewDecision;

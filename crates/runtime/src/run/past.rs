@@ -38,6 +38,9 @@ pub struct CheckpointView {
     /// `tool_changed` (of calls), `approval_sent`, `end` (of a turn), `restart`, `status`, `fork`, `compression`; of
     /// graphs `run`, `graph`, `node`, `pause`, `step`, `resume`, `failure`, `retry`, `edit`.
     pub after: String,
+    /// Who did that, if a person did and is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub by: Option<Arc<str>>,
     /// The `seq` of the last event before it: what a client has folded up to there is what the session was.
     pub seq: u64,
     /// The session's status there.
@@ -63,6 +66,7 @@ impl CheckpointView {
             checkpoint: found.pos,
             at: rfc3339(found.at),
             after: found.after.to_string(),
+            by: found.by.clone(),
             seq,
             status: found.status,
             node: found.node.clone(),

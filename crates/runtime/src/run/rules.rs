@@ -15,6 +15,7 @@ use serde::Serialize;
 
 use super::{
     Inner, Runtime,
+    authority::SuspensionCode,
     live::LiveRef,
     nodes::contested,
     store_refusal,
@@ -64,6 +65,9 @@ pub struct RuleView {
     /// Why it is suspended, if it is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub suspended: Option<String>,
+    /// The same for programs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub suspended_code: Option<SuspensionCode>,
     /// When it was revoked or replaced (RFC 3339).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub revoked_at: Option<String>,
@@ -125,7 +129,8 @@ impl RuleView {
                 (true, Some(_)) => RuleState::Suspended,
                 (true, None) => RuleState::Active,
             },
-            suspended,
+            suspended_code: suspended.as_ref().map(|why| why.code),
+            suspended: suspended.map(|why| why.message),
             revoked_at: row.revoked_at.map(rfc3339),
             revoked_by: row.revoked_by.clone(),
         }

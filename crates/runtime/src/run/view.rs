@@ -87,7 +87,7 @@ pub struct SessionView {
 pub enum Held {
     /// It was forked, and has not been continued yet.
     Fork,
-    /// The server ended in the middle of it, several times in a row.
+    /// The server ended in the middle of it, several times in a row, or its store was restored from a backup.
     Crashes,
 }
 

@@ -10,7 +10,7 @@ use std::{
 };
 
 use countersign_core::approval::principal::{Principal, PrincipalKind};
-use countersign_runtime::run::{Authority, RuleMaker};
+use countersign_runtime::run::{Authority, RuleMaker, Suspension, SuspensionCode};
 
 use super::{Access, Auth, pass::now};
 
@@ -71,7 +71,7 @@ impl Seen {
 }
 
 impl Authority for Auth {
-    fn check(&self, maker: RuleMaker<'_>) -> Result<(), String> {
+    fn check(&self, maker: RuleMaker<'_>) -> Result<(), Suspension> {
         self.access().check(maker, now())
     }
 
@@ -91,12 +91,12 @@ impl Access {
         Some(people.filter_map(|by| by.subject.clone()).collect())
     }
 
-    fn check(&self, maker: RuleMaker<'_>, now: u64) -> Result<(), String> {
+    fn check(&self, maker: RuleMaker<'_>, now: u64) -> Result<(), Suspension> {
         if self.open.is_some() {
             return Ok(());
         }
         let Some(subject) = maker.subject else {
-            return Err("it is not on record who made it".to_owned());
+            return Err(Suspension::new(SuspensionCode::MakerUnknown, "it is not on record who made it"));
         };
         let mut tokens = self.tokens.iter().map(|token| &token.principal).filter(|by| {
             by.subject.as_deref() == Some(subject)
@@ -109,15 +109,21 @@ impl Access {
         }
         let with = maker.role.map_or_else(String::new, |role| format!(" with the role {role:?}"));
         let Some(jwt) = &self.jwt else {
-            let with = if has_token { &*with } else { "" };
-            return Err(format!("{subject:?} has no token{with} any more"));
+            let (code, with) = if has_token { (SuspensionCode::NoRole, &*with) } else { (SuspensionCode::NoToken, "") };
+            return Err(Suspension::new(code, format!("{subject:?} has no token{with} any more")));
         };
         let bound = u64::from(jwt.options().standing_for);
         let person = (maker.tenant.map(Arc::from), Arc::from(subject));
         match jwt.seen().when(&person, maker.role) {
             Some(at) if now < at.saturating_add(bound) => Ok(()),
-            Some(_) => Err(format!("{subject:?} was not seen{with} for {bound} seconds")),
-            None => Err(format!("{subject:?} was not seen{with} since the server started")),
+            Some(_) => {
+                let why = format!("{subject:?} was not seen{with} for {bound} seconds");
+                Err(Suspension::new(SuspensionCode::NotSeen, why))
+            }
+            None => {
+                let why = format!("{subject:?} was not seen{with} since the server started");
+                Err(Suspension::new(SuspensionCode::NotSeenYet, why))
+            }
         }
     }
 }
@@ -161,16 +167,15 @@ mod tests {
         let service = Principal { kind: PrincipalKind::Service, ..person("bot", None, &["admin"]) };
         let access =
             access(&[person("bob", None, &["admin"]), person("eve", Some("north"), &["admin"]), service], None);
-        let check = |maker| access.check(maker, 0).map_err(|why| why.contains("no token"));
+        let check = |maker| access.check(maker, 0).map_err(|why| why.code);
         assert_eq!(check(maker("bob", Some("admin"))), Ok(()));
         assert_eq!(check(maker("bob", None)), Ok(()));
-        for gone in
-            [maker("bob", Some("cfo")), maker("eve", Some("admin")), maker("bot", Some("admin")), maker("x", None)]
-        {
-            assert_eq!(check(gone), Err(true), "{gone:?}");
+        assert_eq!(check(maker("bob", Some("cfo"))), Err(SuspensionCode::NoRole));
+        for gone in [maker("eve", Some("admin")), maker("bot", Some("admin")), maker("x", None)] {
+            assert_eq!(check(gone), Err(SuspensionCode::NoToken), "{gone:?}");
         }
         assert_eq!(check(RuleMaker { tenant: Some("north"), ..maker("eve", Some("admin")) }), Ok(()));
-        assert!(access.check(RuleMaker { subject: None, ..maker("", None) }, 0).is_err());
+        assert_eq!(check(RuleMaker { subject: None, ..maker("", None) }), Err(SuspensionCode::MakerUnknown));
         assert!(
             Access { open: Some(Arc::default()), tokens: Vec::new(), jwt: None }
                 .check(maker("x", Some("y")), 0)
@@ -184,12 +189,14 @@ mod tests {
         options.standing_for = 100;
         let access = access(&[], Some(Jwt::new(options)));
         let jwt = access.jwt.clone().expect("JWTs");
-        let check = |maker, now| access.check(maker, now).is_ok();
-        assert!(!check(maker("bob", None), 0), "nobody was seen");
+        let why = |maker, now| access.check(maker, now).map_err(|why| why.code);
+        let check = |maker, now| why(maker, now).is_ok();
+        assert_eq!(why(maker("bob", None), 0), Err(SuspensionCode::NotSeenYet));
         jwt.seen().note(&person("bob", None, &["admin"]), 1000);
         jwt.seen().note(&person("bob", None, &["user"]), 1050);
         assert!(check(maker("bob", Some("admin")), 1099) && !check(maker("bob", Some("admin")), 1100));
-        assert!(check(maker("bob", None), 1149) && !check(maker("bob", None), 1150));
+        assert!(check(maker("bob", None), 1149));
+        assert_eq!(why(maker("bob", None), 1150), Err(SuspensionCode::NotSeen));
         assert!(!check(RuleMaker { tenant: Some("north"), ..maker("bob", None) }, 1000), "another bob");
         jwt.seen().note(&Principal { kind: PrincipalKind::Agent, ..person("bot", None, &["admin"]) }, 1000);
         assert!(!check(maker("bot", Some("admin")), 1000), "no person");

@@ -69,6 +69,18 @@ fn u4_x_slack_shows_names_as_they_are_and_mentions_nobody() {
     assert_eq!(of(Format::Slack, &hostile(), Locale::En), expected);
 }
 
+/// A node that was cut off may be in the middle of the call while somebody else is asked about it.
+#[test]
+fn r4_u4_a_message_about_an_unknown_outcome_says_that_the_call_may_still_be_running() {
+    let says =
+        [(Locale::En, "it may still be running"), (Locale::Vi, "có thể vẫn đang chạy"), (Locale::Zh, "可能仍在执行")];
+    let notice = Notice { kind: NoticeKind::InDoubt, ..hostile() };
+    for (locale, says) in says {
+        let text = of(Format::Slack, &notice, locale)["text"].as_str().expect("a text").to_owned();
+        assert!(text.contains(says), "{text}");
+    }
+}
+
 #[test]
 fn u4_x_teams_shows_names_without_markdown() {
     let card = &of(Format::Teams, &hostile(), Locale::En)["attachments"][0];

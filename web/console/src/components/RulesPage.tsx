@@ -2,9 +2,9 @@
 import { useCallback, useRef, useState } from "react";
 import { stringifyJson, type StandingRule } from "@countersign/client";
 import { useConnection, visibleText } from "@countersign/react";
-import { useI18n } from "../i18n/index.js";
+import { isMessageKey, useI18n, type Translate } from "../i18n/index.js";
 import { announce } from "../lib/announce.js";
-import { roleName } from "../lib/people.js";
+import { personName, roleName } from "../lib/people.js";
 import { agoText, momentText } from "../lib/time.js";
 import { useNow } from "../lib/useNow.js";
 import { usePages } from "../lib/usePages.js";
@@ -102,7 +102,7 @@ function Rule({ rule, onRevoked }: { rule: StandingRule; onRevoked: (rule: Stand
       t("rules.until"),
       rule.until ? momentText(rule.until, language) : t(rule.scope === "session" ? "rules.withSession" : "rules.never"),
     ],
-    ...(rule.suspended === undefined ? [] : [[t("rules.suspendedWhy"), visibleText(rule.suspended)] as [string, string]]),
+    ...(rule.suspended === undefined ? [] : [[t("rules.suspendedWhy"), suspendedText(rule, t)] as [string, string]]),
     ...(rule.revoked_at
       ? [
           [
@@ -177,4 +177,12 @@ function Rule({ rule, onRevoked }: { rule: StandingRule; onRevoked: (rule: Stand
 /** The key of the request that it was made with. */
 function requestOf({ id }: StandingRule): string {
   return id.slice(0, id.lastIndexOf("."));
+}
+
+/** Why a rule does not apply for now; a reason that is not known here is in the server's own words. */
+function suspendedText({ suspended, suspended_code: code, by, role }: StandingRule, t: Translate): string {
+  const seen = code === "not_seen" || code === "not_seen_yet";
+  const key = `rules.why.${code}${seen && role !== undefined ? "_as" : ""}`;
+  if (!isMessageKey(key)) return visibleText(suspended ?? "");
+  return t(key, { name: personName(by, t), role: roleName(role, t) });
 }

@@ -33,7 +33,7 @@ export function TurnEnd({ view, agent }: Props) {
     return (
       <p className="turn-end cut" role="alert">
         <Icon name="warning" />
-        {t("chat.held")}
+        {t(codeOf(view) === "session_restored" ? "chat.restored" : "chat.held")}
       </p>
     );
   }
@@ -53,9 +53,14 @@ export function TurnEnd({ view, agent }: Props) {
   );
 }
 
-/** The server has ended each time that it worked on the turn, so it continues only when somebody says so. */
-export const isHeld = ({ status, error }: SessionView): boolean =>
-  status === "running" && (error as { code?: string } | undefined)?.code === "session_held";
+const codeOf = ({ error }: SessionView) => (error as { code?: string } | undefined)?.code;
+
+/**
+ * The server has ended each time that it worked on the turn, or what the turn did is not all known, so it continues
+ * only when somebody says so.
+ */
+export const isHeld = (view: SessionView): boolean =>
+  view.status === "running" && ["session_held", "session_restored"].includes(codeOf(view) ?? "");
 
 interface FailedProps extends Props {
   /** It has used up its model calls. */

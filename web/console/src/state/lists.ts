@@ -222,7 +222,10 @@ export function startLists(): void {
       channel?.postMessage("changed");
     }
   });
-  document.addEventListener("visibilitychange", () => {
+  const look = () => {
     if (!document.hidden && client.state === "open") void refresh();
-  });
+  };
+  // Whoever comes back, from another tab or another window, is told what happened meanwhile.
+  document.addEventListener("visibilitychange", look);
+  addEventListener("focus", look);
 }

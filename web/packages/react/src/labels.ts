@@ -129,7 +129,7 @@ export const english: Labels = {
   unreadable: "These questions cannot be shown.",
   waitingFor: (role) => (role === undefined ? "Waiting for the owner of the session" : `Waiting for ${role}`),
   progress: (approved, quorum) => `${approved} of ${quorum} have approved`,
-  inDoubt: "This may have run already: its outcome is unknown. Approve to run it again.",
+  inDoubt: "This may have run already, and may still be running: its outcome is unknown. Approve to run it again.",
   error: ({ code, message }) => message || code,
   resolved: ({ resolution = "decided", by, answers, decisions }) => {
     const words = answers ? ["Answered"] : [...new Set(decisions?.map((decision) => done[decision.type]))];

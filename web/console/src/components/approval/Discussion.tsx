@@ -6,8 +6,9 @@ import { useI18n, type Translate } from "../../i18n/index.js";
 import { announce } from "../../lib/announce.js";
 import { personName, roleName } from "../../lib/people.js";
 import { agoText, momentText } from "../../lib/time.js";
-import { useNow } from "../../lib/useNow.js";
 import { useIntoView } from "../../lib/useIntoView.js";
+import { useKeptFocus } from "../../lib/useKeptFocus.js";
+import { useNow } from "../../lib/useNow.js";
 import { draftKeys } from "../../lib/unsent.js";
 import { useRequest } from "../../lib/useRequest.js";
 import { client } from "../../state/connection.js";
@@ -31,13 +32,15 @@ export function Discussion({ approval }: { approval: ApprovalView }) {
   // Without others who can see it there is nobody to talk to.
   const others = role !== undefined || roles.length > 0 || (approval.reviewConfigs[0]?.levels?.length ?? 0) > 1;
   const opener = useRef<"comment" | "hand">(undefined);
-  const box = useRef<HTMLDivElement>(null);
+  // Whoever has handed it over may have nothing more to press here.
+  const kept = useKeptFocus<HTMLDivElement>();
+  const box = kept.ref;
   useAnnounceUpdates(approval);
 
   // A form that closes gives the focus back to what opened it.
   useEffect(() => {
     if (open || !opener.current) return;
-    box.current?.querySelector<HTMLElement>(`[data-open="${opener.current}"]`)?.focus();
+    (box.current?.querySelector<HTMLElement>(`[data-open="${opener.current}"]`) ?? box.current)?.focus();
     opener.current = undefined;
   }, [open]);
   const show = (what: "comment" | "hand") => {
@@ -49,7 +52,7 @@ export function Discussion({ approval }: { approval: ApprovalView }) {
   if ((question || !others) && approval.updates.length === 0) return null;
   return (
     // The card's single-letter keys are for its decision.
-    <div ref={box} className="talk" onKeyDown={(e) => e.stopPropagation()}>
+    <div {...kept} className="talk" onKeyDown={(e) => e.stopPropagation()}>
       <Updates approval={approval} />
       {open === "comment" ? (
         <CommentForm approval={approval} onClose={() => setOpen(undefined)} />

@@ -79,7 +79,7 @@ function RowFacts({ row, mine }: { row: ListedApproval; mine: boolean }) {
     agent !== undefined && visibleText(agent),
     mine && role !== undefined && t("inbox.asRole", { role: roleName(role, t) }),
     mine && assigned(row).subject !== undefined && t("inbox.handedToYou"),
-    decidedSoFar(row, t),
+    decidedSoFar(row, (at) => agoText(at, now, language), t),
     comments > 0 && t("inbox.comments", { n: comments }),
     agoText(row.createdAt, now, language),
   ];
@@ -92,15 +92,19 @@ function RowFacts({ row, mine }: { row: ListedApproval; mine: boolean }) {
   );
 }
 
-/** At which step a request is, and who has approved it there. */
-function decidedSoFar(row: ListedApproval, t: Translate): string {
+/** At which step a request is, and who has approved it there, and when. */
+function decidedSoFar(row: ListedApproval, ago: (at: string) => string, t: Translate): string {
   const votes = progress(row);
+  const names = row.updates.flatMap((update) => {
+    if (update.update !== "approved" || update.by === undefined) return [];
+    return visibleText(update.by) + (update.at ? t("text.paren", { text: ago(update.at) }) : "");
+  });
   const { level, levels } = row.reviewConfigs[0] ?? {};
   const step = level !== undefined && levels !== undefined && t("card.level", { n: level, of: levels.length });
   const votesText =
     votes &&
-    (votes.by.length > 0
-      ? t("people.progressBy", { n: votes.approved, of: votes.quorum, names: votes.by.map((name) => visibleText(name)).join(t("text.comma")) })
+    (names.length > 0
+      ? t("people.progressBy", { n: votes.approved, of: votes.quorum, names: names.join(t("text.comma")) })
       : t("people.progress", { n: votes.approved, of: votes.quorum }));
   return [step, votesText].filter(Boolean).join(" · ");
 }

@@ -1,11 +1,13 @@
 /** One earlier point: what had just happened, what stood before it, and going on from it, with a change or without. */
 import { useId, useMemo, useState } from "react";
 import type { Checkpoint, ForkRequest, SessionView } from "@countersign/client";
+import { visibleText } from "@countersign/react";
 import { isMessageKey, useI18n, type Translate } from "../../i18n/index.js";
 import { editableAt, itemsAt, oneLine, type PastItem } from "../../lib/past.js";
-import { personName } from "../../lib/people.js";
+import { personName, type Me } from "../../lib/people.js";
 import { agoText, momentText } from "../../lib/time.js";
 import { useNow } from "../../lib/useNow.js";
+import { useMe } from "../../state/me.js";
 import { summarize } from "../approval/ResolvedLine.js";
 import { rowTitle } from "../approval/title.js";
 import { Icon } from "../Icon.js";
@@ -28,8 +30,9 @@ export function Point({ view, point, busy, onFork }: Props) {
   const now = useNow(30_000);
   const [open, setOpen] = useState(false);
   const [last] = useMemo(() => itemsAt(view, point, 1), [view, point]);
-  const key = `past.after.${point.after}`;
-  const what = isMessageKey(key) ? t(key) : point.after;
+  const me = useMe();
+  const what = whatText(point, me, t);
+  const by = point.by !== undefined && !NAMED.includes(point.after) ? point.by : undefined;
   return (
     <li className="past-point" data-open={open || undefined}>
       <span className="past-what">
@@ -46,6 +49,7 @@ export function Point({ view, point, busy, onFork }: Props) {
           <time dateTime={point.at} title={momentText(point.at, language)}>
             {agoText(point.at, now, language)}
           </time>
+          {by !== undefined && ` · ${t("resolved.by", { name: visibleText(by) })}`}
           {point.pending.length > 0 && ` · ${t("past.waited", { n: point.pending.length })}`}
         </span>
       </span>
@@ -67,18 +71,36 @@ export function Point({ view, point, busy, onFork }: Props) {
 /** Whether the turn it is in has been read. */
 const isHere = ({ firstSeq }: SessionView, { seq }: Checkpoint) => firstSeq === undefined || seq >= firstSeq;
 
+/** What the heading says together with who did it. */
+const NAMED = ["message", "decision"];
+
+/** What had happened there, and who had done it: only what this person did themselves is said to be theirs. */
+export function whatText({ after, by }: Pick<Checkpoint, "after" | "by">, me: Me, t: Translate): string {
+  if (after === "message") return isOwn(by, me) ? t("past.yourMessage") : t("past.message", { name: personName(by, t) });
+  if (after === "decision") return by !== undefined && by === me.name ? t("past.yourDecision") : t("past.decision", { name: personName(by, t) });
+  const key = `past.after.${after}`;
+  return isMessageKey(key) ? t(key) : after;
+}
+
+/** Whether this person has said it. Where nobody has to say who they are, there is only one. */
+const isOwn = (by: string | undefined, me: Me) => by === me.name;
+
 /** The end of the conversation as it was there. */
 function Preview({ view, point }: { view: SessionView; point: Checkpoint }) {
   const { t } = useI18n();
+  const me = useMe();
   const items = useMemo(() => itemsAt(view, point, MOST), [view, point]);
   if (items.length === 0) return <p className="muted">{t(isHere(view, point) ? "chat.empty" : "chat.loading")}</p>;
   return (
     <ol className="past-items" aria-label={t("past.preview")}>
       {items.map((item) => (
         <li key={item.key} data-kind={item.kind}>
-          <span className="past-by">{byText(item, t)}</span>
+          <span className="past-by">{byText(item, me, t)}</span>
           <span className="past-text">
             <Visible text={excerpt(item, view, t)} />
+            {item.kind === "asked" && !item.waits && item.approval.by !== undefined && (
+              <span className="muted"> {t("resolved.by", { name: visibleText(item.approval.by) })}</span>
+            )}
           </span>
         </li>
       ))}
@@ -86,10 +108,10 @@ function Preview({ view, point }: { view: SessionView; point: Checkpoint }) {
   );
 }
 
-function byText(item: PastItem, t: Translate): string {
+function byText(item: PastItem, me: Me, t: Translate): string {
   switch (item.kind) {
     case "said":
-      return item.by === undefined ? t("chat.you") : personName(item.by, t);
+      return isOwn(item.by, me) ? t("chat.you") : personName(item.by, t);
     case "answered":
       return t("chat.agent");
     case "called":

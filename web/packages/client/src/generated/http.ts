@@ -59,7 +59,7 @@ export type Code = Wire.Code;
 /**
  * Why a turn is on hold.
  * - `fork`: It was forked, and has not been continued yet.
- * - `crashes`: The server ended in the middle of it, several times in a row.
+ * - `crashes`: The server ended in the middle of it, several times in a row, or its store was restored from a backup.
  */
 export type Held = "fork" | "crashes";
 export type DecisionType = Wire.DecisionType;
@@ -86,6 +86,16 @@ export type RuleScope = "session" | "arguments" | "tool";
  * - `ended`: It was revoked, or has expired.
  */
 export type RuleState = "active" | "suspended" | "ended";
+/**
+ * What keeps a standing rule from applying for now.
+ * - `maker_unknown`: It is not on record who made it.
+ * - `no_token`: Its maker has no token any more.
+ * - `no_role`: Its maker has a token, and none with the role.
+ * - `not_seen`: Its maker was not seen, with the role where the rule acts for one, for `standing_for` seconds.
+ * - `not_seen_yet`: The same since the server started.
+ * - `other`: Another reason, of a program that embeds the runtime; only its text says which.
+ */
+export type SuspensionCode = "maker_unknown" | "no_token" | "no_role" | "not_seen" | "not_seen_yet" | "other";
 /**
  * A session's language, fixed at its creation.
  * - `en`: English
@@ -1778,6 +1788,10 @@ export interface RuleView {
    */
   suspended?: string;
   /**
+   * The same for programs.
+   */
+  suspended_code?: SuspensionCode;
+  /**
    * The tool it is for.
    */
   tool: string;
@@ -1870,6 +1884,10 @@ export interface CheckpointView {
    * When the session reached it (RFC 3339).
    */
   at: string;
+  /**
+   * Who did that, if a person did and is known.
+   */
+  by?: string;
   /**
    * Its position in the session's journal, which names it.
    */
