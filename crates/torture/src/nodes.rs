@@ -187,6 +187,12 @@ impl Nodes<'_> {
         }
     }
 
+    /// The failpoint of a node that is to be started. At least one node has none: it can be stopped, cut off and killed.
+    fn next_point(&mut self) -> Option<&'static str> {
+        let is_one_whole = self.nodes.iter().any(|node| node.point.is_none());
+        if is_one_whole { self.due.pop_front() } else { None }
+    }
+
     /// Any node, but one that is to die by itself only if all are.
     fn pick(&mut self) -> usize {
         let whole: Vec<usize> = (0..self.nodes.len()).filter(|i| self.nodes[*i].point.is_none()).collect();
@@ -255,7 +261,8 @@ impl Nodes<'_> {
             let node = self.nodes.swap_remove(died);
             report.struck(node.point.ok_or("a server without failpoints died")?);
             self.bury(node.id);
-            self.start(None, report).await?;
+            let next = self.next_point();
+            self.start(next, report).await?;
             self.send_people(None);
         }
     }
@@ -269,7 +276,7 @@ impl Nodes<'_> {
         report.struck(OUTSIDE);
         self.bury(node.id);
         self.send_people(None);
-        let next = self.due.pop_front();
+        let next = self.next_point();
         self.start(next, report).await
     }
 
@@ -287,7 +294,7 @@ impl Nodes<'_> {
             report.struck(node.point.ok_or("a server without failpoints died")?);
             self.bury(node.id);
         }
-        let next = self.due.pop_front();
+        let next = self.next_point();
         self.start(next, report).await
     }
 
@@ -414,12 +421,16 @@ impl Nodes<'_> {
             self.strike(fault, &mut crowd, report).await?;
         }
         // Every failpoint is reached.
-        let since = Instant::now();
+        let (mut since, mut before) = (Instant::now(), usize::MAX);
         for look in 1.. {
-            if self.due.is_empty() && self.nodes.iter().all(|node| node.point.is_none()) {
+            let left = self.due.len() + self.nodes.iter().filter(|node| node.point.is_some()).count();
+            if left == 0 {
                 break;
             }
-            if since.elapsed() > PATIENCE * 2 {
+            if left < before {
+                (since, before) = (Instant::now(), left);
+            }
+            if since.elapsed() > PATIENCE {
                 let points = self.nodes.iter().filter_map(|node| node.point).chain(self.due.iter().copied());
                 return Err(format!("no node reaches {}", points.collect::<Vec<_>>().join(", ")));
             }
@@ -487,7 +498,7 @@ pub async fn random(base: &Base, seed: u64, nodes: usize, sessions: u64, faults:
         finish(&world, players, &mut report).await
     };
     // A limit for the whole run, far beyond what it takes.
-    let bound = PATIENCE * 5 + Duration::from_secs(5) * u32::try_from(faults).unwrap_or(u32::MAX);
+    let bound = PATIENCE * 8 + Duration::from_secs(5) * u32::try_from(faults).unwrap_or(u32::MAX);
     let ended = timeout(bound, run).await.unwrap_or_else(|_| Err("the run does not come to an end".to_owned()));
     let Err(what) = ended else { return Ok(report) };
     let kept = keep_journals(&world, sessions).await.err().unwrap_or_default();

@@ -141,7 +141,8 @@ impl Report {
     /// Those of these faults and switches that did not happen so often.
     #[must_use]
     pub fn missing(&self, faults: &[&str], least: u64) -> Vec<String> {
-        let happened = |fault: &str| self.faults.get(fault).or(self.switched.get(fault)).copied().unwrap_or_default();
+        let happened =
+            |fault: &str| self.faults.get(fault).or_else(|| self.switched.get(fault)).copied().unwrap_or_default();
         let missing = faults.iter().filter(|fault| happened(fault) < least);
         missing.map(|fault| format!("this happened {} times of {least}: {fault}", happened(fault))).collect()
     }
