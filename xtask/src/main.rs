@@ -41,7 +41,9 @@ Usage: cargo xtask COMMAND
   web              builds the console, if its sources have changed
   torture [OPTION…]
                    builds everything, and kills servers for some time; `--minutes 30 --store postgres`, more with `--help`
-  mutants [NAME…]  puts the bugs of tests/mutants into a copy of the sources, one at a time, and runs the tests that must catch each
+  mutants [NAME… | --report FILE]
+                   puts the bugs of tests/mutants into a copy of the sources, one at a time, and runs the tests that must catch each;
+                   with --report it writes what came of all of them into a page of Markdown
   package [--allow-dirty]
                    packs the crates and the npm packages of a release, with the console in the server's; publishes nothing
   bench [NAME…]    runs the benchmarks, in release mode

@@ -22,6 +22,8 @@ const FOLDER: &str = "tests/mutants";
 /// What a head's lines begin with.
 const BUG: &str = "Bug: ";
 const TEST: &str = "Test: cargo test ";
+/// The heading of a run's section in a page.
+const TITLE: &str = "\n## Seeded bugs\n";
 /// How long tests may take before they count as failed: a bug may have one wait for ever.
 const LIMIT: Duration = Duration::from_secs(600);
 
@@ -78,8 +80,12 @@ impl Mutant {
     }
 }
 
-/// Tries these bugs, or all of them. It fails unless each is caught.
-pub(crate) fn run(places: &Places, names: &[String]) -> Outcome {
+/// Tries these bugs, or all of them, and then may write a page. It fails unless each is caught.
+pub(crate) fn run(places: &Places, words: &[String]) -> Outcome {
+    let (names, report) = match words {
+        [option, file] if option == "--report" => (&[][..], Some(Path::new(file))),
+        names => (names, None),
+    };
     let all = Mutant::all(&places.root)?;
     if let Some(unknown) = names.iter().find(|name| !all.iter().any(|mutant| mutant.name == **name)) {
         let known: Vec<&str> = all.iter().map(|mutant| &*mutant.name).collect();
@@ -107,10 +113,28 @@ pub(crate) fn run(places: &Places, names: &[String]) -> Outcome {
         }
         fates.push((&mutant.name, fate));
     }
-    summary(&fates)
+    summary(&fates, &copy.commit)?;
+    report.map_or(Ok(()), |page| record(page, fates.len(), &copy.commit))
 }
 
-fn summary(fates: &[(&String, Fate)]) -> Outcome {
+/// Writes into a page that so many bugs were tried and are all caught, in place of what it says of an earlier run.
+fn record(page: &Path, bugs: usize, commit: &str) -> Outcome {
+    let wrong = |error: std::io::Error| format!("{}: {error}", page.display());
+    let section = format!(
+        "{TITLE}\n```sh\ncargo xtask mutants --report {}\n```\n\n{bugs} of {bugs} seeded bugs are caught at commit {commit}.\n",
+        page.display()
+    );
+    let text = fs::read_to_string(page).map_err(wrong)?;
+    fs::write(page, with_section(&text, &section)).map_err(wrong)
+}
+
+fn with_section(page: &str, section: &str) -> String {
+    let (before, old) = page.split_once(TITLE).unwrap_or((page, ""));
+    let after = old.find("\n## ").map_or("", |at| &old[at..]);
+    format!("{before}{section}{after}")
+}
+
+fn summary(fates: &[(&String, Fate)], commit: &str) -> Outcome {
     let mut wrong = String::new();
     for (name, fate) in fates {
         match fate {
@@ -120,12 +144,14 @@ fn summary(fates: &[(&String, Fate)]) -> Outcome {
         }
     }
     let caught = fates.iter().filter(|(_, fate)| matches!(fate, Fate::Caught(_))).count();
-    println!("\n==> {caught} of {} seeded bugs are caught", fates.len());
+    println!("\n==> {caught} of {} seeded bugs are caught at commit {commit}", fates.len());
     if wrong.is_empty() { Ok(()) } else { Err(format!("not caught:{wrong}")) }
 }
 
 /// A copy of the repository in which bugs are put, with its own build results.
 struct Copy {
+    /// What it is a copy of.
+    commit: String,
     tree: PathBuf,
     target: PathBuf,
     logs: PathBuf,
@@ -135,15 +161,21 @@ impl Copy {
     /// The tracked files as they are now, also where that is not committed.
     fn of(places: &Places) -> Result<Copy, String> {
         let folder = places.target.join("mutants");
-        let copy = Copy { tree: folder.join("tree"), target: folder.join("target"), logs: folder.join("logs") };
+        let (tree, target) = (folder.join("tree"), folder.join("target"));
+        let mut copy = Copy { commit: String::new(), tree, target, logs: folder.join("logs") };
         fs::create_dir_all(&copy.logs).map_err(|error| format!("{}: {error}", copy.logs.display()))?;
         let git = |words: &[&str]| {
             let mut git = program("git", &places.root);
             git.args(words);
             git
         };
-        let now = process::output(&mut git(&["stash", "create"]))?;
-        let now = if now.is_empty() { process::output(&mut git(&["rev-parse", "HEAD"]))? } else { now };
+        copy.commit = process::output(&mut git(&["rev-parse", "--short=12", "HEAD"]))?;
+        let mut now = process::output(&mut git(&["stash", "create"]))?;
+        if now.is_empty() {
+            now = process::output(&mut git(&["rev-parse", "HEAD"]))?;
+        } else {
+            copy.commit += ", with changes";
+        }
         let tree = copy.tree.to_string_lossy().into_owned();
         // What is unchanged since an earlier run need not be built again.
         let moved = copy.tree.join(".git").exists()
@@ -323,12 +355,22 @@ mod tests {
     #[test]
     fn it_fails_unless_each_bug_is_caught() {
         let name = "bug".to_owned();
-        let told = |fate| summary(&[(&name, fate)]);
+        let told = |fate| summary(&[(&name, fate)], "abc");
         assert_eq!(told(Fate::Caught(vec!["a".to_owned()])), Ok(()));
         assert_eq!(told(Fate::Survived), Err("not caught:\n  bug survived".to_owned()));
         assert!(
             told(Fate::Untried("it does not compile".to_owned())).is_err_and(|error| error.ends_with("not compile"))
         );
         assert_eq!(failed("test a::b ... FAILED\ntest c ... ok\n").collect::<Vec<_>>(), ["a::b"]);
+    }
+
+    #[test]
+    fn a_run_is_recorded_in_its_own_section_of_a_page() {
+        let page = "# A page\n\n## One\n\nkept\n";
+        let once = with_section(page, &format!("{TITLE}\n1 of 1\n"));
+        assert_eq!(once, format!("{page}{TITLE}\n1 of 1\n"));
+        let between = format!("{once}\n## Two\n\nkept too\n");
+        let again = with_section(&between, &format!("{TITLE}\n2 of 2\n"));
+        assert_eq!(again, between.replace("1 of 1", "2 of 2"));
     }
 }

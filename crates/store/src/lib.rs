@@ -16,6 +16,8 @@ mod contents;
 #[cfg(all(feature = "postgres", feature = "sqlite"))]
 pub mod copy;
 pub mod deliveries;
+#[doc(hidden)]
+pub mod failpoint;
 pub mod index;
 pub mod memory;
 pub mod nodes;

@@ -18,6 +18,18 @@ pub use disk::{Disk, Fault};
 /// A variable of a server's environment.
 pub type Variable = (&'static str, String);
 
+/// The variables of a machine of which several things are like this: all of their libraries are loaded.
+pub fn together(variables: impl IntoIterator<Item = Variable>) -> Vec<Variable> {
+    let mut all: Vec<Variable> = Vec::new();
+    for (name, value) in variables {
+        match all.iter_mut().find(|(known, _)| *known == "LD_PRELOAD" && *known == name) {
+            Some((_, libraries)) => *libraries = format!("{libraries}:{value}"),
+            None => all.push((name, value)),
+        }
+    }
+    all
+}
+
 /// A variable that names a file.
 fn names(variable: &'static str, file: &Path) -> Variable {
     (variable, file.to_string_lossy().into_owned())
@@ -38,4 +50,22 @@ fn replace(file: &Path, text: &str) -> Result<(), String> {
     let new = file.with_extension("new");
     let replaced = fs::write(&new, text).and_then(|()| fs::rename(&new, file));
     replaced.map_err(|error| format!("{} cannot be written: {error}", file.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_machine_may_have_a_clock_and_a_disk_of_its_own() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let disk = Disk::new(folder.path()).expect("a disk");
+        let clock = Clocks::new(folder.path()).expect("clocks").clock("clock");
+        let both = together(disk.environment().into_iter().chain(clock.environment()));
+        let loaded: Vec<&str> =
+            both.iter().filter(|(name, _)| *name == "LD_PRELOAD").map(|(_, value)| value.as_str()).collect();
+        let [loaded] = loaded.as_slice() else { panic!("one of the two is not loaded: {both:?}") };
+        assert!(loaded.contains("disk.so:") && loaded.ends_with("clock.so"), "{loaded}");
+        assert!(both.iter().any(|(name, _)| *name == "CLOCK") && both.iter().any(|(name, _)| *name == "DISK"));
+    }
 }

@@ -1,12 +1,16 @@
 //! A connection to a server, and its user's memory.
 
-use std::{net::SocketAddr, sync::LazyLock, time::Duration};
+use std::{io, net::SocketAddr, sync::LazyLock, time::Duration};
 
 use countersign_core::wire::schema::{closed, wire_schema};
 use futures::{SinkExt as _, StreamExt as _};
 use jsonschema::Validator;
 use serde_json::{Value, json};
-use tokio::{net::TcpStream, time::timeout};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpStream,
+    time::timeout,
+};
 use tokio_tungstenite::{
     MaybeTlsStream, WebSocketStream, connect_async,
     tungstenite::{Message, client::IntoClientRequest as _, http::HeaderValue},
@@ -104,6 +108,33 @@ impl Conn {
     }
 }
 
+/// A request over HTTP, by a connection of its own: the status of its answer, and that.
+///
+/// # Errors
+/// The server is gone before all of the answer has come, or does not answer.
+pub async fn post(address: SocketAddr, path: &str, body: &Value) -> Result<(u16, Value), Over> {
+    let body = body.to_string();
+    let head = format!(
+        "POST {path} HTTP/1.1\r\nhost: {address}\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
+        body.len()
+    );
+    let asked = async {
+        let mut stream = TcpStream::connect(address).await?;
+        stream.write_all(format!("{head}{body}").as_bytes()).await?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await?;
+        Ok::<String, io::Error>(answer)
+    };
+    let answer = match timeout(PATIENCE, asked).await {
+        Ok(answer) => answer.map_err(|_| Over::Gone)?,
+        Err(_) => return Err(Over::Wrong(format!("the server does not answer {path}"))),
+    };
+    let (head, body) = answer.split_once("\r\n\r\n").ok_or(Over::Gone)?;
+    let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).ok_or(Over::Gone)?;
+    // A server that is killed leaves a part of it.
+    Ok((status, serde_json::from_str(body).map_err(|_| Over::Gone)?))
+}
+
 /// Checks a frame against the published schema, which allows nothing else (spec R12).
 fn published(frame: &Value) -> Result<(), Over> {
     static FRAMES: LazyLock<Result<Validator, String>> = LazyLock::new(|| {
@@ -157,6 +188,11 @@ pub enum Asked {
     },
     /// To cancel.
     Cancel,
+    /// To make a fork of the session.
+    Fork {
+        /// The session that it becomes.
+        into: String,
+    },
 }
 
 impl Request {

@@ -102,6 +102,19 @@ impl Server {
         died(world, &mut self.child).await
     }
 
+    /// Has it shut down, and waits until it has. `false`: it died on the way, at its failpoint.
+    ///
+    /// # Errors
+    /// It does not end, or neither in order nor by SIGKILL.
+    pub async fn shuts_down(mut self, world: &World) -> Result<bool, String> {
+        self.signal(Signal::TERM)?;
+        let ended = timeout(DEADLINE, self.child.wait()).await.map_err(|_| "a server does not shut down".to_owned())?;
+        if ended.is_ok_and(|status| status.success()) {
+            return Ok(true);
+        }
+        self.dead(world).await.map(|()| false)
+    }
+
     /// Kills it with SIGKILL.
     ///
     /// # Errors

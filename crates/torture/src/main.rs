@@ -14,7 +14,7 @@ use countersign_torture::{
     people::Ground,
     races,
     reliability::{self, Setting},
-    report::Report,
+    report::{Kind, Report},
     torture,
     world::{Base, LEASE_SECONDS, Switch},
 };
@@ -108,12 +108,11 @@ fn run(run: &Run) -> Result<(), String> {
             break;
         }
     }
-    let faults = match run.store {
-        Store::Sqlite => torture::faults(&base),
-        Store::Postgres => nodes::faults(&base),
+    let (kind, faults) = match run.store {
+        Store::Sqlite => (Kind::LongOne, torture::faults(&base)),
+        Store::Postgres => (Kind::LongNodes, nodes::faults(&base)),
     };
-    let mut untried = report.untried(&faults);
-    untried.extend(report.races.contains(&0).then(|| "there were not all kinds of races".to_owned()));
+    let untried = report.untried(kind, seed - run.seed, &faults);
     if !untried.is_empty() {
         return Err(untried.join("\n"));
     }
@@ -165,6 +164,7 @@ async fn round(base: &Base, run: &Run, seed: u64, report: &mut Report) -> Result
     report.add(&races::deciders(base, ground, 24).await?);
     report.add(&races::deadlines(base, ground, seed, 48).await?);
     report.add(&races::cancels(base, ground, seed, 60).await?);
+    report.add(&races::all_at_once(base, ground, seed, 36).await?);
     if let Store::Postgres = run.store {
         report.add(&nodes::random(base, seed, NODES, run.sessions, 100).await?);
         return Ok(());
@@ -174,7 +174,12 @@ async fn round(base: &Base, run: &Run, seed: u64, report: &mut Report) -> Result
     }
     // A few hits of every failpoint, different ones each round.
     for point in POINTS {
-        report.add(&torture::enumerate(base.clone(), point, 1 + seed % 7, 7, seed).await?);
+        let some = torture::enumerate(base.clone(), point, 1 + seed % 7, 7, seed).await?;
+        report.add(&some);
+        if !some.faults.contains_key(point) {
+            // It has few hits.
+            report.add(&torture::enumerate(base.clone(), point, 1, 2, seed).await?);
+        }
     }
     Ok(())
 }

@@ -1,5 +1,5 @@
-//! Several servers on one PostgreSQL database: they are killed at any moment and at every failpoint, stopped for longer than their
-//! leases, and cut off from the database, which is restarted too, while people talk to whichever is there (spec R5). Each reaches
+//! Several servers on one PostgreSQL database: they are killed at any moment and at every failpoint, shut down, stopped for longer than
+//! their leases, and cut off from the database, which is restarted too, while people talk to whichever is there (spec R5). Each reaches
 //! the database through a proxy of its own, which cuts what is said in two, loses replies to commits, and is slow; and each has a
 //! machine's clock of its own, which is set forward and back by days.
 
@@ -14,7 +14,7 @@ use std::{
     time::Duration,
 };
 
-use countersign_runtime::run::failpoint::POINTS;
+use countersign_runtime::run::failpoint::{NODE_POINTS, POINTS};
 use countersign_test_machine::{Clock, Clocks};
 use countersign_test_postgres::{Database, Fault, Proxy, Restart};
 use futures::{FutureExt as _, future::select_all};
@@ -35,6 +35,8 @@ use crate::{
     world::{AGENTS, Base, LEASE_SECONDS, Switch, World},
 };
 
+/// The label of servers that shut down in order.
+pub const SHUT_DOWN: &str = "a node shut down in order";
 /// The label of servers that were stopped for longer than their leases.
 pub const STOPPED: &str = "SIGSTOP for longer than the lease";
 /// The label of nodes whose connections to the database were ended.
@@ -58,8 +60,9 @@ pub const FORWARD: &str = "the clock of a node set forward by days";
 /// The same for one that is set back.
 pub const BACK: &str = "the clock of a node set back by days";
 /// What happens from outside.
-const FAULTS: [&str; 12] = [
+const FAULTS: [&str; 13] = [
     OUTSIDE,
+    SHUT_DOWN,
     STOPPED,
     CUT_OFF,
     RESTARTED,
@@ -77,7 +80,24 @@ const FAULTS: [&str; 12] = [
 #[must_use]
 pub fn faults(base: &Base) -> Vec<&'static str> {
     let outside = FAULTS.into_iter().filter(|fault| !(base.has(Switch::Polling) && *fault == LOST_ALONE));
-    outside.chain(POINTS).chain(base.switches.iter().map(|switch| switch.label())).collect()
+    outside.chain(points()).chain(base.switches.iter().map(|switch| switch.label())).collect()
+}
+
+/// The failpoints at which nodes are to die.
+fn points() -> impl Iterator<Item = &'static str> {
+    POINTS.into_iter().chain(NODE_POINTS)
+}
+
+/// The same in the order in which they are given to nodes: people make forks in the beginning. Few calls of a short run are in doubt:
+/// more of them are to be.
+fn due() -> VecDeque<&'static str> {
+    let (first, then): (Vec<_>, Vec<_>) = points().partition(|point| point.starts_with("fork."));
+    first.into_iter().chain(then).chain(["call.after_effect"; 2]).collect()
+}
+
+/// Whether a node passes it only while it shuts down.
+fn is_of_the_end(point: &str) -> bool {
+    point.starts_with("hand_over.")
 }
 
 /// What every append says: the part of an entry's JSON before its records.
@@ -152,7 +172,9 @@ impl Nodes<'_> {
         self.clocks_so_far += 1;
         let clock = self.clocks.clock(&format!("clock-{}", self.clocks_so_far));
         loop {
-            let failpoint = point.map(|point| format!("{point}:{}", 1 + self.rng.below(3)));
+            // It may have few sessions to hand over, and be asked for few forks.
+            let hits = |point: &str| if is_of_the_end(point) || point.starts_with("fork.") { 1 } else { 3 };
+            let failpoint = point.map(|point| format!("{point}:{}", 1 + self.rng.below(hits(point))));
             match Server::start_with(self.world, &config, failpoint.as_deref(), &clock.environment()).await? {
                 Started::Listening(server) => {
                     let newest = with(&self.database, |database| database.query(NEWEST)).await?;
@@ -163,6 +185,12 @@ impl Nodes<'_> {
                 Started::Died => report.struck(point.take().ok_or("a server without failpoints died")?),
             }
         }
+    }
+
+    /// The failpoint of a node that is to be started. At least one node has none: it can be stopped, cut off and killed.
+    fn next_point(&mut self) -> Option<&'static str> {
+        let is_one_whole = self.nodes.iter().any(|node| node.point.is_none());
+        if is_one_whole { self.due.pop_front() } else { None }
     }
 
     /// Any node, but one that is to die by itself only if all are.
@@ -233,7 +261,8 @@ impl Nodes<'_> {
             let node = self.nodes.swap_remove(died);
             report.struck(node.point.ok_or("a server without failpoints died")?);
             self.bury(node.id);
-            self.start(None, report).await?;
+            let next = self.next_point();
+            self.start(next, report).await?;
             self.send_people(None);
         }
     }
@@ -247,11 +276,29 @@ impl Nodes<'_> {
         report.struck(OUTSIDE);
         self.bury(node.id);
         self.send_people(None);
-        let next = self.due.pop_front();
+        let next = self.next_point();
         self.start(next, report).await
     }
 
-    /// One fault: a third of them kill a node, the others stop one, cut all off from the database, restart that, or are the
+    /// Shuts a node down; one that is to die while it does, if there is one.
+    async fn shut_down(&mut self, report: &mut Report) -> Result<(), String> {
+        let last = self.nodes.iter().position(|node| node.point.is_some_and(is_of_the_end));
+        let at = last.unwrap_or_else(|| self.pick());
+        let node = self.nodes.swap_remove(at);
+        self.send_people(None);
+        if node.server.shuts_down(self.world).await? {
+            report.struck(SHUT_DOWN);
+            // It had nothing to hand over, or reaches its point in another way.
+            self.due.extend(node.point);
+        } else {
+            report.struck(node.point.ok_or("a server without failpoints died")?);
+            self.bury(node.id);
+        }
+        let next = self.next_point();
+        self.start(next, report).await
+    }
+
+    /// One fault: a third of them kill a node, the others shut one down, stop one, cut all off from the database, restart that, or are the
     /// proxies'.
     async fn strike(&mut self, fault: usize, crowd: &mut Crowd, report: &mut Report) -> Result<(), String> {
         match fault % 12 {
@@ -273,6 +320,7 @@ impl Nodes<'_> {
                 self.cut(Fault::LostAlone("SELECT 1"), LOST_ALONE, crowd, report).await
             }
             7 | 10 => self.cut(Fault::Lost("COMMIT"), LOST_COMMIT, crowd, report).await,
+            6 => self.shut_down(report).await,
             8 => self.hold(crowd, report).await,
             9 => {
                 self.step_clocks(report)?;
@@ -339,17 +387,16 @@ impl Nodes<'_> {
 
     /// Whether they hear of each other as they are to.
     fn count_notifications(&self, report: &mut Report) -> Result<(), String> {
+        let polls = self.world.base.has(Switch::Polling);
         for node in &self.nodes {
             let heard = node.proxy.notifications();
             report.notifications += heard;
-            if self.world.base.has(Switch::Polling) {
-                if heard > 0 {
-                    return Err(format!("{heard} notifications came to a node that polls"));
-                }
-                report.switched(Switch::Polling, 1);
+            if polls && heard > 0 {
+                return Err(format!("{heard} notifications came to a node that polls"));
             }
+            report.switched(Switch::Polling, polls.into());
         }
-        Ok(())
+        if report.notifications == 0 && !polls { Err("no node heard of another one".to_owned()) } else { Ok(()) }
     }
 
     async fn play(
@@ -374,13 +421,25 @@ impl Nodes<'_> {
             self.strike(fault, &mut crowd, report).await?;
         }
         // Every failpoint is reached.
-        let since = Instant::now();
-        while !self.due.is_empty() || self.nodes.iter().any(|node| node.point.is_some()) {
+        let (mut since, mut before) = (Instant::now(), usize::MAX);
+        for look in 1.. {
+            let left = self.due.len() + self.nodes.iter().filter(|node| node.point.is_some()).count();
+            if left == 0 {
+                break;
+            }
+            if left < before {
+                (since, before) = (Instant::now(), left);
+            }
             if since.elapsed() > PATIENCE {
                 let points = self.nodes.iter().filter_map(|node| node.point).chain(self.due.iter().copied());
                 return Err(format!("no node reaches {}", points.collect::<Vec<_>>().join(", ")));
             }
-            if self.nodes.iter().all(|node| node.point.is_none()) {
+            if self.nodes.iter().any(|node| node.point.is_some_and(is_of_the_end)) {
+                self.shut_down(report).await?;
+            } else if self.nodes.iter().filter(|node| node.point.is_none()).count() > 1
+                && (!self.due.is_empty() || look % 8 == 0)
+            {
+                // One that has a point of those who go on with what another has left needs such others.
                 self.kill(report).await?;
             }
             self.send_people(None);
@@ -414,6 +473,7 @@ pub async fn random(base: &Base, seed: u64, nodes: usize, sessions: u64, faults:
         // Every fifth leaves what it is asked to its deadline. Whoever hangs up connects to any node next.
         let player = match i % 5 {
             4 => Player::new(&format!("s{i}"), "brief", seed, usize::MAX).silent(),
+            0 => Player::new(&format!("s{i}"), AGENTS[at], seed, usize::MAX).forks(40),
             _ => Player::new(&format!("s{i}"), AGENTS[at], seed, usize::MAX).cancels(if i % 4 == 3 { 8 } else { 0 }),
         };
         player.hangs_up(4).under(base).patient().until(enough.clone()).starts_again(first.clone())
@@ -427,8 +487,7 @@ pub async fn random(base: &Base, seed: u64, nodes: usize, sessions: u64, faults:
             people: Vec::new(),
             clocks: world.clocks()?,
             clocks_so_far: 0,
-            // Few calls of a short run are in doubt: more of them are to be.
-            due: POINTS.into_iter().chain(["call.after_effect"; 2]).collect(),
+            due: due(),
             takeovers: JoinSet::new(),
             rng: Rng::of(seed, "nodes"),
         };
@@ -439,7 +498,7 @@ pub async fn random(base: &Base, seed: u64, nodes: usize, sessions: u64, faults:
         finish(&world, players, &mut report).await
     };
     // A limit for the whole run, far beyond what it takes.
-    let bound = PATIENCE * 5 + Duration::from_secs(5) * u32::try_from(faults).unwrap_or(u32::MAX);
+    let bound = PATIENCE * 8 + Duration::from_secs(5) * u32::try_from(faults).unwrap_or(u32::MAX);
     let ended = timeout(bound, run).await.unwrap_or_else(|_| Err("the run does not come to an end".to_owned()));
     let Err(what) = ended else { return Ok(report) };
     let kept = keep_journals(&world, sessions).await.err().unwrap_or_default();

@@ -16,7 +16,7 @@ use tokio::{
 };
 
 use crate::{
-    client::{Asked, Conn, Over, PATIENCE, Request},
+    client::{Asked, Conn, Over, PATIENCE, Request, post},
     follow::Follow,
     rng::Rng,
     world::{Base, Switch},
@@ -25,6 +25,8 @@ use crate::{
 /// The addresses of the servers that are running; empty while none is.
 pub type Address = watch::Receiver<Vec<SocketAddr>>;
 
+/// How many forks a person makes at most: each is a copy of all that came before.
+const FORKS: usize = 20;
 /// After so many events of a connection those who reconnect do so.
 const FEW: u64 = 3;
 
@@ -43,6 +45,8 @@ pub struct Player {
     messages: usize,
     /// Percentage of cancels at the moments when it could cancel.
     cancels: u64,
+    /// Percentage of turns after which it forks the session.
+    forks: u64,
     /// Percentage of frames after which it hangs up.
     hang_ups: u64,
     /// Whether it waits and asks again when a server cannot reach its store.
@@ -95,6 +99,7 @@ impl Player {
             seed,
             messages,
             cancels: 0,
+            forks: 0,
             hang_ups: 0,
             patient: false,
             refused: Arc::default(),
@@ -122,6 +127,13 @@ impl Player {
     #[must_use]
     pub fn cancels(mut self, percent: u64) -> Player {
         self.cancels = percent;
+        self
+    }
+
+    /// Sets the percentage of turns after which it makes a fork of the session, which it leaves alone then.
+    #[must_use]
+    pub fn forks(mut self, percent: u64) -> Player {
+        self.forks = percent;
         self
     }
 
@@ -184,6 +196,7 @@ impl Player {
     pub fn one_more(&mut self) {
         self.messages = self.messages_acked() + 1;
         self.cancels = 0;
+        self.forks = 0;
         self.hang_ups = 0;
         self.enough = Arc::default();
     }
@@ -236,8 +249,8 @@ impl Player {
             conn.send(&subscribe).await?;
             conn.send(&json!({ "type": "ping" })).await?;
             while self.read(&mut conn).await? != "pong" {}
-            if let Some(request) = self.requests.last().filter(|request| request.answer.is_none()) {
-                conn.send(&request.frame).await?;
+            if self.requests.last().is_some_and(|request| request.answer.is_none()) {
+                self.send(&mut conn, address).await?;
             }
         }
         loop {
@@ -247,8 +260,9 @@ impl Player {
                 }
                 match self.next_request() {
                     Next::Request(request) => {
-                        conn.send(&request.frame).await?;
                         self.requests.push(*request);
+                        self.send(&mut conn, address).await?;
+                        continue;
                     }
                     Next::Wait => {}
                     Next::Done => return Ok(()),
@@ -256,6 +270,35 @@ impl Player {
             }
             self.read(&mut conn).await?;
         }
+    }
+
+    /// Sends the last request. A fork is made over HTTP, and answered at once.
+    async fn send(&mut self, conn: &mut Conn, address: SocketAddr) -> Result<(), Over> {
+        let Some(request) = self.requests.last() else { return Ok(()) };
+        if !matches!(request.what, Asked::Fork { .. }) {
+            return conn.send(&request.frame).await;
+        }
+        let path = format!("/v1/sessions/{}/fork", self.session_id);
+        let (status, answer) = post(address, &path, &request.frame).await?;
+        match status {
+            200 | 201 => {
+                let id = request.id.clone();
+                self.answered(&json!({ "request_id": id }), Ok(()))
+            }
+            503 if self.patient => {
+                self.refused.fetch_add(1, Ordering::SeqCst);
+                Err(Over::Gone)
+            }
+            _ => Err(Over::Wrong(format!("a fork was refused: {status} {answer}"))),
+        }
+    }
+
+    /// The forks of the session that were acknowledged.
+    pub fn forked(&self) -> impl Iterator<Item = &str> {
+        self.requests.iter().filter(|request| request.is_acked()).filter_map(|request| match &request.what {
+            Asked::Fork { into } => Some(into.as_str()),
+            _ => None,
+        })
     }
 
     /// Takes one frame and returns its type.
@@ -332,7 +375,7 @@ impl Player {
                         frame["type"] == "approval_resolved" && frame["approval_key"] == request.frame["approval_key"]
                     }
                     Asked::Message { .. } => frame["type"] == "message_start" && frame["role"] == "user",
-                    Asked::Cancel => false,
+                    Asked::Cancel | Asked::Fork { .. } => false,
                 }
         });
         if early { Err(Over::Wrong(format!("W2: an event came before the ack of its cause: {frame}"))) } else { Ok(()) }
@@ -358,6 +401,9 @@ impl Player {
         // Each message is a turn, and each turn ends once.
         let over = |status: &&String| matches!(status.as_str(), "completed" | "failed" | "cancelled");
         if self.follow.fold.statuses.iter().filter(over).count() >= sent {
+            if let Some(fork) = self.fork_after(sent) {
+                return fork;
+            }
             if sent >= self.messages || (sent > 0 && self.enough.load(Ordering::SeqCst)) {
                 return Next::Done;
             }
@@ -398,6 +444,15 @@ impl Player {
             }
             _ => Next::Wait,
         }
+    }
+
+    /// Makes a fork after some of the turns, and only when nothing runs: then nothing of the original is done again in it.
+    fn fork_after(&self, sent: usize) -> Option<Next> {
+        let into = format!("{}-fork{sent}", self.session_id);
+        let forks = self.requests.iter().filter(|request| matches!(request.what, Asked::Fork { .. })).count();
+        let is_known = self.requests.last().is_some_and(|request| matches!(request.what, Asked::Fork { .. }));
+        let wants = sent > 0 && forks < FORKS && !is_known && Rng::of(self.seed, &into).percent(self.forks);
+        wants.then(|| Next::Request(self.request(json!({ "session_id": into }), Asked::Fork { into: into.clone() })))
     }
 
     fn request(&self, mut frame: Value, what: Asked) -> Box<Request> {

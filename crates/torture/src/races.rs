@@ -84,7 +84,7 @@ pub async fn deciders(base: &Base, ground: Ground, races: usize) -> Result<Repor
     if winners.len() < 2 {
         return Err("always the same one won: these were no races".to_owned());
     }
-    Ok(Report { counts, races: [raced, 0, 0], told, ..Report::default() })
+    Ok(Report { counts, races: [raced, 0, 0, 0], told, ..Report::default() })
 }
 
 /// All decide at once, by this kind of decision or by several; returns the winner's name, and the people.
@@ -177,7 +177,7 @@ pub async fn deadlines(base: &Base, ground: Ground, seed: u64, sessions: usize) 
     if decided == 0 || decided == raced {
         return Err(format!("only one of the two ever wins: {counts:?}"));
     }
-    Ok(Report { counts, races: [0, raced, 0], ..Report::default() })
+    Ok(Report { counts, races: [0, raced, 0, 0], ..Report::default() })
 }
 
 /// Somebody decides while the owner cancels, in so many races.
@@ -237,5 +237,168 @@ pub async fn cancels(base: &Base, ground: Ground, seed: u64, races: usize) -> Re
     if decided == 0 || cancelled == 0 {
         return Err(format!("only one of the two ever wins: {counts:?}"));
     }
-    Ok(Report { counts, races: [0, 0, races as u64], ..Report::default() })
+    Ok(Report { counts, races: [0, 0, races as u64, 0], ..Report::default() })
+}
+
+/// How many people decide in each race of [`all_at_once`].
+const CROWD: usize = 6;
+
+/// In each of so many sessions several people decide near the deadline, when the owner cancels too; each at any of the servers.
+///
+/// # Errors
+/// Not exactly one of them all won, or somebody was not told who; or one of the three never wins.
+pub async fn all_at_once(base: &Base, ground: Ground, seed: u64, sessions: usize) -> Result<Report, String> {
+    let arena = Arena::open(base, ground, None).await?;
+    let sessions: Vec<String> = (0..sessions).map(|i| format!("all{i}")).collect();
+    let mut lanes = JoinSet::new();
+    for (i, session) in sessions.clone().into_iter().enumerate() {
+        let mut owner = arena.person("owner", i).await?;
+        let canceller = arena.person("owner", i + 1).await?;
+        let mut deciders = Vec::new();
+        for at in 0..CROWD {
+            deciders.push(arena.person(&format!("r{}", (i + 7 * at) % DECIDERS), i + at).await?);
+        }
+        lanes.spawn(async move {
+            let mut rng = Rng::of(seed, &session);
+            let asked = owner.turn(&session, "brief", i).await?;
+            let (begun, key) = (Instant::now(), asked["approval_key"].as_str().unwrap_or_default().to_owned());
+            let (decide, cancel) = moments(i, &mut rng);
+            let mut racing = JoinSet::new();
+            for (at, mut person) in deciders.into_iter().enumerate() {
+                let frame = approval(&session, &key, &json!([decision(at % 2, at)]));
+                // All of them within a few milliseconds.
+                let moment = decide + Duration::from_micros(rng.below(5000));
+                racing.spawn(async move {
+                    tokio::time::sleep(moment.saturating_sub(begun.elapsed())).await;
+                    let answer = person.ask(frame.clone(), "d").await;
+                    answer.map(|answer| Racer { name: Some(person.name), frame, answer })
+                });
+            }
+            let (mut person, frame) = (canceller, json!({ "type": "cancel", "session_id": session }));
+            racing.spawn(async move {
+                tokio::time::sleep(cancel.saturating_sub(begun.elapsed())).await;
+                let answer = person.ask(frame.clone(), "c").await;
+                answer.map(|answer| Racer { name: None, frame, answer })
+            });
+            let mut racers = Vec::new();
+            while let Some(racer) = racing.join_next().await {
+                racers.push(racer.map_err(|error| error.to_string())??);
+            }
+            let resolved = owner.until(|frame| frame["type"] == "approval_resolved").await?;
+            owner.turn_over().await?;
+            one_of_all(&key, &racers, &resolved)
+        });
+    }
+    let (mut won, mut told) = ([0; 3], 0);
+    while let Some(lane) = lanes.join_next().await {
+        let (winner, losers) = lane.map_err(|error| error.to_string())??;
+        won[winner] += 1;
+        told += losers;
+    }
+    let raced = sessions.len() as u64;
+    let counts = arena.settle(&sessions).await?;
+    if counts.resolved != won || won.iter().sum::<u64>() != raced {
+        return Err(format!("R2: of {raced} races decisions, deadlines and cancels won {won:?}, and {counts:?}"));
+    }
+    if won.contains(&0) {
+        return Err(format!("one of the three never wins: {won:?}"));
+    }
+    Ok(Report { counts, races: [0, 0, 0, raced], told, ..Report::default() })
+}
+
+/// Somebody in a race, what they sent, and what they were told; who cancels has no name.
+struct Racer {
+    name: Option<String>,
+    frame: Value,
+    answer: Value,
+}
+
+/// When people decide and when the owner cancels, from when the question is seen, one second before the deadline. Each of the three is so early once in six that it wins for certain; in the others all come together.
+fn moments(i: usize, rng: &mut Rng) -> (Duration, Duration) {
+    let near = |rng: &mut Rng| Duration::from_millis(960 + rng.below(60));
+    let (early, late) = (Duration::ZERO, Duration::from_millis(1800));
+    match i % 6 {
+        0 => (early, near(rng)),
+        1 => (near(rng), early),
+        2 => (late, late),
+        _ => {
+            let moment = near(rng);
+            (moment, moment + Duration::from_micros(rng.below(5000)))
+        }
+    }
+}
+
+/// Which of a decision (0), the deadline (1) and a cancel (2) has won, and how many deciders have lost; everybody must have been told
+/// that it was this one.
+fn one_of_all(key: &str, racers: &[Racer], resolved: &Value) -> Result<(usize, u64), String> {
+    let told =
+        || racers.iter().map(|racer| format!("{:?}: {}", racer.name, racer.answer)).collect::<Vec<_>>().join("; ");
+    let wrong =
+        |what: &str| format!("R2 {key}: {what}; it was resolved as {resolved}, and people were told {}", told());
+    let how = resolved["resolution"].as_str().unwrap_or_default();
+    let at = ["decided", "timeout", "cancelled"].into_iter().position(|known| known == how);
+    let at = at.ok_or_else(|| wrong("nothing has won"))?;
+    let (deciders, cancels): (Vec<&Racer>, Vec<&Racer>) = racers.iter().partition(|racer| racer.name.is_some());
+    let acked: Vec<&&Racer> = deciders.iter().filter(|racer| racer.answer["type"] == "ack").collect();
+    let winner = match (acked.as_slice(), how) {
+        ([winner], "decided") => Some(**winner),
+        ([], "timeout" | "cancelled") => None,
+        _ => return Err(wrong("not exactly one has won")),
+    };
+    for racer in deciders.iter().filter(|racer| racer.answer["type"] != "ack") {
+        let (answer, details) = (&racer.answer, &racer.answer["details"]);
+        let by_winner = winner.is_none_or(|winner| {
+            details["by"] == json!(winner.name) && details["decisions"] == winner.frame["decisions"]
+        });
+        if answer["code"] != "approval_already_resolved" || details["resolution"] != how || !by_winner {
+            return Err(wrong("somebody was not told who has won"));
+        }
+    }
+    // What the others resumed may be cancelled too, or be over.
+    let may_lose = |racer: &&Racer| how != "cancelled" && racer.answer["code"] == "nothing_to_cancel";
+    if !cancels.iter().all(|racer| racer.answer["type"] == "ack" || may_lose(racer)) {
+        return Err(wrong("who cancelled was told something else"));
+    }
+    Ok((at, (deciders.len() - acked.len()) as u64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn racer(name: Option<&str>, answer: Value) -> Racer {
+        let frame = json!({ "decisions": [decision(0, 0)] });
+        Racer { name: name.map(str::to_owned), frame, answer }
+    }
+
+    fn lost(how: &str, by: &str) -> Value {
+        let details = json!({ "resolution": how, "by": by, "decisions": [decision(0, 0)] });
+        json!({ "type": "error", "code": "approval_already_resolved", "details": details })
+    }
+
+    #[test]
+    fn r2_two_winners_none_and_losers_who_are_not_told_are_found() {
+        let ack = || json!({ "type": "ack" });
+        let over = || json!({ "type": "error", "code": "nothing_to_cancel" });
+        let race = |how: &str, a: Value, b: Value, cancel: Value| {
+            let racers = [racer(Some("a"), a), racer(Some("b"), b), racer(None, cancel)];
+            one_of_all("k", &racers, &json!({ "resolution": how }))
+        };
+        assert_eq!(race("decided", ack(), lost("decided", "a"), over()), Ok((0, 1)));
+        assert_eq!(race("timeout", lost("timeout", ""), lost("timeout", ""), ack()), Ok((1, 2)));
+        assert_eq!(race("cancelled", lost("cancelled", ""), lost("cancelled", ""), ack()), Ok((2, 2)));
+        for (how, a, b, cancel, what) in [
+            ("decided", ack(), ack(), over(), "not exactly one"),
+            ("decided", lost("decided", "b"), lost("decided", "a"), over(), "not exactly one"),
+            ("timeout", ack(), lost("timeout", ""), over(), "not exactly one"),
+            ("decided", ack(), lost("decided", "c"), over(), "not told who"),
+            ("decided", ack(), lost("timeout", ""), over(), "not told who"),
+            ("timeout", lost("cancelled", ""), lost("timeout", ""), ack(), "not told who"),
+            ("cancelled", lost("cancelled", ""), lost("cancelled", ""), over(), "who cancelled"),
+            ("", lost("", ""), lost("", ""), ack(), "nothing has won"),
+        ] {
+            let found = race(how, a, b, cancel).expect_err(what);
+            assert!(found.contains(what), "{what}: {found}");
+        }
+    }
 }

@@ -12,21 +12,32 @@ pub const HEAD: &str = "\
 What `cargo xtask torture` has shown: servers that are killed, stopped and cut off while people talk to them, and journal, audit log,
 an outside ledger of effects and the people's memories compared at the end. Each server on PostgreSQL (but for the races) reaches it
 through a proxy, which ends connections in the middle of a message, passes nothing for longer than a lease, and loses the replies to
-commits; its machine's clock is set forward and back by days. The disk of a server on SQLite is full now and then, or a sync of it
-fails; and when the power of such a server is cut, at any moment, right after an acknowledgement or at a failpoint, its disk forgets
-what was not synced, all of it or any pages.
+commits; its machine's clock is set forward and back by days; and now and then one shuts down in order. The disk of a server on SQLite is
+full now and then, or a sync of it fails, and its clock is set forward and back by days too; and when the power of such a server is cut, at
+any moment, right after an acknowledgement or at a failpoint, its disk forgets what was not synced, all of it or any pages.
+
+With SQLite the machine's clock decides: set forward, it passes the deadlines that lie between, and they fire at once; set back, those that
+were set before come as much later. With PostgreSQL the database's clock decides, whatever a node's says.
+
+A log of SQLite that is cut at any byte has each append before that byte whole, with its records of the audit log, and nothing of another;
+a database that is cut at any byte is refused by name, or, where it has a log, nothing is read that was not stored
+(`r3_r8_a_log_that_is_cut_at_any_byte_has_the_appends_before_it_and_no_part_of_another`,
+`r9_a_database_that_is_cut_at_any_byte_is_refused_by_name_and_left_alone`,
+`r3_r9_of_a_cut_database_with_a_log_nothing_is_read_that_was_not_stored`). To SQLite a file of at most one byte is a new store.
 
 With `--as evicted`, `polling`, `hopping`, `reconnecting` or `timerless` a whole run keeps no paused session in memory, notifies no
 server of what others do, sends each request of a session to another server than the one before, has people connect anew after every 3
-events, or has no server fire the deadlines of what it has asked itself. None has timers for them: a server that reads the store fires them.
+events, or has no server look for the deadlines of what it has asked itself: another one that reads the store fires them, or a reply that
+comes too late, at whichever server it comes to. None has timers for them.
 
 A run ends at its first violation, so a page has none; what it says is how often a promise was put to the test, and how rare a violation
-must be not to have shown. A run in which a failpoint never fired, a fault did not happen, no power cut lost anything or there was nothing
-to check fails too. The tests run the same for a minute or two
+must be not to have shown. A run also fails if in as many rounds a failpoint did not fire as often, a fault did not happen, no power cut lost
+anything, or fewer cases of a promise came up than `REQUIRED` in `crates/torture/src/report.rs` says for each round. The tests run the same for a minute or two
 (`r1_r2_r3_r4_r7_kills_and_power_cuts_at_any_moment_under_load_break_nothing`,
 `r3_acknowledged_requests_survive_a_kill_or_a_power_cut_at_that_very_moment`, `r1_r2_r3_r4_r7_a_kill_at_every_hit_of_every_failpoint_breaks_nothing`,
 `r1_r2_r3_r4_r5_r7_nodes_that_are_killed_stopped_and_cut_off_break_nothing`,
 `r2_r5_of_two_to_64_deciders_at_three_nodes_one_wins_and_all_others_are_told_who`,
+`r2_r5_several_deciders_the_deadline_and_a_cancel_at_three_nodes_have_one_winner`,
 `r2_r4_r5_r6_r7_each_request_at_another_node_and_none_is_notified_or_has_paused_sessions_or_timers_in_memory`,
 `r6_deadlines_fire_from_the_store_though_whoever_asked_fires_none`,
 `r7_people_who_connect_anew_after_every_3_events_see_in_all_what_a_replay_shows`,
@@ -35,7 +46,8 @@ to check fails too. The tests run the same for a minute or two
 This page is written by the tool, one section by each run: `cargo xtask torture --store postgres --minutes 30 --report docs/reliability.md`.
 
 Whether the tests would notice is tested as well: `cargo xtask mutants` puts the bugs of [tests/mutants](../tests/mutants) into a copy of
-the sources, one at a time, and fails unless the tests that each of them names fail.
+the sources, one at a time, and fails unless the tests that each of them names fail; with `--report docs/reliability.md` it writes its
+section here.
 ";
 
 /// Where and how a run was made.
@@ -83,6 +95,8 @@ fn section(report: &Report, setting: &Setting) -> String {
     for (promise, trials) in [
         ("R3 an acknowledged message is stored once", counts.messages_acked),
         ("R3 an acknowledged decision is stored once, as it was sent", counts.decisions_acked + counts.answers_acked),
+        ("R3 an acknowledged cancel is stored once", counts.cancels_acked),
+        ("G6 an acknowledged fork is stored once, with the past of its original", counts.forks_acked),
         ("W1 a request that is sent again counts once", counts.sent_again),
         ("R1 an approved call runs with the arguments that were approved", counts.gated_effects),
         ("R1 an edited call runs with the edited arguments", counts.edited_effects),
@@ -91,6 +105,7 @@ fn section(report: &Report, setting: &Setting) -> String {
         ("R2 of deciders at once one wins, and each other is told who", report.told),
         ("R2 of a decision and a deadline one wins", report.races[1]),
         ("R2 of a decision and a cancel one wins", report.races[2]),
+        ("R2 of several decisions, a deadline and a cancel at once one wins", report.races[3]),
         ("R4 a call begins once, unless it is idempotent or a person lets it run again", counts.calls),
         ("R4 a call whose outcome is unknown is asked about", counts.in_doubt),
         ("R5 the sessions of a dead node have another within 15 s", report.takeovers.len() as u64),

@@ -7,6 +7,56 @@ use crate::{checker::Counts, world::Switch};
 /// The label of kills that were not at a failpoint.
 pub const OUTSIDE: &str = "SIGKILL from outside";
 
+/// A kind of run, by what it tries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// One server after another, each dead at a failpoint.
+    Enumerated,
+    /// One after another, killed at any moment.
+    One,
+    /// Several nodes.
+    Nodes,
+    /// A round of a long run on SQLite: both of the first, and races.
+    LongOne,
+    /// A round of a long run on PostgreSQL: nodes, and races.
+    LongNodes,
+}
+
+/// What is counted, and how much of it there must be in each round of a run of a [`Kind`], in the order of those. None is required
+/// where nothing of it can be.
+type Required = (&'static str, fn(&Report) -> u64, [u64; 5]);
+
+/// All of it. Each is a small part of what such a run on two slow processor cores has.
+const REQUIRED: [Required; 27] = [
+    ("acknowledged messages", |r| r.counts.messages_acked, [100, 80, 100, 200, 200]),
+    ("acknowledged decisions", |r| r.counts.decisions_acked, [100, 60, 60, 200, 200]),
+    ("acknowledged answers", |r| r.counts.answers_acked, [20, 8, 10, 40, 40]),
+    ("acknowledged cancels", |r| r.counts.cancels_acked, [0, 3, 3, 10, 10]),
+    ("acknowledged forks", |r| r.counts.forks_acked, [2, 3, 3, 10, 10]),
+    ("requests sent again", |r| r.counts.sent_again, [10, 30, 10, 90, 30]),
+    ("calls", |r| r.counts.calls, [200, 120, 120, 400, 400]),
+    ("gated effects", |r| r.counts.gated_effects, [60, 30, 30, 150, 150]),
+    ("free effects", |r| r.counts.free_effects, [30, 30, 30, 90, 90]),
+    ("edited effects", |r| r.counts.edited_effects, [10, 8, 8, 30, 30]),
+    ("rejected calls", |r| r.counts.rejected, [10, 8, 8, 30, 30]),
+    ("calls answered by a person", |r| r.counts.responded, [5, 3, 3, 12, 12]),
+    ("questions declined", |r| r.counts.declined, [3, 2, 2, 8, 8]),
+    ("interruptions that were decided", |r| r.counts.resolved[0], [100, 60, 60, 200, 200]),
+    ("interruptions that timed out", |r| r.counts.resolved[1], [2, 5, 5, 30, 30]),
+    ("interruptions that were withdrawn", |r| r.counts.resolved[2], [0, 1, 1, 10, 10]),
+    ("late deadlines", |r| r.counts.late.len() as u64, [2, 3, 5, 30, 30]),
+    ("calls in doubt", |r| r.counts.in_doubt, [10, 10, 3, 30, 9]),
+    ("calls started again by a person", |r| r.counts.again_by_person, [1, 1, 1, 2, 1]),
+    ("idempotent calls started again", |r| r.counts.again_idempotent, [3, 3, 1, 10, 3]),
+    ("groups", |r| r.groups, [50, 30, 30, 100, 100]),
+    ("blocks that began again", |r| r.restarts, [3, 3, 1, 10, 3]),
+    ("replays compared", |r| r.replays, [20, 4, 4, 30, 10]),
+    ("records of the audit log", |r| r.counts.audited, [300, 200, 200, 900, 900]),
+    ("sessions taken over", |r| r.takeovers.len() as u64, [0, 0, 3, 0, 9]),
+    ("deciders who were told that they had lost", |r| r.told, [0, 0, 0, 400, 400]),
+    ("races of each kind", |r| r.races.into_iter().min().unwrap_or_default(), [0, 0, 0, 20, 20]),
+];
+
 /// What a run did and saw.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
@@ -30,8 +80,8 @@ pub struct Report {
     pub replays: u64,
     /// What the checker had to check.
     pub counts: Counts,
-    /// Races of deciders, of a decision with a deadline, and of one with a cancel.
-    pub races: [u64; 3],
+    /// Races of deciders, of a decision with a deadline, of one with a cancel, and of all of these at once.
+    pub races: [u64; 4],
     /// Deciders who lost a race, and were told who had won.
     pub told: u64,
     /// How many milliseconds after the death of a node all sessions that it had worked on had another one.
@@ -88,40 +138,24 @@ impl Report {
         self.faults.values().sum()
     }
 
-    /// Those of these faults and switches that did not happen.
+    /// Those of these faults and switches that did not happen so often.
     #[must_use]
-    pub fn missing(&self, faults: &[&str]) -> Vec<String> {
-        let happened = |fault: &str| self.faults.contains_key(fault) || self.switched.contains_key(fault);
-        let missing = faults.iter().filter(|fault| !happened(fault));
-        missing.map(|fault| format!("this did not happen: {fault}")).collect()
+    pub fn missing(&self, faults: &[&str], least: u64) -> Vec<String> {
+        let happened =
+            |fault: &str| self.faults.get(fault).or_else(|| self.switched.get(fault)).copied().unwrap_or_default();
+        let missing = faults.iter().filter(|fault| happened(fault) < least);
+        missing.map(|fault| format!("this happened {} times of {least}: {fault}", happened(fault))).collect()
     }
 
-    /// What this run did not try: a run that did not exercise a promise, or in which one of these faults did not happen, does
-    /// not count.
+    /// What this run did not try often enough: a run that did not exercise a promise, or in which one of these faults did not
+    /// happen in each round, does not count.
     #[must_use]
-    pub fn untried(&self, faults: &[&str]) -> Vec<String> {
-        let counts = &self.counts;
-        let mut untried = self.missing(faults);
-        for (count, what) in [
-            (counts.messages_acked, "acknowledged message"),
-            (counts.decisions_acked, "acknowledged decision"),
-            (counts.sent_again, "request sent again"),
-            (counts.gated_effects, "gated effect"),
-            (counts.free_effects, "free effect"),
-            (counts.edited_effects, "edited effect"),
-            (counts.rejected, "rejected call"),
-            (counts.responded, "call answered by a person"),
-            (counts.answers_acked, "acknowledged answer"),
-            (counts.declined, "question declined"),
-            (self.groups, "group"),
-            (counts.in_doubt, "call in doubt"),
-            (counts.again_by_person, "call started again by a person"),
-            (counts.again_idempotent, "idempotent call started again"),
-            (self.restarts, "block that began again"),
-            (self.replays, "replay compared"),
-        ] {
-            if count == 0 {
-                untried.push(format!("there was no {what} to check"));
+    pub fn untried(&self, kind: Kind, rounds: u64, faults: &[&str]) -> Vec<String> {
+        let mut untried = self.missing(faults, rounds);
+        for (what, count, least) in REQUIRED {
+            let (count, least) = (count(self), least[kind as usize] * rounds);
+            if count < least {
+                untried.push(format!("there were {count} of {least} {what} to check"));
             }
         }
         untried
@@ -167,9 +201,25 @@ mod tests {
     fn a_run_without_one_of_its_faults_does_not_count() {
         let mut report = Report::default();
         report.struck("start.before_commit:3");
-        let untried = report.untried(&["start.before_commit", "a storm"]);
+        let untried = report.untried(Kind::Nodes, 1, &["start.before_commit", "a storm"]);
         assert!(!untried.iter().any(|what| what.contains("start.")), "{untried:?}");
-        assert!(untried.contains(&"this did not happen: a storm".to_owned()), "{untried:?}");
-        assert!(untried.contains(&"there was no group to check".to_owned()), "{untried:?}");
+        assert!(untried.contains(&"this happened 0 times of 1: a storm".to_owned()), "{untried:?}");
+        let twice = report.untried(Kind::Nodes, 2, &["start.before_commit"]);
+        assert!(twice.contains(&"this happened 1 times of 2: start.before_commit".to_owned()), "{twice:?}");
+    }
+
+    #[test]
+    fn a_run_with_too_few_cases_of_a_promise_does_not_count() {
+        let mut report = Report { takeovers: vec![1000; 5], ..Report::default() };
+        report.counts.messages_acked = 150;
+        let untried = report.untried(Kind::Nodes, 1, &[]);
+        assert!(!untried.iter().any(|what| what.contains("acknowledged messages")), "{untried:?}");
+        assert!(!untried.iter().any(|what| what.contains("taken over") || what.contains("races")), "{untried:?}");
+        assert!(untried.contains(&"there were 0 of 3 calls in doubt to check".to_owned()), "{untried:?}");
+        let rounds = report.untried(Kind::Nodes, 2, &[]);
+        assert!(rounds.contains(&"there were 150 of 200 acknowledged messages to check".to_owned()), "{rounds:?}");
+        assert!(rounds.contains(&"there were 5 of 6 sessions taken over to check".to_owned()), "{rounds:?}");
+        let long = report.untried(Kind::LongNodes, 1, &[]);
+        assert!(long.iter().any(|what| what.ends_with("races of each kind to check")), "{long:?}");
     }
 }

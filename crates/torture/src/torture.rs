@@ -32,7 +32,7 @@ use crate::{
     player::Player,
     report::{OUTSIDE, Report},
     rng::Rng,
-    world::{AGENTS, Base, LEASE_SECONDS, Switch, World},
+    world::{AGENTS, Base, COMPRESSED, LEASE_SECONDS, Switch, World},
 };
 
 /// More servers than any world needs.
@@ -44,8 +44,20 @@ const HITS: u64 = 1000;
 #[must_use]
 pub fn faults(base: &Base) -> Vec<&'static str> {
     let switches = base.switches.iter().map(|switch| switch.label());
-    [OUTSIDE, FULL, FAILED, LOST, LOST_AFTER].into_iter().chain(POINTS).chain(switches).collect()
+    RANDOM.into_iter().chain(POINTS).chain(switches).collect()
 }
+
+/// What is to happen while servers are killed at any moment ([`random`]).
+pub const RANDOM: [&str; 8] = [OUTSIDE, FULL, FAILED, LOST, LOST_AFTER, FORWARD, BACK, PASSED];
+/// The label of clocks that are set forward.
+const FORWARD: &str = "the clock set forward by days";
+/// The same for those that are set back.
+const BACK: &str = "the clock set back by days";
+/// The label of deadlines that lay in the time that a clock has left out: they have passed with it.
+const PASSED: &str = "a deadline passed since the clock was set forward";
+/// Clocks are set by days, each of so many seconds. A deadline that fires late by half of one was passed by a clock that was.
+const DAY: i64 = 86_400;
+const HALF_DAY_MS: u64 = 43_200_000;
 
 /// What happens to one server.
 #[derive(Debug, Default)]
@@ -58,6 +70,8 @@ pub struct Plan {
     pub kill: Kill,
     /// Whether the power is cut when it dies.
     pub cut: Option<Cut>,
+    /// By how many seconds its machine's clock is ahead from when it listens; as before, if this is none.
+    pub ahead: Option<i64>,
 }
 
 /// The label of disks that were full.
@@ -188,8 +202,7 @@ impl Plan {
     }
 }
 
-/// Lets people play in a world while servers are killed one after another as `plan` says. Returns the people, and
-/// whether the first server died.
+/// Lets people play in a world while servers are killed one after another as `plan` says, and returns them.
 ///
 /// # Errors
 /// A promise was broken, or something is stuck.
@@ -199,7 +212,7 @@ pub async fn play(
     report: &mut Report,
     mut acks: Option<mpsc::UnboundedReceiver<()>>,
     mut plan: impl FnMut(usize) -> Plan,
-) -> Result<(Vec<Player>, bool), String> {
+) -> Result<Vec<Player>, String> {
     let (tell, address) = watch::channel(Vec::new());
     let mut tasks = JoinSet::new();
     for mut player in players {
@@ -209,7 +222,7 @@ pub async fn play(
             (player, played)
         });
     }
-    let (mut done, mut first_died, mut after_failure) = (Vec::new(), false, false);
+    let (mut done, mut after_failure) = (Vec::new(), false);
     for i in 0..SERVERS {
         let plan = plan(i);
         let failpoint = &plan.failpoint;
@@ -219,7 +232,6 @@ pub async fn play(
             Started::Listening(server) => server,
             Started::Died => {
                 plan.died(world, &by, &mut after_failure, report)?;
-                first_died |= i == 0;
                 continue;
             }
         };
@@ -227,6 +239,10 @@ pub async fn play(
             while acks.try_recv().is_ok() {}
         }
         tell.send_replace(vec![server.address]);
+        if let Some(seconds) = plan.ahead {
+            world.set_clock(seconds)?;
+            report.struck(if seconds > 0 { FORWARD } else { BACK });
+        }
         let moment = plan.moment(world, &mut acks);
         tokio::pin!(moment);
         let killed = loop {
@@ -234,7 +250,7 @@ pub async fn play(
                 joined = tasks.join_next() => match joined {
                     None => {
                         server.kill(world).await?;
-                        return Ok((done, first_died));
+                        return Ok(done);
                     }
                     Some(Err(error)) => return Err(format!("a player failed: {error}")),
                     Some(Ok((player, played))) => {
@@ -256,7 +272,6 @@ pub async fn play(
                 }
             }
         };
-        first_died |= i == 0 && killed.is_none();
         if killed.is_some() {
             server.kill(world).await?;
         }
@@ -273,7 +288,7 @@ pub async fn play(
 /// What does not.
 pub async fn finish(world: &World, mut players: Vec<Player>, report: &mut Report) -> Result<(), String> {
     players.iter_mut().for_each(Player::one_more);
-    let (players, _) = play(world, players, report, None, |_| Plan::rest(world)).await?;
+    let players = play(world, players, report, None, |_| Plan::rest(world)).await?;
     let Started::Listening(server) = Server::start(world, None).await? else {
         return Err("a server without failpoints died".to_owned());
     };
@@ -306,12 +321,15 @@ pub async fn finish(world: &World, mut players: Vec<Player>, report: &mut Report
         return Err(format!("R3 {closed} stores were closed since a sync had failed, but only {failed} had"));
     }
     server.kill(world).await?;
-    let names: Vec<&str> = players.iter().map(|player| &*player.session_id).collect();
+    let people = players.iter().map(|player| (player.session_id.as_str(), Some(player.requests.as_slice())));
+    let forks = players.iter().flat_map(Player::forked).map(|fork| (fork, None));
+    let (names, requests): (Vec<&str>, Vec<_>) = people.chain(forks).unzip();
     let left = journals(world, &names).await?;
-    let evidence: Vec<Evidence<'_>> = players
+    let evidence: Vec<Evidence<'_>> = names
         .iter()
+        .zip(requests)
         .zip(&left.journals)
-        .map(|(player, entries)| Evidence { session_id: &player.session_id, entries, requests: Some(&player.requests) })
+        .map(|((session_id, requests), entries)| Evidence { session_id, entries, requests })
         .collect();
     let mut findings = checker::check(&evidence, &ledger::settled(&world.path("ledger")).await?);
     checker::audit(&evidence, &left.audit, &mut findings);
@@ -401,6 +419,29 @@ pub async fn stored(world: &World, sessions: &[&str]) -> Result<Left, String> {
     }
 }
 
+/// Somebody who reaches this failpoint, again and again.
+fn who_reaches(point: &str, seed: u64) -> Player {
+    match point.split('.').next() {
+        Some("compress") => Player::new("s", COMPRESSED, seed, 4),
+        Some("time_out") => Player::new("s", "brief", seed, 2).silent(),
+        Some("fork") => Player::new("s", AGENTS[0], seed, 2).forks(100),
+        _ => Player::new("s", AGENTS[0], seed, 4),
+    }
+}
+
+/// What has to happen to a server so that the next one reaches this failpoint.
+fn before(point: &str, world: &World) -> Option<Plan> {
+    match point.split('.').next() {
+        // It dies in a call, which the next one finds.
+        Some("resume" | "recover") => {
+            Some(Plan { failpoint: Some("call.before_effect:1".to_owned()), ..Plan::rest(world) })
+        }
+        // It leaves what it has asked to the next one.
+        Some("time_out") if world.base.has(Switch::Timerless) => Some(Plan::rest(world)),
+        _ => None,
+    }
+}
+
 /// Every `step`-th hit of a failpoint, from the `from`-th on, until the scenario ends without reaching it. Each hit
 /// kills one server; about every second world then hits another failpoint, too.
 ///
@@ -414,23 +455,19 @@ pub async fn enumerate(base: Base, point: &'static str, from: u64, step: u64, se
         let name = format!("{point}:{hit}");
         let mut rng = Rng::of(seed, &name);
         let second = rng.percent(50).then(|| any_point(&mut rng, 3));
-        let player = Player::new("s", AGENTS[0], seed ^ hit, 4).under(&base);
-        let plan = |i| Plan {
-            failpoint: match i {
-                0 => Some(name.clone()),
-                1 => second.clone(),
-                _ => None,
-            },
-            ..Plan::default()
-        };
+        let player = who_reaches(point, seed ^ hit).under(&base);
+        let at = |point: &String| Plan { failpoint: Some(point.clone()), ..Plan::rest(&world) };
+        let mut plans = before(point, &world).into_iter().chain([at(&name)]).chain(second.as_ref().map(at));
+        let plan = |_| plans.next().unwrap_or_else(|| Plan::rest(&world));
+        let deaths = |report: &Report| report.faults.get(point).copied();
+        let so_far = deaths(&report);
         let run = async {
-            let (players, died) = play(&world, vec![player], &mut report, None, plan).await?;
-            finish(&world, players, &mut report).await?;
-            Ok::<bool, String>(died)
+            let players = play(&world, vec![player], &mut report, None, plan).await?;
+            finish(&world, players, &mut report).await
         };
         match run.await {
-            Ok(true) => hit += step,
-            Ok(false) => return Ok(report),
+            Ok(()) if deaths(&report) > so_far => hit += step,
+            Ok(()) => return Ok(report),
             Err(what) => {
                 return Err(format!(
                     "{what}\n(failpoint {name}, then {second:?}, seed {seed}; see {})",
@@ -442,6 +479,14 @@ pub async fn enumerate(base: Base, point: &'static str, from: u64, step: u64, se
     Err(format!("the failpoint {point} has more than {HITS} hits"))
 }
 
+/// Counts the deadlines that clocks have passed by themselves: how late those fired says nothing.
+fn pass(report: &mut Report) {
+    let late = std::mem::take(&mut report.counts.late);
+    let (late, passed): (Vec<u64>, Vec<u64>) = late.into_iter().partition(|late| *late < HALF_DAY_MS);
+    report.counts.late = late;
+    passed.iter().for_each(|_| report.struck(PASSED));
+}
+
 /// Any failpoint, and any of its first hits.
 fn any_point(rng: &mut Rng, hits: u64) -> String {
     let at = usize::try_from(rng.below(POINTS.len() as u64)).unwrap_or_default();
@@ -449,13 +494,15 @@ fn any_point(rng: &mut Rng, hits: u64) -> String {
 }
 
 /// Kills so many servers under the load of many sessions: right after acknowledgements, or at random moments, and then every second
-/// disk is full or fails to sync before. For some of them the power is cut.
+/// disk is full or fails to sync before, and the clock is set forward or back by days. For some of them the power is cut.
 ///
 /// # Errors
 /// A broken promise, with the world's folder.
 pub async fn random(base: &Base, seed: u64, sessions: u64, kills: usize, at_acks: bool) -> Result<Report, String> {
-    let mut world = World::new(base, false)?;
+    // Where clocks step over days, questions have no deadline: people would find that they had not been quick enough.
+    let mut world = World::with(base, false, Some(0), None)?;
     world.may_forget()?;
+    world.may_step()?;
     let refused = Arc::new(AtomicU64::new(0));
     let mut report = Report::default();
     let (enough, first) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(true)));
@@ -470,6 +517,7 @@ pub async fn random(base: &Base, seed: u64, sessions: u64, kills: usize, at_acks
         let player = if at_acks { player } else { player.refused(refused.clone()) };
         player
             .cancels(if i % 4 == 3 { 8 } else { 0 })
+            .forks(if i % 5 == 0 { 40 } else { 0 })
             .hangs_up(if i % 4 == 1 { 8 } else { 0 })
             .under(base)
             .until(enough.clone())
@@ -478,10 +526,13 @@ pub async fn random(base: &Base, seed: u64, sessions: u64, kills: usize, at_acks
     });
     let players: Vec<Player> = players.collect();
     let mut rng = Rng::of(seed, "kills");
+    let (mut is_forward, mut farthest) = (false, 0);
     let plan = |i| {
         if i >= kills {
+            // Whatever was asked when the clock was ahead is due now.
+            let last = (i == kills && !at_acks).then_some((farthest + 1) * DAY);
             enough.store(true, Ordering::SeqCst);
-            return Plan::rest(&world);
+            return Plan { ahead: last, ..Plan::rest(&world) };
         }
         let cut = Cut { reached: if rng.percent(50) { 50 } else { 0 }, seed: rng.number() };
         if at_acks {
@@ -507,11 +558,20 @@ pub async fn random(base: &Base, seed: u64, sessions: u64, kills: usize, at_acks
         // At most points something is not synced. It may take a while until one is reached.
         let failpoint = (i % 8 == 4).then(|| any_point(&mut rng, 3));
         let kill = if failpoint.is_some() { Kill::After(Duration::from_secs(1)) } else { Kill::After(moment) };
-        Plan { failpoint, trouble, kill, cut }
+        // Forward and back in turn, and forward each time farther than ever before: it passes all deadlines.
+        let ahead = (i % 4 == 3).then(|| {
+            let days = 1 + rng.below(3).cast_signed();
+            is_forward = !is_forward;
+            farthest += if is_forward { days } else { 0 };
+            DAY * if is_forward { farthest } else { -days }
+        });
+        Plan { failpoint, trouble, kill, cut, ahead }
     };
     let run = async {
-        let (players, _) = play(&world, players, &mut report, Some(acks), plan).await?;
-        finish(&world, players, &mut report).await
+        let players = play(&world, players, &mut report, Some(acks), plan).await?;
+        finish(&world, players, &mut report).await?;
+        pass(&mut report);
+        Ok(())
     };
     // A limit for the whole run, far beyond what it takes.
     let bound = PATIENCE * 4 + Duration::from_secs(2) * u32::try_from(kills).unwrap_or(u32::MAX);

@@ -7,12 +7,16 @@ use std::{
 
 use clap::ValueEnum;
 use countersign_runtime::run::failpoint::{EVICTED, EVICTS, FIRED, LEAVES_DEADLINES};
-use countersign_test_machine::{Clocks, Disk};
+use countersign_store::sqlite::CLOSED;
+use countersign_test_machine::{Clock, Clocks, Disk, together};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 /// The agents of a world; sessions take them in turn.
 pub const AGENTS: [&str; 3] = ["trader", "clerk", "slow"];
+
+/// The one of them whose conversation is compressed in each turn but the first.
+pub const COMPRESSED: &str = AGENTS[1];
 
 /// Who may do what in a world with identities: the session's owner, and people with the role `admin`.
 pub const DECIDERS: usize = 64;
@@ -85,6 +89,8 @@ pub struct World {
     pub base: Base,
     /// What its servers reach their store through, if faults may happen to it.
     disk: Option<Disk>,
+    /// The clock of the machine that they run on, if it may be set.
+    clock: Option<Clock>,
 }
 
 /// The configuration of its servers.
@@ -123,7 +129,8 @@ impl World {
         let dir = tempfile::Builder::new().prefix("countersign-torture-").tempdir();
         let dir = dir.map_err(|error| format!("no folder could be made: {error}"))?;
         let database = database.map(str::to_owned);
-        let world = World { dir, program, named, question_timeout, database, base: base.clone(), disk: None };
+        let base = base.clone();
+        let world = World { dir, program, named, question_timeout, database, base, disk: None, clock: None };
         world.write(CONFIG, &world.config())?;
         for agent in AGENTS {
             let text = serde_json::to_string_pretty(&script(agent)).map_err(|error| error.to_string())?;
@@ -175,6 +182,23 @@ impl World {
         Ok(())
     }
 
+    /// Has its servers run on a machine whose clock may be set while they do.
+    ///
+    /// # Errors
+    /// There is no C compiler, or it fails.
+    pub fn may_step(&mut self) -> Result<(), String> {
+        self.clock = Some(self.clocks()?.clock("clock"));
+        Ok(())
+    }
+
+    /// Sets that clock ahead by so many seconds, or back if there are fewer than none.
+    ///
+    /// # Errors
+    /// It has none, or the folder cannot be written.
+    pub fn set_clock(&self, seconds: i64) -> Result<(), String> {
+        self.clock.as_ref().ok_or("the world has no clock of its own")?.set(seconds)
+    }
+
     /// That disk.
     ///
     /// # Errors
@@ -211,8 +235,10 @@ impl World {
         let switches = [(Switch::Evicted, EVICTS), (Switch::Timerless, LEAVES_DEADLINES)];
         let switches = switches.into_iter().filter(|(switch, _)| self.base.has(*switch));
         let switches = switches.map(|(_, variable)| (variable.to_owned(), "1".to_owned()));
-        let disk = self.disk.iter().flat_map(Disk::environment).map(|(name, value)| (name.to_owned(), value));
-        self.tokens().into_iter().chain(switches).chain(disk).collect()
+        let machine =
+            self.disk.iter().flat_map(Disk::environment).chain(self.clock.iter().flat_map(Clock::environment));
+        let machine = together(machine).into_iter().map(|(name, value)| (name.to_owned(), value));
+        self.tokens().into_iter().chain(switches).chain(machine).collect()
     }
 
     /// Counts the sessions that left memory when they paused, by what the servers' logs say so far.
@@ -236,7 +262,7 @@ impl World {
     /// # Errors
     /// The log cannot be read.
     pub fn closed(&self) -> Result<u64, String> {
-        self.logged("acknowledges nothing")
+        self.logged(CLOSED)
     }
 
     fn logged(&self, what: &str) -> Result<u64, String> {
@@ -279,6 +305,9 @@ impl World {
                 _ => "\"pay\", \"post\", \"note\", \"look\", \"ask_user_question\"",
             };
             text += &format!("[agents.{agent}]\nmodel = \"{agent}\"\ntools = [{tools}]\n");
+            if agent == COMPRESSED {
+                text += "compression = { budget = 60, keep = 1, strategy = \"trim\" }\n";
+            }
         }
         if let Some(seconds) = self.question_timeout {
             text += &format!("[tools.{ASK}]\napproval = {{ timeout = {seconds} }}\n");

@@ -5,6 +5,7 @@
 
 use std::fs;
 
+use countersign_store::sqlite::CLOSED;
 use countersign_test_machine::{Disk, Fault};
 use serde_json::{Value, json};
 
@@ -72,7 +73,7 @@ async fn r3_after_a_failed_sync_nothing_is_acknowledged_until_the_store_is_opene
     let told = ws.until_type("error").await;
     let last: &Value = told.last().unwrap();
     assert_eq!((&last["code"], &last["session_id"]), (&json!("store_closed"), &json!("a")));
-    let log = server.until_logged("acknowledges nothing").await;
+    let log = server.until_logged(CLOSED).await;
     assert!(log.contains("test.db") && log.contains("disk I/O error"), "{log}");
 
     cut_power(&disk, &mut server).await;
@@ -114,7 +115,7 @@ async fn r3_a_sync_that_fails_in_a_checkpoint_closes_the_store() {
         acknowledged += 1;
     }
     assert!(acknowledged > 0 && !disk.is_faulty(), "{acknowledged}");
-    server.until_logged("acknowledges nothing").await;
+    server.until_logged(CLOSED).await;
     closed(&say(&server, "late", "lost").await);
     closed(&server.get("/readyz").await);
     cut_power(&disk, &mut server).await;

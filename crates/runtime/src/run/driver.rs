@@ -404,7 +404,9 @@ impl<'a> Driver<'a> {
         if state.has_begun_work()
             && let Some(transition) = Draft::new(state, self.inner.now()).recover(self.running.calls(), agents)
         {
+            failpoint::hit("recover.before_commit");
             permits = self.store(guard, transition).await?;
+            failpoint::hit("recover.after_commit");
         }
         self.recovered = true;
         for permit in permits {

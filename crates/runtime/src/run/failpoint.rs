@@ -1,7 +1,6 @@
-//! Named points at which a crash test kills the process for real.
+//! What crash tests have a process do: die for real at a named point ([`hit`]), or do without what it has in memory.
 //!
-//! `COUNTERSIGN_FAILPOINT=NAME` or `NAME:N` sends SIGKILL to this process when the point is reached for
-//! the N-th time. Only with the feature `failpoints`; otherwise no point does anything.
+//! Only with the feature `failpoints`; otherwise nothing of it does anything.
 
 use std::{
     collections::BTreeSet,
@@ -11,38 +10,7 @@ use std::{
 use countersign_core::journal::record::Record;
 
 use crate::store::Due;
-
-/// Dies here if the environment asks for it.
-#[cfg(feature = "failpoints")]
-pub fn hit(name: &str) {
-    use std::sync::{
-        OnceLock,
-        atomic::{AtomicU64, Ordering},
-    };
-    static WANTED: OnceLock<Option<(String, u64)>> = OnceLock::new();
-    static HITS: AtomicU64 = AtomicU64::new(0);
-    let wanted = WANTED.get_or_init(|| {
-        let text = std::env::var("COUNTERSIGN_FAILPOINT").ok()?;
-        Some(match text.split_once(':') {
-            Some((name, n)) => (name.to_owned(), n.parse().unwrap_or(1)),
-            None => (text, 1),
-        })
-    });
-    if let Some((wanted, n)) = wanted
-        && wanted == name
-        && HITS.fetch_add(1, Ordering::SeqCst) + 1 == *n
-    {
-        let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
-        // The signal ends the process before this loop does anything.
-        loop {
-            std::thread::park();
-        }
-    }
-}
-
-/// Does nothing.
-#[cfg(not(feature = "failpoints"))]
-pub fn hit(_name: &str) {}
+pub use crate::store::failpoint::hit;
 
 /// Whether sessions are suspected of ending the process. Crash tests kill it from outside all the time, and say so
 /// with `COUNTERSIGN_KILLED_FROM_OUTSIDE`.
@@ -107,18 +75,38 @@ pub fn knows() -> Option<u32> {
     named.and_then(|format| format.parse().ok())
 }
 
-/// The points, in the order a cycle passes them.
-pub const POINTS: [&str; 12] = [
+/// The points that any server passes, about in the order in which it does. A test holds that these and [`NODE_POINTS`] are all.
+pub const POINTS: [&str; 21] = [
     "message.before_commit",
     "message.after_commit",
+    "compress.before_commit",
+    "compress.after_commit",
     "model.mid_stream",
     "model.before_commit",
     "model.after_commit",
     "decide.before_commit",
     "decide.after_commit",
+    "time_out.before_commit",
+    "time_out.after_commit",
     "start.before_commit",
     "call.before_effect",
     "call.after_effect",
     "finish.before_commit",
     "finish.after_commit",
+    "fork.before_commit",
+    "fork.after_commit",
+    // Of a server that goes on with what another has left.
+    "resume.before_load",
+    "recover.before_commit",
+    "recover.after_commit",
+];
+
+/// Those that only one of several nodes passes: how its leases last and are handed over, and how the audit log gets its one order.
+pub const NODE_POINTS: [&str; 6] = [
+    "lease.before_renew",
+    "lease.after_renew",
+    "chain.before_commit",
+    "chain.after_commit",
+    "hand_over.before_commit",
+    "hand_over.after_commit",
 ];

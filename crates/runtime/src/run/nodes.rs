@@ -14,7 +14,7 @@ use countersign_core::refusal::{Code, Refusal};
 use tokio::sync::broadcast::error::RecvError;
 
 use super::{
-    Inner,
+    Inner, failpoint,
     live::{Live, LiveRef, LiveState},
     store_refusal,
 };
@@ -136,8 +136,12 @@ impl Inner {
     /// This node shuts down, and nothing of the session runs here any more: another goes on with it at once.
     async fn hand_over(&self, live: &LiveRef, guard: &mut LiveState, nodes: &dyn Nodes, epoch: Epoch) {
         self.ends_in_order(live, guard).await;
+        failpoint::hit("hand_over.before_commit");
         match nodes.hand_over(&live.session_id, epoch).await {
-            Ok(_) => guard.lease = None,
+            Ok(_) => {
+                failpoint::hit("hand_over.after_commit");
+                guard.lease = None;
+            }
             // It is taken over when this node has left.
             Err(error) => tracing::warn!(session = &*live.session_id, %error, "a session could not be handed over"),
         }

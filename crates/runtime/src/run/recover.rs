@@ -76,6 +76,7 @@ impl Inner {
     async fn take_up(self: &Arc<Self>, session_id: Arc<str>, lease: Epoch) -> Option<(u32, Arc<str>)> {
         let live = self.live(&session_id);
         live.lock().await.takes_over(lease);
+        failpoint::hit("resume.before_load");
         if !failpoint::blames_sessions() {
             self.spawn_driver(live);
             return None;
@@ -261,7 +262,9 @@ impl Inner {
         let Some(transition) = Draft::new(&state, self.now()).time_out(n, &self.agents) else { return Ok(false) };
         let not_before = state.waiting(n).and_then(|open| open.asked.expires_at);
         let guards = Guards { not_before, ..Guards::default() };
+        failpoint::hit("time_out.before_commit");
         self.transact_if(guards, live, guard, Durability::Buffered, |_| Ok(transition)).await?;
+        failpoint::hit("time_out.after_commit");
         Ok(true)
     }
 

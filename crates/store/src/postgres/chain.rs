@@ -22,7 +22,7 @@ use super::{
     rows::{count, get},
     transaction::{Change, Transaction, Undone, transact},
 };
-use crate::sql::int;
+use crate::{failpoint, sql::int};
 
 /// How long records are collected before they are chained.
 const COLLECT: Duration = Duration::from_millis(100);
@@ -94,8 +94,14 @@ pub(super) async fn chain(pool: &Pool) -> Result<(), StoreError> {
     held.give_back();
     let until = until?.first().map_or(Ok(None), |row| get::<Option<i64>>(row, 0))?;
     let Some(until) = until else { return Ok(()) };
-    while transact(pool, &Oldest).await?.is_some_and(|last| last < until) {}
-    Ok(())
+    loop {
+        failpoint::hit("chain.before_commit");
+        let last = transact(pool, &Oldest).await?;
+        failpoint::hit("chain.after_commit");
+        if last.is_none_or(|last| last >= until) {
+            return Ok(());
+        }
+    }
 }
 
 /// Chains in the background, until it is dropped.

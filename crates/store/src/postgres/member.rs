@@ -34,7 +34,7 @@ use super::{
     rows::get,
     words::Words,
 };
-use crate::sql::int;
+use crate::{failpoint, sql::int};
 
 /// How long hints are collected before they are sent.
 const COLLECT: Duration = Duration::from_millis(5);
@@ -323,7 +323,9 @@ impl Shared {
         // From before it was asked: the database counts from later on.
         let began = boot_time();
         let values = [self.id.into(), int(self.lease.as_millis()).into()];
+        failpoint::hit("lease.before_renew");
         let row = self.bounded(own.ask(RENEW, &values)).await?.pop().ok_or("no row")?;
+        failpoint::hit("lease.after_renew");
         let (others, told_at): (bool, i64) =
             (row.try_get(0).map_err(|e| told(&e))?, row.try_get(1).map_err(|e| told(&e))?);
         let (ended, now) = (self.until.load(Ordering::SeqCst), boot_time());

@@ -94,6 +94,11 @@ fn place(db: &Path) -> PathBuf {
     path.into()
 }
 
+/// Whether a database has no log that says more than it does.
+pub(super) fn is_empty(db: &Path) -> bool {
+    place(db).metadata().map_or(true, |log| log.len() == 0)
+}
+
 /// Leaves the log alone when the connection closes: after a failed sync its pages in memory may differ from those on
 /// the disk, and must not reach the database unchecked.
 pub(super) fn leave(conn: &Connection) {

@@ -67,6 +67,9 @@ const LISTS: usize = 4;
 /// A larger append, such as a restored state, is serialised off the shared threads.
 const MANY: usize = 64;
 
+/// What the log says of a store whose disk cannot be relied on any more. Tests wait for it, and count it.
+pub const CLOSED: &str = "is closed until it is opened again, and acknowledges nothing";
+
 /// How a [`SqliteStore`] is opened.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]

@@ -141,13 +141,15 @@ fn settings(conn: &Connection, cache_kib: i64) -> Result<(), StoreError> {
 }
 
 /// Refuses a file that is not ours before anything is written to it. `false` if it is still empty.
-fn recognise(conn: &Connection, path: &Path) -> Result<bool, StoreError> {
-    let path = path.display();
+fn recognise(conn: &Connection, file: &Path) -> Result<bool, StoreError> {
+    let path = file.display();
     let number = |pragma: &str| conn.pragma_query_value(None, pragma, |row| row.get::<_, i32>(0));
-    let id = number("application_id").map_err(|e| match e.sqlite_error_code() {
+    let unread = |e: rusqlite::Error| match e.sqlite_error_code() {
         Some(ErrorCode::NotADatabase) => StoreError::Corrupt(format!("{path} is not a SQLite database")),
+        Some(ErrorCode::DatabaseCorrupt) => StoreError::Corrupt(format!("{path} is damaged, or was cut: {e}")),
         _ => error(&e),
-    })?;
+    };
+    let id = number("application_id").map_err(unread)?;
     if id == APPLICATION_ID {
         let version = number("user_version").map_err(|e| error(&e))?;
         if version == MOVED {
@@ -159,14 +161,28 @@ fn recognise(conn: &Connection, path: &Path) -> Result<bool, StoreError> {
                  only {VERSION})"
             )));
         }
+        is_whole(conn, file)?;
         return Ok(true);
     }
-    let tables: i64 =
-        conn.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0)).map_err(|e| error(&e))?;
+    let tables: i64 = conn.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0)).map_err(unread)?;
     if id != 0 || tables != 0 {
         return Err(StoreError::Corrupt(format!("{path} is a SQLite database of another program")));
     }
     Ok(false)
+}
+
+/// Refuses a file that ends in the middle of its last page: SQLite would read the rest of that as zeros, so that something stored
+/// there would seem never to have been. Where there is a log, a checkpoint may have been cut off, and the log has all of that page.
+fn is_whole(conn: &Connection, path: &Path) -> Result<(), StoreError> {
+    let number =
+        |pragma: &str| conn.pragma_query_value(None, pragma, |row| row.get::<_, i64>(0)).map_err(|e| error(&e));
+    let wanted = u64::try_from(number("page_count")? * number("page_size")?).unwrap_or_default();
+    let has = path.metadata().map_or(wanted, |file| file.len());
+    if has < wanted && log::is_empty(path) {
+        let path = path.display();
+        return Err(StoreError::Corrupt(format!("{path} was cut: it has {has} bytes of {wanted}")));
+    }
+    Ok(())
 }
 
 /// Maps an error of SQLite to one of the store.
@@ -175,6 +191,7 @@ pub(super) fn error(e: &rusqlite::Error) -> StoreError {
         Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => StoreError::Corrupt(e.to_string()),
         // Only the writer closes the store for it: see `write`.
         Some(ErrorCode::SystemIoFailure) => StoreError::Closed(e.to_string()),
+        None if matches!(e, rusqlite::Error::InvalidColumnType(..)) => StoreError::Corrupt(e.to_string()),
         _ => StoreError::Failed(e.to_string()),
     }
 }

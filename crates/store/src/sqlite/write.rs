@@ -23,6 +23,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use super::{
     super::{Durability, StoreError},
+    CLOSED,
     apply::{self, Write},
     copy::Piece,
     deliveries, log, running,
@@ -111,7 +112,7 @@ impl Broken {
     fn close(&self, conn: &Connection, why: String) {
         log::leave(conn);
         let place = conn.path().unwrap_or_default();
-        tracing::error!("the store {place} is closed until it is opened again, and acknowledges nothing: {why}");
+        tracing::error!("the store {place} {CLOSED}: {why}");
         // The first reason counts.
         let _ = self.0.set(why);
     }

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "these are tests")]
 
 mod conformance;
+mod cut;
 mod deliveries;
 mod differential;
 mod forks;

@@ -14,6 +14,7 @@ use countersign_core::{
     audit::{self, AuditRecord, Verifier},
     journal::{
         cursor::Cursor,
+        fork::Forked,
         record::{Entry, Record},
     },
     session::Session,
@@ -53,6 +54,8 @@ pub struct Counts {
     pub answers_acked: u64,
     /// Acknowledged cancels.
     pub cancels_acked: u64,
+    /// Acknowledged forks.
+    pub forks_acked: u64,
     /// Requests that were sent more than once.
     pub sent_again: u64,
     /// Calls.
@@ -102,6 +105,7 @@ impl Counts {
             (&mut self.declined, other.declined),
             (&mut self.unanswered, other.unanswered),
             (&mut self.cancels_acked, other.cancels_acked),
+            (&mut self.forks_acked, other.forks_acked),
             (&mut self.sent_again, other.sent_again),
             (&mut self.calls, other.calls),
             (&mut self.gated_effects, other.gated_effects),
@@ -162,8 +166,13 @@ pub fn check(sessions: &[Evidence<'_>], ledger: &[Line]) -> Findings {
         findings.counts.sessions += 1;
         findings.counts.entries += evidence.entries.len() as u64;
         chain(evidence, &mut findings);
+        if let Some((own, forked)) = forked(evidence.entries) {
+            fork(evidence, own, forked, sessions, &mut findings);
+            continue;
+        }
         if let Some(asked) = evidence.requests {
             requests(evidence, asked, &mut findings);
+            forks(evidence.session_id, asked, sessions, &mut findings);
         }
         let mut calls = Calls::new(evidence.session_id, &mut findings);
         for entry in evidence.entries {
@@ -195,10 +204,15 @@ pub fn audit(sessions: &[Evidence<'_>], log: &[AuditRecord], findings: &mut Find
         let told = told.remove(at).unwrap_or_default();
         let mut session = Session::new(Arc::from(at));
         let mut happened: Vec<String> = Vec::new();
-        for entry in evidence.entries {
+        // What a fork has copied is told of in the original.
+        let own = forked(evidence.entries).map_or(0, |(own, _)| own);
+        for (i, entry) in evidence.entries.iter().enumerate() {
             if let Err(wrong) = session.append(entry) {
                 findings.wrong(format!("R3 {at}: at position {} the journal breaks its rules: {wrong}", entry.pos));
                 break;
+            }
+            if i < own {
+                continue;
             }
             let events = audit::events(&session, &[Arc::new(entry.clone())]);
             happened.extend(events.iter().map(audit::Event::body));
@@ -212,6 +226,28 @@ pub fn audit(sessions: &[Evidence<'_>], log: &[AuditRecord], findings: &mut Find
     }
     for session in told.keys() {
         findings.wrong(format!("R8 the audit log has a session {session:?} that nobody made"));
+    }
+}
+
+/// Which entry made it a fork, if it is one.
+fn forked(entries: &[Entry]) -> Option<(usize, &Forked)> {
+    entries.iter().enumerate().rev().find_map(|(at, entry)| match entry.records.first() {
+        Some(Record::Forked(forked)) => Some((at, &**forked)),
+        _ => None,
+    })
+}
+
+/// A fork that is left alone is the past of its original up to a checkpoint, all of it, and the one append that made it (spec G6).
+fn fork(evidence: &Evidence<'_>, own: usize, forked: &Forked, sessions: &[Evidence<'_>], findings: &mut Findings) {
+    let at = evidence.session_id;
+    let original = sessions.iter().find(|original| *original.session_id == *forked.from);
+    let past = original.and_then(|original| original.entries.get(..own));
+    let text = |entries: &[Entry]| serde_json::to_string(entries).unwrap_or_default();
+    if past.is_none_or(|past| text(past) != text(&evidence.entries[..own])) || forked.at != own as u64 {
+        findings.wrong(format!("G6 {at}: a fork has another past than its original, {}", forked.from));
+    }
+    if evidence.entries.len() != own + 1 {
+        findings.wrong(format!("G6 {at}: in a fork that nobody has touched something happened"));
     }
 }
 
@@ -240,7 +276,7 @@ fn requests(evidence: &Evidence<'_>, asked: &[Request], findings: &mut Findings)
         }
     }
     let at = evidence.session_id;
-    for request in asked {
+    for request in asked.iter().filter(|request| !matches!(request.what, Asked::Fork { .. })) {
         let records = stored.remove(&*request.id).unwrap_or_default();
         findings.counts.sent_again += u64::from(request.sends > 1);
         match (&request.answer, records.as_slice()) {
@@ -253,6 +289,7 @@ fn requests(evidence: &Evidence<'_>, asked: &[Request], findings: &mut Findings)
                     Asked::Decision { .. } => findings.counts.decisions_acked += 1,
                     Asked::Answers { .. } => findings.counts.answers_acked += 1,
                     Asked::Cancel => findings.counts.cancels_acked += 1,
+                    Asked::Fork { .. } => {}
                 }
             }
             (Some(Ok(())), []) => findings.wrong(format!("R3 {at}: {request:?} was acknowledged and is not stored")),
@@ -265,6 +302,18 @@ fn requests(evidence: &Evidence<'_>, asked: &[Request], findings: &mut Findings)
     }
     for id in stored.keys() {
         findings.wrong(format!("R3 {at}: a request {id:?} is stored that was never sent"));
+    }
+}
+
+/// Each acknowledged fork was made by its request.
+fn forks(at: &str, asked: &[Request], sessions: &[Evidence<'_>], findings: &mut Findings) {
+    for request in asked.iter().filter(|request| request.is_acked()) {
+        let Asked::Fork { into } = &request.what else { continue };
+        findings.counts.forks_acked += 1;
+        let made = sessions.iter().find(|made| made.session_id == into).and_then(|made| forked(made.entries));
+        if !made.is_some_and(|(_, made)| *made.from == *at && made.request_id.as_deref() == Some(&*request.id)) {
+            findings.wrong(format!("R3 {at}: {request:?} was acknowledged and is not stored"));
+        }
     }
 }
 

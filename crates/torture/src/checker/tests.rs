@@ -335,3 +335,37 @@ fn q3_wrong_answers_are_found() {
     approval.requests.pop();
     finds(&approval, "not those to its questions");
 }
+
+#[test]
+fn g6_forks_that_are_lost_or_have_another_past_are_found() {
+    let forked = |at: usize, id: &str| json!({ "forked": { "from": "s", "at": at, "request_id": id, "birth": "c" } });
+    let findings = |change: &dyn Fn(&mut Vec<Value>), id: &str| {
+        let mut original = good();
+        original.requests.push(request("q3", Asked::Fork { into: "f".into() }, Some(Ok(()))));
+        let records = plus(asked(false), vec![decided(1, "approve", "q2"), started(1), finished("success"), ended()]);
+        let at = records.len();
+        let mut records = plus(records, vec![forked(at, id)]);
+        change(&mut records);
+        let fork = entries(records);
+        let evidence = [
+            Evidence { session_id: "s", entries: &original.entries, requests: Some(&original.requests) },
+            Evidence { session_id: "f", entries: &fork, requests: None },
+        ];
+        check(&evidence, &original.ledger)
+    };
+    let good = findings(&|_| {}, "q3");
+    assert_eq!((good.violations, good.counts.forks_acked), (Vec::new(), 1));
+    let wrong = |change: &dyn Fn(&mut Vec<Value>), id: &str, what: &str| {
+        let violations = findings(change, id).violations;
+        assert!(violations.iter().any(|violation| violation.contains(what)), "{what:?} is not among {violations:#?}");
+    };
+    wrong(&|_| {}, "q4", "was acknowledged and is not stored");
+    wrong(&|records| drop(records.pop()), "q3", "was acknowledged and is not stored");
+    wrong(
+        &|records| records[1] = json!({ "user_message": { "text": ["bye"] } }),
+        "q3",
+        "another past than its original",
+    );
+    wrong(&|records| drop(records.remove(8)), "q3", "another past than its original");
+    wrong(&|records| records.push(ended()), "q3", "something happened");
+}

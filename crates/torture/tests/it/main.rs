@@ -4,6 +4,7 @@
 
 mod crash;
 mod nodes;
+mod points;
 mod questions;
 mod races;
 mod switches;

@@ -1,6 +1,6 @@
 //! Three servers on one database.
 
-use countersign_torture::nodes;
+use countersign_torture::{nodes, report::Kind};
 
 use crate::{base, seed};
 
@@ -8,7 +8,6 @@ use crate::{base, seed};
 async fn r1_r2_r3_r4_r5_r7_nodes_that_are_killed_stopped_and_cut_off_break_nothing() {
     let report = nodes::random(&base(), seed(), 3, 15, 24).await.unwrap_or_else(|what| panic!("{what}"));
     println!("{report}");
-    assert_eq!(report.untried(&nodes::faults(&base())), Vec::<String>::new(), "{report}");
-    assert!(report.notifications > 0, "{report:?}");
-    assert!(report.replays == 15 && !report.counts.late.is_empty() && !report.takeovers.is_empty(), "{report}");
+    assert_eq!(report.untried(Kind::Nodes, 1, &nodes::faults(&base())), Vec::<String>::new(), "{report}");
+    assert_eq!(report.replays, 15, "{report}");
 }

@@ -3,7 +3,7 @@
 
 use countersign_torture::{
     people::Ground,
-    races::{cancels, deadlines, deciders},
+    races::{all_at_once, cancels, deadlines, deciders},
     report::Report,
 };
 
@@ -47,4 +47,14 @@ async fn r2_decisions_and_a_cancel_have_one_winner() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn r2_r5_decisions_at_one_node_and_a_cancel_at_another_have_one_winner() {
     told(cancels(&base(), NODES, seed(), 40).await);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn r2_several_deciders_the_deadline_and_a_cancel_at_once_have_one_winner() {
+    told(all_at_once(&base(), Ground::One, seed(), 36).await);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn r2_r5_several_deciders_the_deadline_and_a_cancel_at_three_nodes_have_one_winner() {
+    told(all_at_once(&base(), NODES, seed(), 36).await);
 }

@@ -12,7 +12,7 @@ use crate::{different, seed};
 /// Whether all of these happened.
 fn happened(report: &Report, faults: impl IntoIterator<Item = &'static str>) {
     let faults: Vec<&str> = faults.into_iter().collect();
-    assert_eq!(report.missing(&faults), Vec::<String>::new(), "{report}");
+    assert_eq!(report.missing(&faults, 1), Vec::<String>::new(), "{report}");
 }
 
 fn labels(base: &Base) -> impl Iterator<Item = &'static str> {

@@ -196,7 +196,9 @@ impl Inner {
             guards: Guards::default(),
         };
         guard.session = None;
+        failpoint::hit("fork.before_commit");
         let lease = self.store.fork(from, append).await.map_err(|error| self.refused(error))?;
+        failpoint::hit("fork.after_commit");
         guard.lease = self.kept(&live.session_id, lease).await;
         let after = placed.commit().after;
         (guard.snapshot, guard.published) = (after.pos, after.pos);
