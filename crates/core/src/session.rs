@@ -73,7 +73,20 @@ impl Session {
             }
             cursor = expand::after(entry);
         }
+        #[cfg(debug_assertions)]
+        self.check(&entries);
         Placed { after: Session { cursor, state }, entries, started }
+    }
+
+    /// An append of our own that breaks the rules could be stored, but not be read again: tests and debug builds stop at
+    /// the transition that makes one.
+    #[cfg(debug_assertions)]
+    fn check(&self, entries: &[Arc<Entry>]) {
+        let mut read = self.clone();
+        for entry in entries {
+            let legal = read.append(entry);
+            debug_assert!(legal.is_ok(), "a transition breaks the rules of journals, {legal:?}: {entry:?}");
+        }
     }
 }
 

@@ -234,7 +234,7 @@ fn writing() -> World {
     world
 }
 
-/// [`World::commit`] reads what is stored.
+/// In builds with assertions whatever is placed can be read again, or it panics.
 #[test]
 fn r4_a_restored_store_can_be_read_where_the_model_was_in_the_middle_of_a_block() {
     let mut world = writing();

@@ -111,9 +111,7 @@ impl World {
 
     pub fn commit(&mut self, transition: Transition) {
         let turns = self.state.turns;
-        let mut read = self.session();
-        let committed = read.place(transition).commit();
-        committed.entries.iter().for_each(|entry| read.append(entry).expect("what is stored can be read"));
+        let committed = self.session().place(transition).commit();
         for entry in &committed.entries {
             for record in &entry.records {
                 if let Record::Interrupted(asked) = record {
