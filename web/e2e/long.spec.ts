@@ -38,8 +38,8 @@ test("u3: a thousand exchanges open with their end drawn, and the rest comes on 
     `a session of ${EXCHANGES} exchanges: drawn after ${Math.round(opened)} ms, ${worked.toFixed(2)} s of work, ` +
       `${(heap / 1e6).toFixed(1)} MB of heap, ${came.frames} frames of ${came.bytes} bytes`,
   );
-  // How long it took besides depends on what else the machine does; docs/scale.md has it.
-  expect(worked).toBeLessThan(1);
+  // A third of a second on the machine of docs/scale.md, which also says how long it took; another may be some times slower.
+  expect(worked).toBeLessThan(3);
   expect(heap).toBeLessThan(30e6);
   // Of the end alone: 80 messages of the 2000.
   expect(came.frames).toBeLessThan(1000);

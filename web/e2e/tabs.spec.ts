@@ -90,7 +90,7 @@ for (const [back, event] of [
     await begin(url, "s2");
     await page.evaluate(() => sessionStorage.setItem("seen", "yes"));
     await page.evaluate(event);
-    await expect(page.locator(".inbox-row")).toHaveCount(2, { timeout: 3_000 });
+    await expect(page.locator(".inbox-row")).toHaveCount(2, { timeout: 8_000 });
   });
 }
 

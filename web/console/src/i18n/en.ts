@@ -766,7 +766,7 @@ export const en = {
   "past.after.approval_sent": "The model’s provider was told",
   "past.after.restart": "The server had started again",
   "past.after.status": "The turn continued",
-  "past.after.compression": "Earlier conversation was summarized",
+  "past.after.compression": "Earlier conversation was shortened",
   "past.after.run": "The graph began",
   "past.after.graph": "A graph inside it began",
   "past.after.node": "A node finished",

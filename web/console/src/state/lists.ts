@@ -223,7 +223,8 @@ export function startLists(): void {
     }
   });
   const look = () => {
-    if (!document.hidden && client.state === "open") void refresh();
+    // Soon: coming back may be told twice.
+    if (!document.hidden && client.state === "open") refreshSoon();
   };
   // Whoever comes back, from another tab or another window, is told what happened meanwhile.
   document.addEventListener("visibilitychange", look);

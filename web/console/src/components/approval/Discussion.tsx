@@ -51,8 +51,8 @@ export function Discussion({ approval }: { approval: ApprovalView }) {
   // What was said is shown in any case, also about a question, which is the user's own.
   if ((question || !others) && approval.updates.length === 0) return null;
   return (
-    // The card's single-letter keys are for its decision.
-    <div {...kept} className="talk" onKeyDown={(e) => e.stopPropagation()}>
+    // The card's single-letter keys are for its decision: they are no keys of what is pressed or typed here.
+    <div {...kept} className="talk" role="group" aria-label={t("talk.heading")} onKeyDown={(e) => e.target !== e.currentTarget && e.stopPropagation()}>
       <Updates approval={approval} />
       {open === "comment" ? (
         <CommentForm approval={approval} onClose={() => setOpen(undefined)} />

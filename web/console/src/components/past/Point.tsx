@@ -75,7 +75,7 @@ const isHere = ({ firstSeq }: SessionView, { seq }: Checkpoint) => firstSeq === 
 const NAMED = ["message", "decision"];
 
 /** What had happened there, and who had done it: only what this person did themselves is said to be theirs. */
-export function whatText({ after, by }: Pick<Checkpoint, "after" | "by">, me: Me, t: Translate): string {
+function whatText({ after, by }: Pick<Checkpoint, "after" | "by">, me: Me, t: Translate): string {
   if (after === "message") return isOwn(by, me) ? t("past.yourMessage") : t("past.message", { name: personName(by, t) });
   if (after === "decision") return by !== undefined && by === me.name ? t("past.yourDecision") : t("past.decision", { name: personName(by, t) });
   const key = `past.after.${after}`;
