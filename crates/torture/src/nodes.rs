@@ -436,10 +436,8 @@ impl Nodes<'_> {
             }
             if self.nodes.iter().any(|node| node.point.is_some_and(is_of_the_end)) {
                 self.shut_down(report).await?;
-            } else if self.nodes.iter().filter(|node| node.point.is_none()).count() > 1
-                && (!self.due.is_empty() || look % 8 == 0)
-            {
-                // One that has a point of those who go on with what another has left needs such others.
+            } else if look % 8 == 0 || self.nodes.iter().all(|node| node.point.is_none()) {
+                // Those that die while they go on with what another has left need others that die.
                 self.kill(report).await?;
             }
             self.send_people(None);
