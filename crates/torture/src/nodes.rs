@@ -172,8 +172,10 @@ impl Nodes<'_> {
         self.clocks_so_far += 1;
         let clock = self.clocks.clock(&format!("clock-{}", self.clocks_so_far));
         loop {
-            // It may have few sessions to hand over, and be asked for few forks.
-            let hits = |point: &str| if is_of_the_end(point) || point.starts_with("fork.") { 1 } else { 3 };
+            // Only what each cycle passes is passed often by one node.
+            let rare = ["fork.", "resume.", "recover.", "time_out.", "compress."];
+            let is_rare = |point: &str| is_of_the_end(point) || rare.iter().any(|start| point.starts_with(start));
+            let hits = |point: &str| if is_rare(point) { 1 } else { 3 };
             let failpoint = point.map(|point| format!("{point}:{}", 1 + self.rng.below(hits(point))));
             match Server::start_with(self.world, &config, failpoint.as_deref(), &clock.environment()).await? {
                 Started::Listening(server) => {
@@ -285,6 +287,15 @@ impl Nodes<'_> {
         let last = self.nodes.iter().position(|node| node.point.is_some_and(is_of_the_end));
         let at = last.unwrap_or_else(|| self.pick());
         let node = self.nodes.swap_remove(at);
+        // It dies there only if it has something to hand over.
+        let begun = Instant::now();
+        while node.point.is_some() && begun.elapsed() < STRIKES {
+            let held = format!("SELECT 1 FROM sessions WHERE node = {} LIMIT 1", node.id);
+            if !with(&self.database, move |database| database.query(&held)).await?.is_empty() {
+                break;
+            }
+            sleep(Duration::from_millis(20)).await;
+        }
         self.send_people(None);
         if node.server.shuts_down(self.world).await? {
             report.struck(SHUT_DOWN);
