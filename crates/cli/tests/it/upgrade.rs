@@ -249,7 +249,8 @@ async fn r5_r9_nodes_are_replaced_one_by_one_by_newer_ones_and_back_and_nothing_
     }
     assert!(refused > 0, "older nodes refuse what they cannot read");
     let mut calls = cluster.servers[0].calls();
-    (calls.sort(), wanted.sort());
+    calls.sort();
+    wanted.sort();
     assert_eq!(calls, wanted, "each order once");
     let waiting = cluster.servers[0].get("/v1/approvals?status=waiting").await.ok();
     assert_eq!(waiting["approvals"], json!([]), "nobody is asked what came of a call");
