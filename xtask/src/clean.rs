@@ -4,7 +4,7 @@
 use std::{fs, io, path::Path, process::Command};
 
 use crate::{
-    Outcome, Places, package,
+    Outcome, Places,
     process::{cargo, program, run, say},
 };
 
