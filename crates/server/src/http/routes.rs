@@ -12,7 +12,7 @@ use super::{
 };
 use crate::ws;
 
-const CURSOR: Parameter = query("cursor", Kind::Text, "The next_cursor of the page before.");
+const CURSOR: Parameter = query("cursor", Kind::Text, "The next_cursor of the page before, which may be empty.");
 const LIMIT: Parameter = query("limit", Kind::Whole, "Rows of the page, from 1 to 200; 50 by default.");
 const IDEMPOTENCY_KEY: Parameter =
     header("Idempotency-Key", "The same as request_id in the body: makes it safe to send again.");

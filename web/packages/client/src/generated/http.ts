@@ -234,7 +234,7 @@ export interface Operations {
        */
       session_id?: string;
       /**
-       * The next_cursor of the page before.
+       * The next_cursor of the page before, which may be empty.
        */
       cursor?: string;
       /**
@@ -390,7 +390,7 @@ export interface Operations {
        */
       session_id?: string;
       /**
-       * The next_cursor of the page before.
+       * The next_cursor of the page before, which may be empty.
        */
       cursor?: string;
       /**
@@ -423,7 +423,7 @@ export interface Operations {
        */
       agent?: string;
       /**
-       * The next_cursor of the page before.
+       * The next_cursor of the page before, which may be empty.
        */
       cursor?: string;
       /**
@@ -487,7 +487,7 @@ export interface Operations {
     };
     query?: {
       /**
-       * The next_cursor of the page before.
+       * The next_cursor of the page before, which may be empty.
        */
       cursor?: string;
       /**
@@ -558,7 +558,7 @@ export interface Operations {
        */
       direction?: "forward" | "backward";
       /**
-       * The next_cursor of the page before.
+       * The next_cursor of the page before, which may be empty.
        */
       cursor?: string;
       /**
@@ -628,7 +628,7 @@ export interface Operations {
     };
     query?: {
       /**
-       * The next_cursor of the page before.
+       * The next_cursor of the page before, which may be empty.
        */
       cursor?: string;
       /**
