@@ -11,7 +11,7 @@
 //! * in [`races`] many [`people`] do something at the same moment;
 //! * [`report`] has the numbers, of which [`reliability`] makes a page.
 //!
-//! Never published, and the only place that builds the runtime with its failpoints.
+//! Never published. It builds the runtime with its failpoints, as only tests do: the program's own have them too.
 
 pub mod checker;
 pub mod client;

@@ -397,3 +397,31 @@ async fn u3_a_quorum_counts_votes_and_shows_who_has_approved() {
     let last = server.command_as("olga", &["approvals", "approve", "s_1", "--yes"]);
     assert!(last.ok().contains("decided (approve) by olga"), "{}", last.stdout);
 }
+
+/// A request of a session that is broken waits all the same.
+#[tokio::test]
+async fn r9_a_damaged_request_is_left_out_of_the_inbox_counted_and_named_once_in_the_log() {
+    let mut server = Setup::one_trade(Store::Sqlite).log("").start().await;
+    for session in ["whole", "broken"] {
+        server.post(&format!("/v1/sessions/{session}/messages"), &json!({ "content": "go" })).await.ok();
+    }
+    server.kill();
+    let damage = "UPDATE entries SET body = '{' WHERE key >> 32 = (SELECT row FROM sessions WHERE id = 'broken')";
+    rusqlite::Connection::open(server.path("test.db")).unwrap().execute_batch(damage).unwrap();
+    server.start_again().await;
+    for _ in 0..3 {
+        let page = server.get("/v1/approvals?status=waiting").await.ok();
+        let keys = page["approvals"].as_array().unwrap().iter().map(|one| &one["approval_key"]);
+        assert_eq!(json!([keys.collect::<Vec<_>>(), page["next_cursor"]]), json!([["whole_1"], null]));
+    }
+    let log = server.until_logged("no list has it").await;
+    let told: Vec<&str> = log.lines().filter(|line| line.contains("no list has it")).collect();
+    assert_eq!(told.len(), 1, "{log}");
+    assert!(told[0].contains("ERROR") && told[0].contains("session=\"broken\""), "{log}");
+    let metrics = server.get("/metrics").await.body;
+    assert!(metrics.contains("\ncountersign_approvals_pending 2.0\n"), "{metrics}");
+    // As docs/operations.md says that it is found.
+    let waiting = server.get("/v1/sessions?status=awaiting_input").await.ok();
+    assert_eq!(waiting["sessions"].as_array().unwrap().len(), 2, "{waiting}");
+    server.get("/v1/sessions/broken").await.problem(500, "internal");
+}

@@ -9,23 +9,22 @@ use serde_json::{Value, json};
 
 use crate::{
     nodes::{SLOW, eventually},
-    support::{Server, Setup, Store, run, trade},
+    support::{Provider, Server, Setup, Store, run, trade},
 };
 
-/// How long the model takes before it calls `note`, in milliseconds.
-const THINKS: u32 = 3000;
-
-/// Of three sessions one asks about a trade, one has a model that takes its time and then a call that nobody is asked about, and one
+/// Of three sessions one asks about a trade, one has a model that waits for a file and then a call that nobody is asked about, and one
 /// a call that waits for a file.
-fn setup(store: Store) -> Setup {
+fn setup(store: Store, thinker: &Provider) -> Setup {
     let script = json!({ "rules": [
         { "when": { "after": "user", "user": "^trade" }, "tool_calls": [trade(1)] },
-        { "when": { "after": "user", "user": "^think" }, "delay_ms": THINKS, "text": "hm",
-          "tool_calls": [{ "name": "note", "args": { "note": 1 } }] },
         { "when": { "after": "user", "user": "^slow" }, "tool_calls": [{ "name": "slow", "args": {} }] },
         { "text": "done" },
     ] });
-    Setup::new(store, &script).tool("slow", SLOW)
+    let url = &thinker.base_url;
+    Setup::new(store, &script).tool("slow", SLOW).sections(&format!(
+        "\n[models.thinker]\nprovider = \"openai-chat\"\nmodel = \"m\"\nbase_url = \"{url}\"\n\
+         [agents.thinker]\nmodel = \"thinker\"\ntools = [\"note\"]\n"
+    ))
 }
 
 /// A copy of a store as it was in one moment.
@@ -79,24 +78,33 @@ fn anchor(server: &Server) -> String {
 }
 
 async fn says(server: &Server, session: &str, what: &str) {
+    let agent = if session == "thinks" { "thinker" } else { "trader" };
+    let message = json!({ "type": "message", "session_id": session, "content": what, "agent": agent });
     let mut ws = server.ws().await;
-    ws.message(session, what).await;
+    ws.send(&message).await;
     ws.until_type("ack").await;
 }
 
 async fn goes_on_and_comes_back(store: Store) {
-    let mut server = setup(store).start().await;
+    let gate = tempfile::tempdir().unwrap();
+    let thought = gate.path().join("go");
+    let call = json!({ "id": "c1", "name": "note", "args": { "note": 1 } });
+    let thinker =
+        Provider::start(vec![json!({ "waits_for": thought, "tool_calls": [call] }), json!({ "text": "done" })]);
+    let thinker = thinker.await;
+    let mut server = setup(store, &thinker).start().await;
     says(&server, "asked", "trade").await;
     says(&server, "slow", "slow").await;
     server.until_status("asked", "awaiting_input").await;
     eventually("the call begins", async || server.calls() == ["begun"]).await;
     says(&server, "thinks", "think").await;
-    server.until_status("thinks", "running").await;
+    eventually("the model is asked", async || thinker.requests() == 1).await;
     let backup = Backup::of(&server);
     // What the backup knows nothing of.
     let yes = json!({ "decisions": [{ "type": "approve" }] });
     assert_eq!(server.post("/v1/approvals/asked_1?wait=true", &yes).await.ok()["status"], "completed");
     fs::write(server.path("go"), "").unwrap();
+    fs::write(thought, "").unwrap();
     for session in ["slow", "thinks"] {
         server.until_status(session, "completed").await;
     }
@@ -127,8 +135,8 @@ async fn goes_on_and_comes_back(store: Store) {
     assert_eq!((has.as_str(), wanted.parse::<u64>().unwrap() > 1), ("1", true), "only the request is in the backup");
 
     server.start_again().await;
-    tokio::time::sleep(Duration::from_millis(u64::from(THINKS) + 1000)).await;
-    assert_eq!(server.calls(), done, "nothing begins by itself");
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!((server.calls(), thinker.requests()), (done.clone(), 2), "nothing begins by itself");
     for session in ["asked", "slow", "thinks"] {
         assert_eq!(server.get(&format!("/v1/sessions/{session}")).await.ok()["held"], "crashes", "{session}");
     }

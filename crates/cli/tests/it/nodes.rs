@@ -188,7 +188,7 @@ async fn r5_by_default_a_node_that_is_killed_is_taken_over_within_fifteen_second
     one.kill();
     two.until_status("s", "awaiting_input").await;
     let took = killed.elapsed();
-    assert!((Duration::from_secs(5)..=Duration::from_secs(15)).contains(&took), "{took:?}");
+    assert!(took <= Duration::from_secs(15), "{took:?}");
     assert_eq!(two.get("/v1/approvals/s_1").await.ok()["kind"], "in_doubt");
 }
 

@@ -1,6 +1,6 @@
 //! The inbox: interruptions with their replies, as people and clients read them.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use countersign_core::{
     approval::{
@@ -36,6 +36,9 @@ use crate::store::{InterruptionFilter, InterruptionRow, Page};
 
 /// How many entries are read at once to find updates of an interruption.
 const UPDATES_PAGE: usize = 16;
+
+/// How many broken sessions are remembered, so that each poll of an inbox does not tell of them again.
+const TOLD: usize = 10_000;
 
 /// An interruption in the inbox: the block that asked, and its resolution.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -162,11 +165,8 @@ impl Runtime {
             match self.inner.approval_view(row).await {
                 // A session deleted since the page was read does not fail the page.
                 Ok(view) => rows.extend(view),
-                // Nor does one that cannot be read here, and so cannot be decided here: a newer build has stored something in
-                // it, or it is broken.
-                Err(error) if error.is_unreadable() => {
-                    tracing::info!(session = &*row.session_id, %error, "a request is left out of a list");
-                }
+                // Nor does one that cannot be read here, and so cannot be decided here.
+                Err(error) if error.is_unreadable() => self.inner.leaves_out(&row.session_id, &error),
                 Err(error) => return Err(error),
             }
         }
@@ -202,6 +202,22 @@ impl Runtime {
 }
 
 impl Inner {
+    /// Says that a list leaves a request out. Newer builds list one that they have stored; of one that is broken, nobody else
+    /// would ever hear.
+    fn leaves_out(&self, session_id: &Arc<str>, error: &Refusal) {
+        if error.code != Code::Internal {
+            tracing::info!(session = &**session_id, %error, "a request is left to newer nodes, and out of a list");
+            return;
+        }
+        let mut told = self.told_broken.lock().unwrap_or_else(PoisonError::into_inner);
+        if told.len() >= TOLD {
+            told.clear();
+        }
+        if told.insert(session_id.clone()) {
+            tracing::error!(session = &**session_id, %error, "a request cannot be read: it is pending, and no list has it");
+        }
+    }
+
     /// The inbox's view of a row; `None` if its session is gone.
     async fn approval_view(&self, row: &InterruptionRow) -> Result<Option<ApprovalView>, Refusal> {
         let Some((asked, updates)) = self.asked(row).await? else { return Ok(None) };

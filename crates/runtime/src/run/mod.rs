@@ -156,6 +156,8 @@ pub(crate) struct Inner {
     activity: activity::Activity,
     /// How far this node has looked through its own sessions.
     own_after: Mutex<nodes::Looked>,
+    /// Sessions that lists have left out since they are broken.
+    told_broken: Mutex<HashSet<Arc<str>>>,
     /// The conversations that models have read last.
     conversations: conversations::Conversations,
     /// Whether it carries out what follows from what is stored.

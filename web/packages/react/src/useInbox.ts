@@ -17,7 +17,7 @@ export interface Inbox {
   loading: boolean;
   /** Why the newest reading failed, if it did; the requests are those of the one before. */
   error: unknown;
-  /** Whether there are more pages. */
+  /** Whether there may be more: of a list with filters the rest can turn out to have none. */
   more: boolean;
   loadMore: () => Promise<void>;
   /** Read what is shown again, for example after a decision. */
@@ -29,6 +29,9 @@ interface Read {
   pages: number;
   next: string | undefined;
 }
+
+/** A server looks at a bounded number of rows for a page, so with filters some have no requests: so many in a row count as one page. */
+const EMPTY = 5;
 
 /** Reads the inbox page by page, and again from time to time. */
 export function useInbox({ query = {}, everyMs = 10_000 }: InboxOptions = {}): Inbox {
@@ -47,12 +50,16 @@ export function useInbox({ query = {}, everyMs = 10_000 }: InboxOptions = {}): I
       reading.current = true;
       try {
         const found: Read = { requests: [], pages: 0, next: undefined };
+        let empty = 0;
         do {
           const cursor = found.next === undefined ? {} : { cursor: found.next };
           const page = await http.waiting({ ...(JSON.parse(asked) as typeof query), ...cursor });
           found.requests.push(...page.approvals);
           found.next = page.next;
+          empty = page.approvals.length > 0 ? 0 : empty + 1;
+          if (empty > 0 && empty < EMPTY && page.next !== undefined) continue;
           found.pages++;
+          empty = 0;
         } while (found.pages < pages && found.next !== undefined && turn === newest.current);
         if (turn !== newest.current) return;
         shown.current = found.pages;

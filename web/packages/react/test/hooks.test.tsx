@@ -196,6 +196,31 @@ describe("useInbox", () => {
     expect([page.textContent, inbox.more]).toEqual(["b c d e", false]);
   });
 
+  it("reads on when a page has no requests, but not for ever", async () => {
+    /** Pages with nothing but the last; the cursor is the number of a page. */
+    const sparse = (empty: number) => {
+      const asked: string[] = [];
+      const fetch = (async (url: string) => {
+        const at = Number(new URL(url, "http://x").searchParams.get("cursor") ?? 0);
+        asked.push(String(at));
+        const approvals = at < empty ? [] : [{ approval_key: "a", session_id: "s", actions: [] }];
+        return new Response(JSON.stringify({ approvals, next_cursor: at < empty ? String(at + 1) : null }));
+      }) as typeof globalThis.fetch;
+      return { asked, http: new CountersignHttp({ fetch }) };
+    };
+    const near = sparse(4);
+    const { page } = await show(<List />, { client: connected(), http: near.http });
+    await wait(1);
+    expect([page.textContent, inbox.more, near.asked]).toEqual(["a", false, ["0", "1", "2", "3", "4"]]);
+    const far = sparse(7);
+    const other = await show(<List />, { client: connected(), http: far.http });
+    await wait(1);
+    expect([other.page.textContent, inbox.more, inbox.loading, far.asked.length]).toEqual(["", true, false, 5]);
+    void inbox.loadMore();
+    await wait(5);
+    expect([other.page.textContent, inbox.more, far.asked.length]).toEqual(["a", false, 13]);
+  });
+
   it("reads again for another filter, and drops what came for the one before", async () => {
     const { asked, http } = serving(["a"], 50);
     const { page, draw } = await show(<List tool="pay" />, { client: connected(), http });

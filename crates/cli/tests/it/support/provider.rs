@@ -1,6 +1,10 @@
 //! A test model provider, which records its requests.
 
-use std::sync::{Arc, Mutex};
+use std::{
+    path::Path,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use serde_json::{Value, json};
 use tokio::{
@@ -9,7 +13,8 @@ use tokio::{
 };
 
 /// Speaks OpenAI's chat completions. The n-th request gets the n-th answer: `{"text"?, "tool_calls"? [{"id",
-/// "name", "args"}]}`, `{"events"}` of another API, each with its `type`, or `"silence"`.
+/// "name", "args"}]}`, `{"events"}` of another API, each with its `type`, or `"silence"`. One that `"waits_for"` a file comes once
+/// that is there.
 pub(crate) struct Provider {
     pub(crate) base_url: String,
     seen: Arc<Mutex<Vec<Value>>>,
@@ -85,6 +90,11 @@ async fn serve(stream: TcpStream, answers: &[Value], seen: &Mutex<Vec<Value>>) {
         // Until the client is gone.
         tokio::spawn(async move { stream.read_u8().await });
         return;
+    }
+    if let Some(path) = answer["waits_for"].as_str() {
+        while !Path::new(path).exists() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
     }
     let answer = events(answer);
     let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n";

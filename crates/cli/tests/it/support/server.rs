@@ -40,6 +40,8 @@ async fn spawn(dir: &Path, env: &[(String, String)], log: Option<&str>) -> (Chil
         .stdout(Stdio::piped())
         .stderr(Stdio::inherit());
     if let Some(filter) = log {
+        // The address of one that ran before is there.
+        let before = fs::read_to_string(dir.join("stdout.log")).unwrap_or_default().len();
         let appended = |name| fs::File::options().create(true).append(true).open(dir.join(name)).unwrap();
         command.stderr(appended("stderr.log")).stdout(appended("stdout.log"));
         if filter.is_empty() {
@@ -51,7 +53,9 @@ async fn spawn(dir: &Path, env: &[(String, String)], log: Option<&str>) -> (Chil
         let deadline = Instant::now() + DEADLINE;
         loop {
             let text = fs::read_to_string(dir.join("stdout.log")).unwrap();
-            if let Some(address) = text.lines().last().and_then(|line| line.strip_prefix("listening on http://")) {
+            if let Some(address) =
+                text[before..].lines().last().and_then(|line| line.strip_prefix("listening on http://"))
+            {
                 return (child, address.parse().unwrap());
             }
             assert!(child.try_wait().unwrap().is_none() && Instant::now() < deadline, "the server is ready in time");
