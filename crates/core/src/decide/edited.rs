@@ -67,7 +67,7 @@ impl<'a> Edit<'a> {
         let EditedAction { name, args } = self.edited;
         if args.value().get(MESSAGE_ARGUMENT).is_some() {
             let error = json!({ "pointer": format!("/{MESSAGE_ARGUMENT}"), "message": "is reserved; no tool gets it" });
-            return Err(self.refused(&format!("{MESSAGE_ARGUMENT:?} is reserved; no tool gets it"), vec![error]));
+            return Err(self.refused(&format!("{MESSAGE_ARGUMENT:?} is reserved; no tool gets it"), &[error]));
         }
         let today = catalog.tool(self.agent, name);
         let shown = self.shown.filter(|_| !self.changes_tool());
@@ -96,8 +96,8 @@ impl<'a> Edit<'a> {
         let errors = compiled.check(&self.edited.args);
         let Some(first) = errors.first() else { return Ok(()) };
         let first = format!("{}: {}", pointer_for_people(&first.pointer), first.message);
-        let errors = errors.iter().map(|e| json!({ "pointer": e.pointer, "message": e.message })).collect();
-        Err(self.refused(&format!("the arguments do not fit the tool's schema: {first}"), errors))
+        let errors: Vec<Value> = errors.iter().map(|e| json!({ "pointer": e.pointer, "message": e.message })).collect();
+        Err(self.refused(&format!("the arguments do not fit the tool's schema: {first}"), &errors))
     }
 
     /// Takes the policy's verdict on the edited call, as if the agent had made it: what remains is to allow it or to
@@ -132,11 +132,11 @@ impl<'a> Edit<'a> {
     }
 
     fn invalid(&self, message: &str) -> Refusal {
-        self.refused(message, vec![json!({ "pointer": "", "message": message })])
+        self.refused(message, &[json!({ "pointer": "", "message": message })])
     }
 
     /// The pointers of the errors are into its arguments.
-    fn refused(&self, message: &str, errors: Vec<Value>) -> Refusal {
+    fn refused(&self, message: &str, errors: &[Value]) -> Refusal {
         Refusal::new(Code::InvalidEdit, format!("{}: {message}", self.at))
             .with_details(json!({ "index": self.index, "errors": errors }))
     }
