@@ -20,7 +20,8 @@ With SQLite the machine's clock decides: set forward, it passes the deadlines th
 were set before come as much later. With PostgreSQL the database's clock decides, whatever a node's says.
 
 A log of SQLite that is cut at any byte has each append before that byte whole, with its records of the audit log, and nothing of another;
-a database that is cut at any byte is refused by name, or, where it has a log, nothing is read that was not stored
+a database that is cut is refused by name, or, where it has a log, nothing is read that was not stored: tried at each byte of a log's last
+two frames, and at samples of the rest
 (`r3_r8_a_log_that_is_cut_at_any_byte_has_the_appends_before_it_and_no_part_of_another`,
 `r9_a_database_that_is_cut_at_any_byte_is_refused_by_name_and_left_alone`,
 `r3_r9_of_a_cut_database_with_a_log_nothing_is_read_that_was_not_stored`). To SQLite a file of at most one byte is a new store.
