@@ -112,7 +112,7 @@ impl Listed<'_> {
         lines(&rows).iter().try_for_each(|line| say(line))?;
         if let Some(next) = next {
             // Whoever sees nothing would take it for the end.
-            let more = if rows.is_empty() { "none among those looked at; go on with" } else { "there are more:" };
+            let more = if rows.is_empty() { "no matches so far; continue with" } else { "there are more:" };
             tell(&format!("{more} --cursor {}", visible(&next)));
         }
         Ok(())

@@ -259,6 +259,12 @@ impl Refusal {
         self.race == Race::Unreadable
     }
 
+    /// Whether it cannot be read here, but a newer build can.
+    #[must_use]
+    pub fn is_for_newer(&self) -> bool {
+        self.is_unreadable() && self.code != Code::Internal
+    }
+
     /// Whether the session does not exist any more, is another node's, or cannot be read: work for it stops here.
     #[must_use]
     pub fn is_gone(&self) -> bool {

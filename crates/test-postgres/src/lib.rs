@@ -81,7 +81,7 @@ impl Database {
     /// PostgreSQL is not installed, or does not start.
     #[must_use]
     pub fn on_a_server_that_listens(tls: Option<(&str, &str)>) -> Database {
-        Database::on_its_own(Server::start_listening(Some(&Listener::new(tls))))
+        Database::on_its_own(Server::start_listening(Some(&|| Listener::new(tls))))
     }
 
     fn on_its_own(server: Server) -> Database {
@@ -282,7 +282,7 @@ impl Server {
         Server::start_listening(None)
     }
 
-    fn start_listening(listener: Option<&Listener<'_>>) -> Server {
+    fn start_listening<'a>(listener: Option<&dyn Fn() -> Listener<'a>>) -> Server {
         let programs = programs();
         let folder = tempfile::Builder::new().prefix("countersign-pg-").tempdir_in(place()).expect("a folder").keep();
         if let Some((uid, gid)) = user() {
@@ -293,6 +293,8 @@ impl Server {
         as_user(initdb.stdin(Stdio::null()), &folder);
         let made = initdb.output().expect("initdb");
         assert!(made.status.success(), "initdb: {}", String::from_utf8_lossy(&made.stderr));
+        // Now: a port that is free may be another's soon.
+        let listener = listener.map(|listener| listener());
         // It outlives neither a test process that ends nor one that is killed: then its input ends.
         let script = r#"program=$1; folder=$2; shift 2
             start() { "$program" -D data -k "$PWD" -c listen_addresses= -c max_connections=400 -c shared_buffers=64MB \
@@ -305,7 +307,7 @@ impl Server {
         let supervisor = spawn_supervisor(supervisor, &folder);
         let socket = folder.to_str().expect("a folder with a name of characters").replace('/', "%2F");
         // Its socket is named for its port.
-        let port = listener.map(|listener| listener.port);
+        let port = listener.as_ref().map(|listener| listener.port);
         let url = format!("postgres://postgres@{socket}:{}/postgres", port.unwrap_or(5432));
         let since = Instant::now();
         while let Err(e) = on_server(&url, "SELECT 1") {

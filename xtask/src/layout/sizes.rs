@@ -16,9 +16,7 @@ fn functions(text: &str) -> Vec<(String, usize)> {
     for (at, line) in lines.iter().enumerate() {
         let inner = line.trim_start();
         let Some((before, after)) = inner.split_once("fn ") else { continue };
-        let is_declared = before
-            .split_whitespace()
-            .all(|word| word.starts_with("pub") || word.starts_with("in ") || is_qualifier(word));
+        let is_declared = before.split_whitespace().all(|word| word.starts_with("pub") || is_qualifier(word));
         if inner.starts_with("//") || !is_declared || line.ends_with(['}', ';']) {
             continue;
         }

@@ -414,8 +414,8 @@ async fn r9_a_damaged_request_is_left_out_of_the_inbox_counted_and_named_once_in
         let keys = page["approvals"].as_array().unwrap().iter().map(|one| &one["approval_key"]);
         assert_eq!(json!([keys.collect::<Vec<_>>(), page["next_cursor"]]), json!([["whole_1"], null]));
     }
-    let log = server.until_logged("no list has it").await;
-    let told: Vec<&str> = log.lines().filter(|line| line.contains("no list has it")).collect();
+    let log = server.until_logged("is left out of lists").await;
+    let told: Vec<&str> = log.lines().filter(|line| line.contains("is left out of lists")).collect();
     assert_eq!(told.len(), 1, "{log}");
     assert!(told[0].contains("ERROR") && told[0].contains("session=\"broken\""), "{log}");
     let metrics = server.get("/metrics").await.body;

@@ -111,7 +111,7 @@ fn follows(state: &State, before: u64, record: &Record) -> Result<(), Illegal> {
     if let Record::Interrupted(asked) = record
         && !people::asked_in_time(state, asked)
     {
-        return Err(Illegal("no clock and no time-out give its times"));
+        return Err(Illegal("its times are impossible"));
     }
     if let Some(fits) = graph::fits(state, record) {
         return if fits { Ok(()) } else { Err(UNLED) };

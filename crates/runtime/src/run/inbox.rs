@@ -166,7 +166,7 @@ impl Runtime {
                 // A session deleted since the page was read does not fail the page.
                 Ok(view) => rows.extend(view),
                 // Nor does one that cannot be read here, and so cannot be decided here.
-                Err(error) if error.is_unreadable() => self.inner.leaves_out(&row.session_id, &error),
+                Err(error) if error.is_unreadable() => self.inner.leaves_out(row, &error),
                 Err(error) => return Err(error),
             }
         }
@@ -202,11 +202,13 @@ impl Runtime {
 }
 
 impl Inner {
-    /// Says that a list leaves a request out. Newer builds list one that they have stored; of one that is broken, nobody else
-    /// would ever hear.
-    fn leaves_out(&self, session_id: &Arc<str>, error: &Refusal) {
-        if error.code != Code::Internal {
-            tracing::info!(session = &**session_id, %error, "a request is left to newer nodes, and out of a list");
+    /// Says that a list leaves a request out. Newer builds list one that they have stored; of one that is broken and waits, nobody
+    /// else would ever hear.
+    fn leaves_out(&self, row: &InterruptionRow, error: &Refusal) {
+        let session_id = &row.session_id;
+        if error.is_for_newer() || row.resolution.is_some() {
+            // Lists are read again and again.
+            tracing::debug!(session = &**session_id, %error, "a request that cannot be read here is left out of a list");
             return;
         }
         let mut told = self.told_broken.lock().unwrap_or_else(PoisonError::into_inner);
@@ -214,7 +216,7 @@ impl Inner {
             told.clear();
         }
         if told.insert(session_id.clone()) {
-            tracing::error!(session = &**session_id, %error, "a request cannot be read: it is pending, and no list has it");
+            tracing::error!(session = &**session_id, %error, "a pending request cannot be read and is left out of lists");
         }
     }
 

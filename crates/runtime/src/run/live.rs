@@ -379,7 +379,7 @@ impl LiveState {
     }
 
     /// It cannot be read here any more: followers find out why.
-    pub(super) fn is_unreadable(&mut self) {
+    pub(super) fn discard_unreadable(&mut self) {
         self.session = None;
         self.followers.fall_behind();
     }

@@ -277,7 +277,7 @@ impl Inner {
         self.ask_for_text(&live, &guard);
         if heard.as_ref().is_err_and(Refusal::is_unreadable) {
             // Its driver cannot go on either.
-            guard.is_unreadable();
+            guard.discard_unreadable();
             live.wake();
         }
         drop(guard);
@@ -287,7 +287,7 @@ impl Inner {
             Ok(_) => live.wake(),
             Err(error) if error.is_gone() && !error.is_unreadable() => {}
             // A newer build goes on with it, and each of its changes is heard here.
-            Err(error) if error.is_unreadable() && error.code != Code::Internal => {
+            Err(error) if error.is_for_newer() => {
                 tracing::info!(session = &*live.session_id, %error, "another node's change is left to newer nodes")
             }
             Err(error) => {

@@ -191,7 +191,7 @@ pub(super) fn list(
     let queries = queries(filter, session, start.as_ref())?;
     let mut paged = merged(queries, page, |query| {
         let found = query.rows(conn, ORDER, page, stored)?.into_iter();
-        found.map(|one| one.row.open(values).map(Found::fitting)).collect()
+        found.map(|one| Ok(Found { row: one.row.open(values)?, fits: one.fits, is_last: one.is_last })).collect()
     })?;
     paged.rows.retain(|row| filter.matches(row));
     Ok(paged)

@@ -433,7 +433,7 @@ export const en = {
   "policy.rules": "Rules",
   "policy.rulesIntro": "The first matching rule is combined with the tool’s own setting; the stricter applies. A default gives way to what the other sets.",
   "policy.noRules": "No rules: each tool’s own setting applies.",
-  "policy.tools": "What the tools ask by themselves",
+  "policy.tools": "The tools' own settings",
   "policy.toolsIntro": "Where no rule asks for more.",
   "policy.ruleAllows": "Asks for no approval",
   "policy.effect.allow": "Runs without approval",

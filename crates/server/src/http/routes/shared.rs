@@ -7,8 +7,7 @@ use super::super::{
     route::{Answer, Kind, Parameter, header, other, query},
 };
 
-pub(super) const CURSOR: Parameter =
-    query("cursor", Kind::Text, "The next_cursor of the page before, which may be empty.");
+pub(super) const CURSOR: Parameter = query("cursor", Kind::Text, "The next_cursor of the previous page.");
 pub(super) const LIMIT: Parameter = query("limit", Kind::Whole, "Rows of the page, from 1 to 200; 50 by default.");
 pub(super) const IDEMPOTENCY_KEY: Parameter =
     header("Idempotency-Key", "The same as request_id in the body: makes it safe to send again.");

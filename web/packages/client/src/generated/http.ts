@@ -244,7 +244,7 @@ export interface Operations {
        */
       session_id?: string;
       /**
-       * The next_cursor of the page before, which may be empty.
+       * The next_cursor of the previous page.
        */
       cursor?: string;
       /**
@@ -400,7 +400,7 @@ export interface Operations {
        */
       session_id?: string;
       /**
-       * The next_cursor of the page before, which may be empty.
+       * The next_cursor of the previous page.
        */
       cursor?: string;
       /**
@@ -433,7 +433,7 @@ export interface Operations {
        */
       agent?: string;
       /**
-       * The next_cursor of the page before, which may be empty.
+       * The next_cursor of the previous page.
        */
       cursor?: string;
       /**
@@ -497,7 +497,7 @@ export interface Operations {
     };
     query?: {
       /**
-       * The next_cursor of the page before, which may be empty.
+       * The next_cursor of the previous page.
        */
       cursor?: string;
       /**
@@ -568,7 +568,7 @@ export interface Operations {
        */
       direction?: "forward" | "backward";
       /**
-       * The next_cursor of the page before, which may be empty.
+       * The next_cursor of the previous page.
        */
       cursor?: string;
       /**
@@ -638,7 +638,7 @@ export interface Operations {
     };
     query?: {
       /**
-       * The next_cursor of the page before, which may be empty.
+       * The next_cursor of the previous page.
        */
       cursor?: string;
       /**
