@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::{
     demo::demo_of,
-    support::{BINARY, Setup, Store, run, run_program},
+    support::{BINARY, Setup, Store, http::request, run, run_program},
 };
 
 /// The repository.
@@ -132,9 +132,9 @@ async fn u3_the_archive_of_a_release_has_the_program_with_its_console_the_manual
     }
     let program = unpacked.join("countersign");
     let served = demo_of(&program, there.path(), "en").await;
-    let page = reqwest::get(format!("http://{}/", served.1)).await.unwrap();
-    let page = page.error_for_status().expect("the console").text().await.unwrap();
-    assert!(page.contains("<title>Countersign</title>"), "{page}");
+    let page = request(served.1, "GET", "/", &[], None).await;
+    assert_eq!(page.status, 200, "{}", page.body);
+    assert!(page.body.contains("<title>Countersign</title>"), "{}", page.body);
     assert_eq!(run_program("sh", dir.path(), &[script.to_str().unwrap()], "", &[]).code, Some(2));
 }
 
