@@ -9,7 +9,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use crate::support::{Provider, Setup, Store, http::request, python};
+use crate::support::{Provider, Setup, Store, free_port, http::request, python};
 
 /// The longest that the proxy may take to start.
 const BEGINS: Duration = Duration::from_secs(180);
@@ -35,7 +35,7 @@ impl Proxy {
     /// Asks the provider as it would Anthropic, with thinking.
     async fn start(provider: &Provider) -> Proxy {
         let folder = tempfile::tempdir().unwrap();
-        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let port = free_port();
         let config = json!({ "model_list": [{ "model_name": "m", "litellm_params": {
             "model": "anthropic/claude-sonnet-4-5",
             "api_base": provider.base_url.trim_end_matches("/v1"),

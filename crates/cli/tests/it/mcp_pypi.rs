@@ -10,7 +10,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use crate::support::{DEADLINE, Server, Setup, Store, python};
+use crate::support::{DEADLINE, Server, Setup, Store, free_port, python};
 
 /// An environment with a library, and its name in `server.py`.
 const LIBRARIES: [(&str, &str); 3] = [("mcp-sdk-1", "sdk"), ("mcp-sdk-1", "fastmcp"), ("mcp", "fastmcp")];
@@ -110,7 +110,7 @@ async fn s13_servers_of_pypi_are_called_once_approved_and_their_results_are_not_
 async fn r4_a_server_of_pypi_that_was_restarted_runs_what_was_approved_once() {
     for (environment, library) in LIBRARIES {
         let folder = tempfile::tempdir().unwrap();
-        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let port = free_port();
         let mut bank = Http::start(environment, library, port, folder.path()).await;
         let pay = json!({ "to": "Bình", "amount": 1 });
         let lines = format!("url = \"http://127.0.0.1:{port}/mcp\"");

@@ -17,6 +17,7 @@ pub(crate) mod ws;
 use std::{
     path::Path,
     process::{Command, Stdio},
+    sync::atomic::{AtomicU16, Ordering},
     time::{Duration, Instant},
 };
 
@@ -30,6 +31,14 @@ pub(crate) use self::{
 
 /// The longest any single step may take. Test machines are slow at times.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
+
+/// A port that stays free until a slow program has begun: the system gives none below 32768 to those who take any.
+pub(crate) fn free_port() -> u16 {
+    static TAKEN: AtomicU16 = AtomicU16::new(0);
+    let first = 20_000 + u16::try_from(std::process::id() % 10_000).unwrap();
+    let mut ports = std::iter::repeat_with(|| first + TAKEN.fetch_add(1, Ordering::Relaxed)).take(1000);
+    ports.find(|port| std::net::TcpListener::bind(("127.0.0.1", *port)).is_ok()).expect("a free port")
+}
 
 /// A program of one of the environments that `cargo xtask test` makes of `tests/third-party/NAME/requirements.txt`.
 pub(crate) fn python(environment: &str, program: &str) -> String {
