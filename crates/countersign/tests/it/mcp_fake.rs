@@ -207,6 +207,8 @@ impl McpFake {
             serving.abort();
             // Until then connections are accepted.
             let _ = serving.await;
+            // A call over one that is only about to end may have been made: both ends are to see that it has.
+            tokio::time::sleep(Duration::from_millis(200)).await;
         }
         self.shared.listeners.lock().unwrap().clear();
     }
