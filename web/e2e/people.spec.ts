@@ -431,7 +431,7 @@ test("what is always approved for its arguments runs unasked, until the rule is 
   await card.getByRole("button", { name: "Always…" }).click();
   await card.getByLabel("With exactly these arguments").check();
   await expect(card.locator(".always-means")).toContainText("in all sessions of alice");
-  await expect(card.locator(".always-means")).toContainText("until somebody revokes it");
+  await expect(card.locator(".always-means")).toContainText("In force until revoked under");
   await card.getByRole("button", { name: "Always approve" }).click();
   await expect(page.locator(".markdown").last()).toHaveText("First.");
 
