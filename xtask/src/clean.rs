@@ -35,7 +35,13 @@ pub(crate) fn run_all(places: &Places, features: &str) -> Outcome {
     say("the README's installation");
     let readme = fs::read_to_string(clone.join("README.md")).map_err(|error| format!("README.md: {error}"))?;
     let mut typed = within(program("sh", &clone));
-    run(typed.arg("-ec").arg(installation(&readme)?).env("CARGO_INSTALL_ROOT", folder.join("installed")))?;
+    typed.arg("-ec").arg(installation(&readme)?).env("CARGO_INSTALL_ROOT", folder.join("installed"));
+    // As it is typed, but not optimised, which takes some times as long and proves no more.
+    typed.envs(
+        [("OPT_LEVEL", "0"), ("LTO", "off"), ("CODEGEN_UNITS", "16")]
+            .map(|(name, value)| (format!("CARGO_PROFILE_RELEASE_{name}"), value)),
+    );
+    run(&mut typed)?;
     quickstart(&folder.join("installed/bin/countersign"))?;
 
     say("a release's packages");
