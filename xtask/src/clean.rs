@@ -74,6 +74,14 @@ fn remove(folder: &Path) -> Outcome {
 mod tests {
     use super::*;
 
+    /// Cargo takes it for a success if no test has the name.
+    #[test]
+    fn the_quickstarts_test_is_there_and_takes_the_program_it_is_told() {
+        let places = Places::find().expect("the folders");
+        let tests = fs::read_to_string(places.root.join("crates/cli/tests/it/documents.rs")).expect("the tests");
+        assert!(tests.contains(&format!("async fn {QUICKSTART}()")) && tests.contains(&format!("{PROGRAM:?}")));
+    }
+
     #[test]
     fn the_readme_has_commands_that_install_the_program() {
         let places = Places::find().expect("the folders");
