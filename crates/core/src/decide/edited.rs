@@ -80,7 +80,7 @@ impl<'a> Edit<'a> {
         }
         // Their arguments show what the model wrote.
         if today.as_ref().is_some_and(|tool| matches!(tool.kind, ToolKind::Question | ToolKind::Thought)) {
-            return Err(self.asks_the_user());
+            return Err(self.speaks_to_the_user());
         }
         match shown.map_or_else(|| today.and_then(|tool| tool.schema), |action| action.schema.clone()) {
             Some(schema) => self.check_args(&schema),
@@ -110,7 +110,7 @@ impl<'a> Edit<'a> {
             Some(verdict @ (Verdict::Allow | Verdict::Ask(_))) => Ok(verdict),
             Some(Verdict::Deny(why)) => Err(self.invalid(&format!("the policy refuses the edited call: {why}"))),
             Some(Verdict::Refuse(why)) => Err(self.invalid(why)),
-            Some(Verdict::Question(_)) => Err(self.asks_the_user()),
+            Some(Verdict::Question(_)) => Err(self.speaks_to_the_user()),
             // It is gone, or not there yet.
             None => {
                 let what = format!(
@@ -127,8 +127,8 @@ impl<'a> Edit<'a> {
         self.invalid(&format!("tool {:?} needs a different reviewer", self.edited.name))
     }
 
-    fn asks_the_user(&self) -> Refusal {
-        self.invalid(&format!("{:?} asks the user and cannot be an edit's target", self.edited.name))
+    fn speaks_to_the_user(&self) -> Refusal {
+        self.invalid(&format!("{:?} speaks to the user itself, so no edit can choose it", self.edited.name))
     }
 
     fn invalid(&self, message: &str) -> Refusal {

@@ -222,8 +222,8 @@ fn w5_p4_a_fork_refuses_the_same_edits_as_a_decision_in_the_same_words() {
         ("pay", "rm", "{}", "has no tool \"rm\""),
         ("pay", "helper", r#"{"n":1}"#, "but not turned into or made from another call"),
         ("helper", "pay", r#"{"n":1}"#, "but not turned into or made from another call"),
-        ("pay", "ask_user_question", r#"{"n":1}"#, "asks the user and cannot be an edit's target"),
-        ("share_thought", "share_thought", r#"{"n":1}"#, "asks the user and cannot be an edit's target"),
+        ("pay", "ask_user_question", r#"{"n":1}"#, "speaks to the user itself, so no edit can choose it"),
+        ("share_thought", "share_thought", r#"{"n":1}"#, "speaks to the user itself, so no edit can choose it"),
     ];
     let gate = |tool: &str| Gate { target: Tools::FIRST.target(tool), ..Gate::of(Verdict::Ask(plain())) };
     for (before, after, text, part) in edits {
@@ -718,6 +718,6 @@ fn w5_an_edit_cannot_bring_in_what_only_the_model_may_say() {
     assert_eq!(refusal.details.expect("details")["errors"][0]["pointer"], "/tool_content_message");
     for tool in ["ask_user_question", "share_thought"] {
         let edit = Decision::edit(tool, args(r#"{"text":"hello"}"#));
-        refused(&[("pay", plain())], vec![edit], Code::InvalidEdit, "asks the user");
+        refused(&[("pay", plain())], vec![edit], Code::InvalidEdit, "speaks to the user itself");
     }
 }
