@@ -140,6 +140,21 @@ pub trait Store: Send + Sync {
     /// # Errors
     /// [`StoreError::Deleted`] if it was deleted.
     fn head(&self, session_id: &str) -> BoxFuture<'_, Result<Option<Head>, StoreError>>;
+    /// The head of a session, and entries after its snapshot (all, if there is none): what it is resumed from, in one read. As many
+    /// entries as [`Store::read_within`] gives within these limits, or none: then they are to be read by it. The default gives none.
+    ///
+    /// # Errors
+    /// [`StoreError::Deleted`] if it was deleted.
+    fn tail(
+        &self,
+        session_id: &str,
+        limit: usize,
+        bytes: usize,
+    ) -> BoxFuture<'_, Result<Option<(Head, Vec<Arc<Entry>>)>, StoreError>> {
+        let _ = (limit, bytes);
+        let head = self.head(session_id);
+        Box::pin(async move { Ok(head.await?.map(|head| (head, Vec::new()))) })
+    }
     /// Entries at positions after `after`, oldest first, at most `limit`.
     fn read(&self, session_id: &str, after: u64, limit: usize) -> BoxFuture<'_, Result<Vec<Arc<Entry>>, StoreError>>;
     /// The same, but with a limit on stored bytes: at most `bytes`, but at least one entry. The default reads a few at

@@ -123,7 +123,7 @@ impl Inner {
             if live.claim_driver() {
                 self.driver_began();
                 self.clone().drive(live).await;
-                if self.store.nodes().is_none() {
+                if self.store.nodes().is_none() || live.lock().await.rests() {
                     return;
                 }
             } else {

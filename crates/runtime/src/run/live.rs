@@ -19,7 +19,7 @@ use std::{
 use countersign_core::{
     journal::{
         record::{Block, Entry},
-        state::State,
+        state::{State, Status},
     },
     refusal::{Code, Refusal},
     session::Session,
@@ -186,7 +186,7 @@ impl Inner {
             return self.known(live, guard).await;
         }
         let session = session.clone();
-        self.fold(live, guard, session, pos).await
+        self.fold(live, guard, session, (pos, Vec::new())).await
     }
 
     /// The session as this node last read or stored it, which may be behind: enough for a driver, since the store refuses what
@@ -199,18 +199,17 @@ impl Inner {
         if let Some(session) = &guard.session {
             return Ok(session.clone());
         }
-        let head = match self.store.head(&live.session_id).await {
+        let tail = match self.store.tail(&live.session_id, READ_PAGE, READ_BYTES).await {
             Err(error @ StoreError::Deleted(_)) => {
                 self.is_deleted(live, guard);
                 return Err(self.refused(error));
             }
-            head => head.map_err(|error| self.refused(error))?,
+            tail => tail.map_err(|error| self.refused(error))?,
         };
-        let snapshot = head.as_ref().and_then(|head| head.snapshot.clone());
+        let (end, snapshot, tail) = tail.map_or_else(Default::default, |(head, tail)| (head.pos, head.snapshot, tail));
         let session = snapshot.unwrap_or_else(|| Session::new(live.session_id.clone()));
         guard.snapshot = session.pos;
-        let end = head.map_or(0, |head| head.pos);
-        self.fold(live, guard, session, end).await
+        self.fold(live, guard, session, (end, tail)).await
     }
 
     /// A session that is deleted: nothing in memory is valid any more, and followers are told.
@@ -221,24 +220,25 @@ impl Inner {
         live.wake();
     }
 
-    /// Folds what is stored after a state, up to `end`, and publishes what followers have not received.
+    /// Folds what is stored after a state, up to `end`, and publishes what followers have not received. The entries that follow it
+    /// may have been read with it.
     async fn fold(
         &self,
         live: &Live,
         guard: &mut LiveState,
         mut session: Session,
-        end: u64,
+        (end, mut read): (u64, Vec<Arc<Entry>>),
     ) -> Result<Session, Refusal> {
         // The snapshot may include an append that was abandoned half way, which followers have not received.
         let heard = guard.published;
         let mut pos = if heard > 0 { session.pos.min(heard) } else { session.pos };
         let mut unheard = Vec::new();
         while pos < end {
-            let page = self
-                .store
-                .read_within(&live.session_id, pos, READ_PAGE, READ_BYTES)
-                .await
-                .map_err(|error| self.refused(error))?;
+            let mut page = std::mem::take(&mut read);
+            if page.first().is_none_or(|entry| entry.pos != pos + 1) {
+                let next = self.store.read_within(&live.session_id, pos, READ_PAGE, READ_BYTES).await;
+                page = next.map_err(|error| self.refused(error))?;
+            }
             let Some(last) = page.last() else { return Err(self.no_entries(&live.session_id).await) };
             pos = last.pos;
             for entry in page.iter() {
@@ -348,6 +348,11 @@ impl LiveState {
     /// The entry at `pos`, if it is the latest answer and still in memory.
     pub(super) fn answer_at(&self, pos: u64) -> Option<Arc<Entry>> {
         self.answer.clone().filter(|entry| entry.pos == pos)
+    }
+
+    /// Whether nothing follows by itself from the session as this node last read or stored it.
+    pub(super) fn rests(&self) -> bool {
+        self.session.as_ref().is_some_and(|session| session.status != Status::Running || session.held)
     }
 
     /// The state, which the caller has loaded.

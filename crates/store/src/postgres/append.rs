@@ -73,7 +73,8 @@ const MAKE: &str = concat!(
 /// Of all appends at one position, the one whose update finds the session there wins; the others wait for it, and find
 /// nothing. Whoever stores that there is work takes the lease, if no other node has it. What came of the last effect gives
 /// it back; an input does not, since effects that it stops may still be ending. It finds nothing either if a request id of `$13`
-/// is known.
+/// is known, or outside of the time from `$14` to before `$15`: what waits for the row's lock was in time when it came, and nothing
+/// that another deadline led to is stored before it, since that would have moved the session.
 const MOVE: &str = concat!(
     "UPDATE sessions s
  SET pos = $3, agent = $4, title = $5, status = $6, updated_at = $7, pending = $8,
@@ -86,6 +87,12 @@ const MOVE: &str = concat!(
    needs = greatest(s.needs, $12)
  WHERE s.id = $1 AND s.pos = $2 AND ($11::bigint IS NULL OR (s.node = $9 AND s.epoch = $11))
    AND NOT EXISTS (SELECT FROM requests q WHERE q.session = s.row AND q.id = ANY($13))
+   AND ",
+    "coalesce($14::bigint <= ",
+    clock!(),
+    ", true) AND coalesce($15::bigint > ",
+    clock!(),
+    ", true)
  RETURNING s.row, CASE WHEN s.node = $9 THEN s.epoch END AS lease, ",
     // Once the row is locked.
     clock!(),
@@ -169,9 +176,7 @@ impl Write {
     /// Whether its statement does all of it, and nothing is to be looked at once that is done. (A new session's id must not be one
     /// that is being deleted meanwhile, which the statement cannot see.)
     fn is_one_statement(&self) -> bool {
-        let Guards { lease: _, rules, not_before, not_after } = &self.guards;
-        let is_bound = !rules.is_empty() || not_before.or(*not_after).is_some();
-        !self.is_new() && !is_bound && self.by_turns().1.is_empty() && self.admit(&[]).is_ok()
+        !self.is_new() && self.guards.rules.is_empty() && self.by_turns().1.is_empty() && self.admit(&[]).is_ok()
     }
 
     /// The statement that begins with the session's row, which `session` gives, and does what it can do at once.
@@ -224,8 +229,8 @@ impl Write {
         self.expected == 0 || self.from.is_some()
     }
 
-    /// The values of [`MOVE`], with ids that must be new.
-    fn moved(&self, new: Value) -> Vec<Value> {
+    /// The values of [`MOVE`], with ids that must be new and the time in which it must be.
+    fn moved(&self, new: Value, (from, until): (Option<Millis>, Option<Millis>)) -> Vec<Value> {
         let Summary { agent, title, status, updated_at, pending, .. } = &self.summary;
         vec![
             (&*self.session_id).into(),
@@ -241,6 +246,8 @@ impl Write {
             Value::Int(self.guards.lease.map(epoch_of)),
             self.needs.into(),
             new,
+            from.into(),
+            until.into(),
         ]
     }
 
@@ -262,7 +269,7 @@ impl Write {
                 // If another append carries them after this, the session is not at its position any more.
                 flight.add(CLAIMED, vec![id(), self.claimed()]);
             }
-            flight.push(self.whole(MOVE, self.moved(Value::Many(Vec::new()))));
+            flight.push(self.whole(MOVE, self.moved(Value::Many(Vec::new()), (None, None))));
             let mut answers = on.send(flight).await?;
             (answers.pop(), answers.pop())
         };
@@ -353,9 +360,10 @@ impl Write {
             vec![Value::Ints(places), Value::Many(self.bodies.clone())],
         );
         if let Some(snapshot) = &self.snapshot {
-            let sql = "INSERT INTO snapshots (session, version, body) SELECT s.row, ?, ? FROM s
-                       ON CONFLICT (session) DO UPDATE SET version = excluded.version, body = excluded.body";
-            statement.part(sql, vec![FOLD_VERSION.into(), snapshot.clone().into()]);
+            let sql = "INSERT INTO snapshots (session, version, pos, body) SELECT s.row, ?, ?, ? FROM s
+                       ON CONFLICT (session) DO UPDATE
+                       SET version = excluded.version, pos = excluded.pos, body = excluded.body";
+            statement.part(sql, vec![FOLD_VERSION.into(), self.last().into(), snapshot.clone().into()]);
         }
         // An id that is queued and taken up at once is there twice.
         let claims: BTreeMap<&str, bool> =
@@ -462,7 +470,8 @@ impl transaction::Change for Write {
 
     /// It finds nothing if the session is not where it should be, or an id is known; why, a transaction says.
     fn alone(&self) -> Option<Joined> {
-        self.is_one_statement().then(|| self.whole(MOVE, self.moved(self.claimed())))
+        let Guards { not_before, not_after, .. } = self.guards;
+        self.is_one_statement().then(|| self.whole(MOVE, self.moved(self.claimed(), (not_before, not_after))))
     }
 
     fn done_alone(&self, rows: &[Row]) -> Result<Option<Option<Epoch>>, Undone> {

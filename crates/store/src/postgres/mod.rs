@@ -288,6 +288,16 @@ impl Store for PostgresStore {
         async move { read!(self, |on| rows::head(on, &id, self.knows)) }.boxed()
     }
 
+    fn tail(
+        &self,
+        session_id: &str,
+        limit: usize,
+        bytes: usize,
+    ) -> BoxFuture<'_, Result<Option<(Head, Vec<Arc<Entry>>)>, StoreError>> {
+        let id = session_id.to_owned();
+        async move { read!(self, |on| rows::tail(on, &id, (limit, bytes), self.knows)) }.boxed()
+    }
+
     fn read(&self, session_id: &str, after: u64, limit: usize) -> BoxFuture<'_, Result<Vec<Arc<Entry>>, StoreError>> {
         let id = session_id.to_owned();
         async move { read!(self, |on| rows::entries(on, &id, after, limit, None, self.knows)) }.boxed()

@@ -13,7 +13,6 @@ use tokio_postgres::{Row, types::FromSql};
 
 use super::{
     super::{Due, Head, StoreError, Waypoint, sql},
-    append::IS_DELETED,
     connect::{Link, error},
     flight::{Value, ask},
 };
@@ -64,17 +63,74 @@ pub(super) fn get_maybe(row: &Row, column: usize) -> Result<Option<Arc<str>>, St
     get::<Option<&[u8]>>(row, column)?.map(text).transpose()
 }
 
+/// The row of a session with this id, or one without a position that says whether there was one.
+macro_rules! head {
+    ($more:literal, $from:literal) => {
+        concat!(
+            "SELECT s.pos, s.needs, p.body, CASE WHEN s.pos IS NULL THEN EXISTS (SELECT FROM deleted WHERE id = asked.id) END",
+            $more,
+            " FROM (SELECT $1::bytea AS id) AS asked LEFT JOIN sessions s ON s.id = asked.id
+              LEFT JOIN snapshots p ON p.session = s.row AND p.version = $2",
+            $from
+        )
+    };
+}
+const HEAD: &str = head!("", "");
+/// With the entries after the snapshot, as many as are short together: their sum is made without reading the bodies.
+const TAIL: &str = head!(
+    ", t.pos, t.bodies",
+    " LEFT JOIN LATERAL (
+        SELECT max(pos) AS pos, array_agg(body ORDER BY pos) AS bodies FROM (
+          SELECT pos, body, sum(octet_length(body)) OVER (ORDER BY pos) AS bytes FROM entries
+          WHERE session = s.row AND pos > coalesce(p.pos, 0) AND pos <= coalesce(p.pos, 0) + $3
+        ) AS e WHERE bytes <= $4
+      ) AS t ON true"
+);
+
 /// See [`super::super::Store::head`].
 pub(super) async fn head(on: &Link, session_id: &str, knows: u32) -> Result<Option<Head>, StoreError> {
-    let sql = "SELECT s.pos, p.body, s.needs FROM sessions s
-               LEFT JOIN snapshots p ON p.session = s.row AND p.version = $2 WHERE s.id = $1";
-    let found = one(on, sql, vec![session_id.into(), FOLD_VERSION.into()]).await?;
-    let Some(row) = found else { return check_not_deleted(on, session_id).await.map(|()| None) };
-    let pos = count(get(&row, 0)?)?;
+    let found = one(on, HEAD, vec![session_id.into(), FOLD_VERSION.into()]).await?;
+    head_of(found.as_ref(), session_id, knows)
+}
+
+/// See [`super::super::Store::tail`].
+pub(super) async fn tail(
+    on: &Link,
+    session_id: &str,
+    (limit, bytes): (usize, usize),
+    knows: u32,
+) -> Result<Option<(Head, Vec<Arc<Entry>>)>, StoreError> {
+    let values = vec![session_id.into(), FOLD_VERSION.into(), int(limit).into(), int(bytes).into()];
+    let found = one(on, TAIL, values).await?;
+    let (Some(row), Some(head)) = (&found, head_of(found.as_ref(), session_id, knows)?) else { return Ok(None) };
+    let after = head.snapshot.as_ref().map_or(0, |snapshot| snapshot.pos);
+    let (last, bodies): (Option<i64>, Option<Vec<&[u8]>>) = (get(row, 4)?, get(row, 5)?);
+    let bodies = bodies.unwrap_or_default();
+    // They follow another position where the snapshot cannot be used, and whoever reads them says what is missing among them.
+    if last != Some(int(after.saturating_add(bodies.len() as u64))) {
+        return Ok(Some((head, Vec::new())));
+    }
+    let entries = bodies.into_iter().zip(after + 1..).map(|(body, pos)| entry(session_id, pos, body));
+    Ok(Some((head, entries.collect::<Result<_, _>>()?)))
+}
+
+fn head_of(row: Option<&Row>, session_id: &str, knows: u32) -> Result<Option<Head>, StoreError> {
+    let Some(row) = row else { return Ok(None) };
+    let Some(pos) = get::<Option<i64>>(row, 0)? else {
+        let was_there = get::<Option<bool>>(row, 3)?.unwrap_or_default();
+        return if was_there { Err(StoreError::Deleted(session_id.into())) } else { Ok(None) };
+    };
+    let pos = count(pos)?;
     // A snapshot would hide what it was made of.
-    readable(&row, 2, session_id, knows)?;
-    let snapshot = get::<Option<&[u8]>>(&row, 1)?.and_then(|body| sql::snapshot(session_id, pos, body));
+    readable(row, 1, session_id, knows)?;
+    let snapshot = get::<Option<&[u8]>>(row, 2)?.and_then(|body| sql::snapshot(session_id, pos, body));
     Ok(Some(Head { pos, snapshot }))
+}
+
+fn entry(session_id: &str, pos: u64, body: &[u8]) -> Result<Arc<Entry>, StoreError> {
+    let entry = serde_json::from_slice::<Entry>(body)
+        .map_err(|e| StoreError::Corrupt(format!("session {session_id}, position {pos}: {e}")))?;
+    Ok(Arc::new(Entry { pos, ..entry }))
 }
 
 /// Refuses a session that needs more than this node knows.
@@ -89,13 +145,6 @@ async fn one(on: &Link, sql: &'static str, values: Vec<Value>) -> Result<Option<
 
 async fn all(on: &Link, sql: &'static str, values: Vec<Value>) -> Result<Vec<Row>, StoreError> {
     ask(on, sql, values).await.map_err(|e| error(&e))
-}
-
-async fn check_not_deleted(on: &Link, session_id: &str) -> Result<(), StoreError> {
-    match one(on, IS_DELETED, vec![session_id.into()]).await? {
-        Some(_) => Err(StoreError::Deleted(session_id.into())),
-        None => Ok(()),
-    }
 }
 
 const ENTRIES: &str = "SELECT s.pos, e.pos, e.body, s.needs FROM sessions s
@@ -145,9 +194,7 @@ pub(super) async fn entries(
         if int(wanted) != pos {
             return Err(missing(wanted));
         }
-        let entry = serde_json::from_slice::<Entry>(get(row, 2)?)
-            .map_err(|e| StoreError::Corrupt(format!("session {session_id}, position {pos}: {e}")))?;
-        entries.push(Arc::new(Entry { pos: wanted, ..entry }));
+        entries.push(entry(session_id, wanted, get(row, 2)?)?);
     }
     let all = last.min(after.saturating_add(limit));
     if wanted < all && (bytes.is_none() || entries.is_empty()) {

@@ -49,8 +49,8 @@ CREATE TABLE deleted (id bytea PRIMARY KEY);
 
 CREATE TABLE entries (session bigint, pos bigint, body bytea NOT NULL, PRIMARY KEY (session, pos));
 
--- `version` is that of the folding: a snapshot of another version is ignored.
-CREATE TABLE snapshots (session bigint PRIMARY KEY, version bigint NOT NULL, body bytea NOT NULL);
+-- `version` is that of the folding: a snapshot of another version is ignored. `pos` is the position that it is the state at.
+CREATE TABLE snapshots (session bigint PRIMARY KEY, version bigint NOT NULL, pos bigint NOT NULL, body bytea NOT NULL);
 
 -- States of sessions at past positions: a cache, from which the past is folded.
 CREATE TABLE waypoints (session bigint, pos bigint, version bigint NOT NULL, body bytea NOT NULL, PRIMARY KEY (session, pos));

@@ -256,6 +256,17 @@ impl Store for SqliteStore {
         .boxed()
     }
 
+    fn tail(
+        &self,
+        session_id: &str,
+        limit: usize,
+        bytes: usize,
+    ) -> BoxFuture<'_, Result<Option<(Head, Vec<Arc<Entry>>)>, StoreError>> {
+        let (id, values) = (session_id.to_owned(), self.values.clone());
+        let read = move |conn: &mut Connection| rows::tail(conn, &id, (limit, bytes), &values);
+        async move { self.lanes()?.points.read(read).await }.boxed()
+    }
+
     fn read(&self, session_id: &str, after: u64, limit: usize) -> BoxFuture<'_, Result<Vec<Arc<Entry>>, StoreError>> {
         self.read_within(session_id, after, limit, usize::MAX)
     }

@@ -131,6 +131,20 @@ pub(super) fn entries(
     Ok(found)
 }
 
+/// See [`super::super::Store::tail`].
+pub(super) fn tail(
+    conn: &mut Connection,
+    session_id: &str,
+    within: (usize, usize),
+    values: &Values,
+) -> Result<Option<(Head, Vec<Arc<Entry>>)>, StoreError> {
+    let Some(head) = head(conn, session_id)? else { return Ok(None) };
+    let head = head.parse(session_id, values)?;
+    let after = head.snapshot.as_ref().map_or(0, |snapshot| snapshot.pos);
+    let entries = if after < head.pos { entries(conn, session_id, after, within, values)? } else { Vec::new() };
+    Ok(Some((head, parse(session_id, entries, values)?)))
+}
+
 /// Opens and parses entries.
 pub(super) fn parse(session_id: &str, bodies: Vec<RawEntry>, values: &Values) -> Result<Vec<Arc<Entry>>, StoreError> {
     let parse = |(pos, born, stored)| {

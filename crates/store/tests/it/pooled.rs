@@ -12,7 +12,7 @@ use countersign_store::{
 use countersign_test_postgres::{Database, SESSIONS};
 
 use crate::{
-    postgres::{commits_unheard, survives_cuts},
+    postgres::{commits_unheard, of_a_rule, survives_cuts},
     store_support::{Tested, asks, begun, ids, open_pooled, open_postgres, pooled_url_of, url_of, waiting},
 };
 
@@ -137,9 +137,10 @@ async fn writes_with_its_settings(database: &Database, store: PostgresStore) {
          CREATE TRIGGER had BEFORE UPDATE ON countersign FOR EACH ROW EXECUTE FUNCTION had();
          CREATE TRIGGER had BEFORE INSERT OR UPDATE ON nodes FOR EACH ROW EXECUTE FUNCTION had()",
     );
+    let bound = of_a_rule(&store).await;
     let mut driven = begun(&store, "s", 1, None).await;
     // One append that is one statement, and one in a transaction.
-    for guards in [Guards::default(), Guards { not_after: Some(i64::MAX), ..Guards::default() }] {
+    for guards in [Guards::default(), bound] {
         let said = driven.says(2, "more", None, Some(OnPending::Queue)).expect("queue");
         let append = Append { guards, ..driven.append_of(said) };
         store.append(append.clone()).await.expect("stored");

@@ -155,10 +155,13 @@ async fn r2_a_read_whose_connection_ends_is_made_again_on_another() {
     assert!(proxy.has_struck() && listed.rows.len() == 1);
 }
 
-/// An append that is one statement, and the same in a transaction, since it is bound to a time.
-fn alone_and_bound(append: Append) -> [Append; 2] {
-    let guards = Guards { not_after: Some(i64::MAX), ..Guards::default() };
-    [append.clone(), Append { guards, ..append }]
+/// What an append that a standing rule decides depends on, of which the rule is made here: it is more than one statement.
+pub(crate) async fn of_a_rule(store: &PostgresStore) -> Guards {
+    let mut made = waiting(store, "made", 1, Some("ann"), "pay", asks(None, 60)).await;
+    let always = Decision::approve().always(Always::Arguments { until: None });
+    let yes = made.decides(2, 1, always, None).expect("decide");
+    made.store(store, yes).await.expect("a rule");
+    Guards { rules: vec![("made".into(), RuleId { n: 1, action: 0 })], ..Guards::default() }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -174,14 +177,18 @@ pub(crate) async fn commits_unheard(
     commits: [&'static str; 2],
     through: impl Fn(PostgresUrl) -> PostgresUrl,
 ) {
+    let mut guards = Guards::default();
     for (i, commits) in commits.into_iter().enumerate() {
         let proxy = Proxy::before(database).await;
         let url = through(proxy.url().parse().expect("a URL"));
         let store = PostgresStore::open(&url, &PostgresOptions::default()).await.expect("open");
         let id = format!("s{i}");
+        if i == 1 {
+            guards = of_a_rule(&store).await;
+        }
         let driven = begun(&store, &id, 1, None).await;
         let append = driven.append_of(driven.says(2, "sought", None, Some(OnPending::Queue)).expect("queue"));
-        let append = alone_and_bound(append)[i].clone();
+        let append = Append { guards: guards.clone(), ..append };
         proxy.arm(Fault::Lost(commits), "sought");
         let stored = store.append(append.clone()).await;
         assert!(proxy.has_struck() && matches!(stored, Err(StoreError::Unknown)), "{commits}: {stored:?}");
@@ -198,10 +205,11 @@ async fn r2_an_append_that_is_cut_before_its_commit_has_failed_and_changed_nothi
     let url: PostgresUrl = proxy.url().parse().expect("a URL");
     let store = PostgresStore::open(&url, &PostgresOptions::default()).await.expect("open");
     let driven = waiting(&store, "s", 1, None, "t", asks(None, 60)).await;
+    let guards = of_a_rule(&store).await;
     let before = load(&store, "s").await;
     proxy.arm(Fault::Lost("SELECT 1"), "sought");
     let append = driven.append_of(driven.decides(2, 1, Decision::approve(), Some("sought")).expect("decide"));
-    let [_, append] = alone_and_bound(append);
+    let append = Append { guards, ..append };
     let failed = store.append(append.clone()).await;
     assert!(proxy.has_struck() && matches!(failed, Err(StoreError::Failed(_))), "{failed:?}");
     assert_eq!(load(&store, "s").await, before);
@@ -290,13 +298,8 @@ async fn begun_without_entries_fails(store: &PostgresStore) {
 async fn s7_a_rule_that_is_being_ended_holds_up_what_it_has_decided() {
     let database = Database::new();
     let store = Arc::new(open(&database).await);
-    let mut made = waiting(&*store, "made", 1, Some("ann"), "pay", asks(None, 60)).await;
-    let always = Decision::approve().always(Always::Arguments { until: None });
-    let yes = made.decides(2, 1, always, None).expect("decide");
-    made.store(&*store, yes).await.expect("a rule");
+    let guards = of_a_rule(&store).await;
     let driven = begun(&*store, "s", 3, Some("ann")).await;
-    let rules = vec![("made".into(), RuleId { n: 1, action: 0 })];
-    let guards = Guards { rules, ..Guards::default() };
     let append = Append { guards, ..driven.append_of(driven.calls(4, &[("pay", Verdict::Allow)])) };
     let (mut client, connection) =
         tokio_postgres::connect(database.url(), tokio_postgres::NoTls).await.expect("connect");
