@@ -100,7 +100,8 @@ pub(super) async fn tail(
     (limit, bytes): (usize, usize),
     knows: u32,
 ) -> Result<Option<(Head, Vec<Arc<Entry>>)>, StoreError> {
-    let values = vec![session_id.into(), FOLD_VERSION.into(), int(limit).into(), int(bytes).into()];
+    let limit = u32::try_from(limit).unwrap_or(u32::MAX);
+    let values = vec![session_id.into(), FOLD_VERSION.into(), limit.into(), int(bytes).into()];
     let found = one(on, TAIL, values).await?;
     let (Some(row), Some(head)) = (&found, head_of(found.as_ref(), session_id, knows)?) else { return Ok(None) };
     let after = head.snapshot.as_ref().map_or(0, |snapshot| snapshot.pos);

@@ -9,7 +9,7 @@ use countersign_core::{
     limits,
     wire::event::Resolution,
 };
-use countersign_store::{Append, Guards, InterruptionFilter, SessionFilter, StoreError, Visible, machine_time};
+use countersign_store::{Append, Guards, InterruptionFilter, SessionFilter, Store, StoreError, Visible, machine_time};
 
 use serde_json::Value;
 
@@ -273,6 +273,7 @@ async fn the_head_and_the_entries_after_it_give_the_state(store: Tested) {
             driven.store(&*store, transition).await.expect("append");
             let loaded = load(&*store, "s").await.expect("session");
             assert_eq!(loaded, driven.state);
+            the_tail_is_the_head_with_what_follows(&*store).await;
             let mut folded = countersign_core::session::Session::new("s".into());
             for entry in store.read("s", 0, usize::MAX).await.expect("read") {
                 folded.append(&entry).expect("legal");
@@ -280,6 +281,20 @@ async fn the_head_and_the_entries_after_it_give_the_state(store: Tested) {
             assert_eq!(folded, loaded, "from the start it is the same");
         }
     }
+}
+
+/// Whatever the limits are, the entries that come with the head are those that follow its snapshot, or none.
+async fn the_tail_is_the_head_with_what_follows(store: &dyn Store) {
+    let head = store.head("s").await.expect("head").expect("session");
+    let after = head.snapshot.as_ref().map_or(0, |snapshot| snapshot.pos);
+    for (limit, bytes) in [(usize::MAX, usize::MAX), (512, 1 << 20), (1, 1 << 20), (512, 600), (512, 1)] {
+        let (with, entries) = store.tail("s", limit, bytes).await.expect("tail").expect("session");
+        assert_eq!((with.pos, &with.snapshot), (head.pos, &head.snapshot));
+        let follow = store.read("s", after, entries.len()).await.expect("read");
+        assert_eq!(texts(&entries), texts(&follow), "within {limit} entries and {bytes} bytes");
+        assert!(entries.len() <= limit);
+    }
+    assert!(store.tail("none", 512, 1 << 20).await.expect("tail").is_none());
 }
 
 async fn reading_gives_what_was_appended(store: Tested) {
@@ -366,6 +381,7 @@ fn is_deleted<T>(answer: Result<T, StoreError>, id: &str) -> bool {
 
 async fn a_session_is_absent(store: &Tested, id: &str) {
     assert!(is_deleted(store.head(id).await, id));
+    assert!(is_deleted(store.tail(id, 512, 1 << 20).await, id));
     assert!(store.read(id, 0, 9).await.expect("read").is_empty());
     assert!(store.interruption(id, 1).await.expect("row").is_none());
     assert!(keys(store, InterruptionFilter::default()).await.is_empty());

@@ -403,11 +403,17 @@ async fn r9_a_broken_entry_is_named_and_harms_no_other_session() {
     let store = open(&database).await;
     let good = begun(&store, "good", 1, None).await;
     begun(&store, "bad", 1, None).await;
-    begun(&store, "gap", 1, None).await;
+    let mut gap = begun(&store, "gap", 1, None).await;
+    let more = gap.says(2, "more", None, Some(OnPending::Queue)).expect("queue");
+    gap.store(&store, more).await.expect("append");
     let of = |id: &str| format!("session = (SELECT row FROM sessions WHERE id = '{id}') AND pos = 2");
     database.run(&format!("UPDATE entries SET body = '{{\"t\":' WHERE {}", of("bad")));
     database.run(&format!("DELETE FROM entries WHERE {}", of("gap")));
     database.run("UPDATE snapshots SET body = '{}'");
+    database.run("UPDATE snapshots SET pos = 0");
+    let (_, entries) = store.tail("gap", 99, 1 << 20).await.expect("tail").expect("a session");
+    assert!(entries.is_empty(), "whoever reads them says what is missing");
+    assert!(matches!(store.tail("bad", 99, 1 << 20).await, Err(StoreError::Corrupt(_))));
     for id in ["bad", "gap"] {
         for read in [store.read(id, 0, 99).await, store.read_within(id, 1, 99, 9).await] {
             let error = read.expect_err("broken");
