@@ -62,11 +62,14 @@ pub(super) struct Write {
     needs: u32,
 }
 
+/// Takes the id of a new session: of all that want it at one time, and of all sessions that ever had it, one gets it.
+pub(super) const TAKE: &str = "INSERT INTO ids (id) VALUES ($1) ON CONFLICT DO NOTHING RETURNING id";
 const MAKE: &str = concat!(
     "INSERT INTO sessions
  (id, pos, agent, subject, tenant, title, status, created_at, updated_at, pending, node, epoch, needs)
- VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, ($11::bigint IS NOT NULL)::int, $12)
- ON CONFLICT (id) DO NOTHING RETURNING row, CASE WHEN node IS NOT NULL THEN epoch END AS lease, ",
+ SELECT id, $2::bigint, $3::bytea, $4::bytea, $5::bytea, $6::bytea, $7::text, $8::bigint, $9::bigint, $10::bigint[],
+   $11::bigint, ($11::bigint IS NOT NULL)::int, $12::bigint FROM taken
+ RETURNING row, CASE WHEN node IS NOT NULL THEN epoch END AS lease, ",
     clock!(),
     " AS clock"
 );
@@ -101,7 +104,8 @@ const MOVE: &str = concat!(
 const IS_FENCED: &str = "SELECT FROM sessions WHERE id = $1 AND (node IS DISTINCT FROM $2::bigint OR epoch <> $3)";
 pub(super) const CLAIMED: &str = "SELECT q.id, q.queued FROM requests q JOIN sessions s ON s.row = q.session
  WHERE s.id = $1 AND q.id = ANY($2)";
-pub(super) const IS_DELETED: &str = "SELECT FROM deleted WHERE id = $1";
+/// Whether there was a session with an id, and is none now.
+const IS_DELETED: &str = "SELECT FROM ids i WHERE i.id = $1 AND NOT EXISTS (SELECT FROM sessions s WHERE s.id = i.id)";
 /// Locked, so that it is not deleted before the fork is made; others append to it meanwhile.
 const PAST: &str = "SELECT row, pos, needs FROM sessions WHERE id = $1 FOR KEY SHARE";
 const COPY: &str = "WITH copied AS (
@@ -173,15 +177,19 @@ impl Write {
         bytes <= SMALL && self.is_one_statement()
     }
 
-    /// Whether its statement does all of it, and nothing is to be looked at once that is done. (A new session's id must not be one
-    /// that is being deleted meanwhile, which the statement cannot see.)
+    /// Whether its statement does all of it, and nothing is to be looked at once that is done.
     fn is_one_statement(&self) -> bool {
-        !self.is_new() && self.guards.rules.is_empty() && self.by_turns().1.is_empty() && self.admit(&[]).is_ok()
+        let Guards { lease: _, rules, not_before, not_after } = &self.guards;
+        let is_bound = !rules.is_empty() || (self.is_new() && not_before.or(*not_after).is_some());
+        self.from.is_none() && !is_bound && self.by_turns().1.is_empty() && self.admit(&[]).is_ok()
     }
 
-    /// The statement that begins with the session's row, which `session` gives, and does what it can do at once.
-    pub(super) fn statement(&self, session: &'static str, values: Vec<Value>) -> Joined {
-        let mut statement = Joined::of(session, values);
+    /// The statement that makes the session's row, and does what it can do at once.
+    pub(super) fn made(&self, session: &'static str) -> Joined {
+        self.statement(Joined::after(("taken", TAKE), session, self.row()))
+    }
+
+    fn statement(&self, mut statement: Joined) -> Joined {
         self.write(&mut statement);
         for change in self.by_turns().0 {
             self.change(&mut statement, change);
@@ -189,9 +197,11 @@ impl Write {
         statement
     }
 
-    /// The same, and what the audit log is told of it.
-    fn whole(&self, session: &'static str, values: Vec<Value>) -> Joined {
-        let mut statement = self.statement(session, values);
+    /// The statement that makes the session's row, or moves it if these request ids are new and it is in time, and what the audit
+    /// log is told of it.
+    fn whole(&self, new: Value, time: (Option<Millis>, Option<Millis>)) -> Joined {
+        let mut statement =
+            if self.is_new() { self.made(MAKE) } else { self.statement(Joined::of(MOVE, self.moved(new, time))) };
         self.tell(&mut statement);
         statement
     }
@@ -254,25 +264,14 @@ impl Write {
     /// The session's number, the lease on it, and the time, if it is at the expected position and the request ids are new: its
     /// row is locked from then on.
     async fn take_place(&self, on: &Transaction) -> Result<(i64, Option<Epoch>, Millis), Undone> {
-        let id = || Value::from(&*self.session_id);
         let mut flight = Flight::default();
-        let (taken, known) = if self.is_new() {
-            flight.push(self.whole(MAKE, self.row()));
-            // Asked afterwards: a deletion may be committed while the insertion waits for it.
-            let mut answers = on.send(flight.with(IS_DELETED, vec![id()])).await?;
-            if answers.pop().is_some_and(|deleted| !deleted.is_empty()) {
-                return Err(StoreError::Deleted(self.session_id.clone()).into());
-            }
-            (answers.pop(), None)
-        } else {
-            if !self.claims.is_empty() {
-                // If another append carries them after this, the session is not at its position any more.
-                flight.add(CLAIMED, vec![id(), self.claimed()]);
-            }
-            flight.push(self.whole(MOVE, self.moved(Value::Many(Vec::new()), (None, None))));
-            let mut answers = on.send(flight).await?;
-            (answers.pop(), answers.pop())
-        };
+        if !self.is_new() && !self.claims.is_empty() {
+            // If another append carries them after this, the session is not at its position any more.
+            flight.add(CLAIMED, vec![self.id(), self.claimed()]);
+        }
+        flight.push(self.whole(Value::Many(Vec::new()), (None, None)));
+        let mut answers = on.send(flight).await?;
+        let (taken, known) = (answers.pop(), answers.pop());
         let Some(session) = taken.and_then(|mut rows| rows.pop()) else { return Err(self.why_not(on).await?.into()) };
         self.admit(&known.unwrap_or_default())?;
         Ok((session.try_get(0)?, lease_of(&session)?, session.try_get(2)?))
@@ -280,17 +279,20 @@ impl Write {
 
     /// Why the session was not where it should be.
     async fn why_not(&self, on: &Transaction) -> Result<StoreError, Undone> {
-        let id = || Value::from(&*self.session_id);
-        if !self.is_new() && !on.ask(IS_DELETED, vec![id()]).await?.is_empty() {
+        if !on.ask(IS_DELETED, vec![self.id()]).await?.is_empty() {
             return Ok(StoreError::Deleted(self.session_id.clone()));
         }
         if let Some(lease) = self.guards.lease {
-            let fenced = on.ask(IS_FENCED, vec![id(), self.node.into(), epoch_of(lease).into()]).await?;
+            let fenced = on.ask(IS_FENCED, vec![self.id(), self.node.into(), epoch_of(lease).into()]).await?;
             if !fenced.is_empty() {
                 return Ok(StoreError::Fenced);
             }
         }
         Ok(StoreError::Conflict)
+    }
+
+    fn id(&self) -> Value {
+        (&*self.session_id).into()
     }
 
     fn claimed(&self) -> Value {
@@ -471,7 +473,7 @@ impl transaction::Change for Write {
     /// It finds nothing if the session is not where it should be, or an id is known; why, a transaction says.
     fn alone(&self) -> Option<Joined> {
         let Guards { not_before, not_after, .. } = self.guards;
-        self.is_one_statement().then(|| self.whole(MOVE, self.moved(self.claimed(), (not_before, not_after))))
+        self.is_one_statement().then(|| self.whole(self.claimed(), (not_before, not_after)))
     }
 
     fn done_alone(&self, rows: &[Row]) -> Result<Option<Option<Epoch>>, Undone> {
@@ -500,7 +502,7 @@ async fn delete(on: &Transaction, session_id: &str, at: Option<u64>) -> Result<(
     let gone = on.ask(sql, vec![session_id.into(), Value::Int(at.map(int))]).await?.pop();
     let Some(gone) = gone else { return Ok((Flight::default(), false)) };
     let session: i64 = gone.try_get(0)?;
-    let mut flight = Flight::default().with("INSERT INTO deleted (id) VALUES ($1)", vec![session_id.into()]);
+    let mut flight = Flight::default();
     for sql in [
         "DELETE FROM entries WHERE session = $1",
         "DELETE FROM waypoints WHERE session = $1",

@@ -108,6 +108,11 @@ impl Joined {
         Joined { sql: format!("WITH s AS ({session})"), values, parts: 0 }
     }
 
+    /// The same, of which `first` is done before, and its rows have that name.
+    pub(super) fn after((name, first): (&str, &str), session: &str, values: Vec<Value>) -> Joined {
+        Joined { sql: format!("WITH {name} AS ({first}), s AS ({session})"), values, parts: 0 }
+    }
+
     /// Adds a part, in which each value in turn is a `?`.
     pub(super) fn part(&mut self, sql: &'static str, values: Vec<Value>) {
         debug_assert_eq!(sql.matches('?').count(), values.len(), "{sql}");

@@ -67,7 +67,7 @@ pub(super) fn get_maybe(row: &Row, column: usize) -> Result<Option<Arc<str>>, St
 macro_rules! head {
     ($more:literal, $from:literal) => {
         concat!(
-            "SELECT s.pos, s.needs, p.body, CASE WHEN s.pos IS NULL THEN EXISTS (SELECT FROM deleted WHERE id = asked.id) END",
+            "SELECT s.pos, s.needs, p.body, CASE WHEN s.pos IS NULL THEN EXISTS (SELECT FROM ids WHERE id = asked.id) END",
             $more,
             " FROM (SELECT $1::bytea AS id) AS asked LEFT JOIN sessions s ON s.id = asked.id
               LEFT JOIN snapshots p ON p.session = s.row AND p.version = $2",

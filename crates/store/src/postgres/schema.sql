@@ -1,4 +1,4 @@
--- As in the SQLite store the journal is `entries`; except for `audit` and `deleted`, every other table is derived from it and
+-- As in the SQLite store the journal is `entries`; except for `audit` and `ids`, every other table is derived from it and
 -- only saves reading it. A session is named by a number inside the database, which is never given again.
 --
 -- What people, models or programs have written is `bytea`: PostgreSQL's text takes no NUL character and is ordered by its
@@ -43,9 +43,9 @@ CREATE INDEX sessions_leased ON sessions (node) WHERE node IS NOT NULL;
 -- The processes that use the store, and until when the leases of each last, by this database's clock.
 CREATE TABLE nodes (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, until timestamptz NOT NULL);
 
--- The ids of deleted sessions, which are never used again: an approval or a request that names one would count for
--- another session.
-CREATE TABLE deleted (id bytea PRIMARY KEY);
+-- The ids of all sessions, and of those that were deleted. None is used again: an approval or a request that names one would count
+-- for another session.
+CREATE TABLE ids (id bytea PRIMARY KEY);
 
 CREATE TABLE entries (session bigint, pos bigint, body bytea NOT NULL, PRIMARY KEY (session, pos));
 

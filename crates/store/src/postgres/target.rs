@@ -115,7 +115,7 @@ impl Target {
 
     pub(crate) async fn counts(&self) -> Result<Counts, StoreError> {
         let sql =
-            "SELECT (SELECT count(*) FROM sessions), (SELECT count(*) FROM entries), (SELECT count(*) FROM deleted),
+            "SELECT (SELECT count(*) FROM sessions), (SELECT count(*) FROM entries), (SELECT count(*) FROM ids i WHERE NOT EXISTS (SELECT FROM sessions s WHERE s.id = i.id)),
                    (SELECT count(*) FROM interruptions),
                    (SELECT count(*) FROM interruptions WHERE resolution IS NULL),
                    (SELECT count(*) FROM requests), (SELECT count(*) FROM reviewers), (SELECT count(*) FROM rules),
@@ -221,7 +221,7 @@ impl Change for Part {
     fn apply<'a>(&'a self, on: &'a Transaction) -> BoxFuture<'a, Result<(Flight, ()), Undone>> {
         async move {
             let mut first = Flight::default().with(HASTE, Vec::new());
-            first.push(self.write.statement(PUT, self.write.row()));
+            first.push(self.write.made(PUT));
             let row = on.send(first).await?.pop().and_then(|mut rows| rows.pop());
             let row = row.ok_or_else(|| StoreError::Failed("a session was not stored".to_owned()))?;
             let session = row.try_get(0)?;
@@ -244,7 +244,7 @@ impl Change for Deleted {
         async move {
             on.ask(HASTE, Vec::new()).await?;
             let ids = self.0.iter().map(|id| id.as_bytes().to_vec()).collect();
-            let sql = "INSERT INTO deleted (id) SELECT * FROM unnest($1::bytea[])";
+            let sql = "INSERT INTO ids (id) SELECT * FROM unnest($1::bytea[])";
             Ok((Flight::default().with(sql, vec![Value::Many(ids)]), ()))
         }
         .boxed()

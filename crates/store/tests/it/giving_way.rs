@@ -39,7 +39,7 @@ const CHANGES: [(&str, &[&str]); 16] = [
     ("reviewers", &["insert", "update", "delete"]),
     ("interruptions", &["insert", "update", "delete"]),
     ("rules", &["insert", "update", "delete"]),
-    ("deleted", &["insert"]),
+    ("ids", &["insert"]),
     ("unchained", &["insert", "delete"]),
     ("audit", &["insert"]),
     ("audit_head", &["update"]),
