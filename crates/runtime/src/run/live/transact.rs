@@ -7,7 +7,7 @@ use countersign_core::{
         draft::Transition,
         permit::Permit,
         record::{Record, records},
-        state::State,
+        state::{State, Status},
     },
     refusal::Refusal,
     session::{Committed, Placed, Session},
@@ -62,8 +62,8 @@ impl Inner {
 
     /// Makes a transition, stores it, and publishes it to followers.
     ///
-    /// It is on disk when this returns if `durability` asks for that, or if an effect begins with it. Everything else
-    /// waits for the disk only where something leaves ([`Inner::released`]).
+    /// It is on disk when this returns if `durability` asks for that, if an effect begins with it, or if the session rests after it:
+    /// then somebody is told of it next. Everything else waits for the disk only where something leaves ([`Inner::released`]).
     ///
     /// If the future is dropped half way, the state is loaded again before its next use.
     pub(in crate::run) async fn transact_if(
@@ -81,7 +81,8 @@ impl Inner {
         }
         let placed = self.placed(&session, transition);
         let snapshot = guard.needs_snapshot(&placed);
-        let durability = if begins_an_effect(&placed) { Durability::Synced } else { durability };
+        let is_waited_for = begins_an_effect(&placed) || placed.after().status != Status::Running;
+        let durability = if is_waited_for { Durability::Synced } else { durability };
         let lease = guards.lease;
         let append = || Append {
             session_id: live.session_id.clone(),
