@@ -140,8 +140,9 @@ pub trait Store: Send + Sync {
     /// # Errors
     /// [`StoreError::Deleted`] if it was deleted.
     fn head(&self, session_id: &str) -> BoxFuture<'_, Result<Option<Head>, StoreError>>;
-    /// The head of a session, and entries after its snapshot (all, if there is none): what it is resumed from, in one read. As many
-    /// entries as [`Store::read_within`] gives within these limits, or none: then they are to be read by it. The default gives none.
+    /// The head of a session, and entries after its snapshot (all, if there is none): what it is resumed from, in one read. At most
+    /// as many entries as [`Store::read_within`] gives within these limits; the others, or all, are to be read by it. The default
+    /// gives none.
     ///
     /// # Errors
     /// [`StoreError::Deleted`] if it was deleted.
@@ -274,7 +275,8 @@ pub type Due = (Arc<str>, u32);
 /// How durable an append is when it is acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Durability {
-    /// Survives power loss: acknowledged inputs, the start of every effect, sessions that were copied or restored.
+    /// Survives power loss: acknowledged inputs, the start of every effect, what a session rests after, sessions that were copied
+    /// or restored.
     Synced,
     /// Survives a crash of the process at once, and power loss once a later append is synced, [`Store::sync`] returns, or 10 ms
     /// have passed.
@@ -310,7 +312,8 @@ pub struct Guards {
     pub rules: Vec<RuleName>,
     /// It is stored at this time or later, in Unix milliseconds by the store's clock: a time-out.
     pub not_before: Option<Millis>,
-    /// It is stored before this time: a decision, before its deadline.
+    /// It reaches the store before this time: a decision, before its deadline. In a database it may wait for the session's row after
+    /// that.
     pub not_after: Option<Millis>,
 }
 

@@ -210,6 +210,13 @@ impl State {
         self.calls.iter().any(|call| matches!(call.phase, Phase::Started(_))) || self.run.as_ref().is_some_and(steps)
     }
 
+    /// Whether nothing follows by itself, whatever is still under way: somebody has to decide, or the turn has ended, or its
+    /// operator holds it.
+    #[must_use]
+    pub fn rests(&self) -> bool {
+        self.status != Status::Running || self.held
+    }
+
     /// Whether effects follow from this state or are under way, so that one process has to carry them out. A held session
     /// does nothing; a call that asks may be kept running by the process that began it; a node of an
     /// agent's loop may be done and its successor not begun.

@@ -152,7 +152,7 @@ impl Inner {
     async fn is_left(&self, live: &LiveRef) -> bool {
         let mut guard = live.lock().await;
         let left = match self.load(live, &mut guard).await {
-            Ok(state) => state.status == Status::Running && !state.held,
+            Ok(state) => !state.rests(),
             // The store cannot say for the moment: ask again.
             Err(error) => !error.is_gone() && !error.is_unreadable(),
         };

@@ -19,7 +19,7 @@ use std::{
 use countersign_core::{
     journal::{
         record::{Block, Entry},
-        state::{State, Status},
+        state::State,
     },
     refusal::{Code, Refusal},
     session::Session,
@@ -352,7 +352,7 @@ impl LiveState {
 
     /// Whether nothing follows by itself from the session as this node last read or stored it.
     pub(super) fn rests(&self) -> bool {
-        self.session.as_ref().is_some_and(|session| session.status != Status::Running || session.held)
+        self.session.as_ref().is_some_and(|session| session.rests())
     }
 
     /// The state, which the caller has loaded.

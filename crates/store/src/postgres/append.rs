@@ -62,8 +62,8 @@ pub(super) struct Write {
     needs: u32,
 }
 
-/// Takes the id of a new session: of all that want it at one time, and of all sessions that ever had it, one gets it.
-pub(super) const TAKE: &str = "INSERT INTO ids (id) VALUES ($1) ON CONFLICT DO NOTHING RETURNING id";
+/// Takes the id of a new session: of all that ever want it, one gets it.
+const TAKE_ID: &str = "INSERT INTO ids (id) VALUES ($1) ON CONFLICT DO NOTHING RETURNING id";
 const MAKE: &str = concat!(
     "INSERT INTO sessions
  (id, pos, agent, subject, tenant, title, status, created_at, updated_at, pending, node, epoch, needs)
@@ -76,8 +76,8 @@ const MAKE: &str = concat!(
 /// Of all appends at one position, the one whose update finds the session there wins; the others wait for it, and find
 /// nothing. Whoever stores that there is work takes the lease, if no other node has it. What came of the last effect gives
 /// it back; an input does not, since effects that it stops may still be ending. It finds nothing either if a request id of `$13`
-/// is known, or outside of the time from `$14` to before `$15`: what waits for the row's lock was in time when it came, and nothing
-/// that another deadline led to is stored before it, since that would have moved the session.
+/// is known, or outside of the time from `$14` to before `$15`. Time is compared before the row's lock is waited for: what was in
+/// time when it came to the row is, since whatever is stored first moves the session.
 const MOVE: &str = concat!(
     "UPDATE sessions s
  SET pos = $3, agent = $4, title = $5, status = $6, updated_at = $7, pending = $8,
@@ -170,11 +170,13 @@ impl Write {
         &self.session_id
     }
 
-    /// Whether it may be stored together with others: it is one statement, and small.
+    /// Whether it may be stored together with others: it is one statement, and small. One that has to be in time does not wait for
+    /// them: they could make it late.
     pub(super) fn is_small_statement(&self) -> bool {
+        let Guards { not_before, not_after, .. } = self.guards;
         let texts = self.bodies.iter().chain(&self.snapshot).map(Vec::len);
         let bytes = texts.chain(self.told.iter().map(String::len)).sum::<usize>();
-        bytes <= SMALL && self.is_one_statement()
+        bytes <= SMALL && not_before.or(not_after).is_none() && self.is_one_statement()
     }
 
     /// Whether its statement does all of it, and nothing is to be looked at once that is done.
@@ -186,7 +188,7 @@ impl Write {
 
     /// The statement that makes the session's row, and does what it can do at once.
     pub(super) fn made(&self, session: &'static str) -> Joined {
-        self.statement(Joined::after(("taken", TAKE), session, self.row()))
+        self.statement(Joined::after(("taken", TAKE_ID), session, self.row()))
     }
 
     fn statement(&self, mut statement: Joined) -> Joined {
@@ -197,8 +199,8 @@ impl Write {
         statement
     }
 
-    /// The statement that makes the session's row, or moves it if these request ids are new and it is in time, and what the audit
-    /// log is told of it.
+    /// The statement that makes the session's row (it has no requests yet, and is bound to no time), or moves it if these request
+    /// ids are new and it is in time; and what the audit log is told of it.
     fn whole(&self, new: Value, time: (Option<Millis>, Option<Millis>)) -> Joined {
         let mut statement =
             if self.is_new() { self.made(MAKE) } else { self.statement(Joined::of(MOVE, self.moved(new, time))) };

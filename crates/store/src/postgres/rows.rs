@@ -82,7 +82,7 @@ const TAIL: &str = head!(
     " LEFT JOIN LATERAL (
         SELECT max(pos) AS pos, array_agg(body ORDER BY pos) AS bodies FROM (
           SELECT pos, body, sum(octet_length(body)) OVER (ORDER BY pos) AS bytes FROM entries
-          WHERE session = s.row AND pos > coalesce(p.pos, 0) AND pos <= coalesce(p.pos, 0) + $3
+          WHERE session = s.row AND pos > coalesce(p.pos, 0) AND pos <= least(s.pos, coalesce(p.pos, 0) + $3)
         ) AS e WHERE bytes <= $4
       ) AS t ON true"
 );

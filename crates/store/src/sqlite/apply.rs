@@ -165,8 +165,8 @@ impl Write {
             run(conn, "INSERT INTO entries (key, body) VALUES (?1, ?2)", params![key(session, pos)?, body])?;
         }
         if let Some(snapshot) = &self.snapshot {
-            let sql = "INSERT OR REPLACE INTO snapshots (session, version, body) VALUES (?1, ?2, ?3)";
-            run(conn, sql, params![session, FOLD_VERSION, snapshot])?;
+            let sql = "INSERT OR REPLACE INTO snapshots (session, version, pos, body) VALUES (?1, ?2, ?3, ?4)";
+            run(conn, sql, params![session, FOLD_VERSION, last, snapshot])?;
         }
         for (request_id, by) in &self.claims {
             let values = params![session, request_id, *by == Claimant::Queued];

@@ -262,9 +262,14 @@ impl Store for SqliteStore {
         limit: usize,
         bytes: usize,
     ) -> BoxFuture<'_, Result<Option<(Head, Vec<Arc<Entry>>)>, StoreError>> {
-        let (id, values) = (session_id.to_owned(), self.values.clone());
-        let read = move |conn: &mut Connection| rows::tail(conn, &id, (limit, bytes), &values);
-        async move { self.lanes()?.points.read(read).await }.boxed()
+        let (id, values): (Arc<str>, _) = (session_id.into(), self.values.clone());
+        async move {
+            let asked = id.clone();
+            let read = move |conn: &mut Connection| rows::tail(conn, &asked, (limit, bytes), &values);
+            let tail = self.lanes()?.points.read(read).await?;
+            tail.map(|tail| rows::parse_tail(&id, tail, &self.values)).transpose()
+        }
+        .boxed()
     }
 
     fn read(&self, session_id: &str, after: u64, limit: usize) -> BoxFuture<'_, Result<Vec<Arc<Entry>>, StoreError>> {

@@ -27,6 +27,8 @@ pub(super) struct RawHead {
     born: Millis,
     ending: Value,
     snapshot: Value,
+    /// The position that the snapshot is the state at; 0 without one.
+    after: i64,
 }
 
 /// An entry before it is opened and parsed: its position, when its session was made, its body.
@@ -36,10 +38,13 @@ pub(super) type RawEntry = (u64, Millis, Value);
 pub(super) fn head(conn: &Connection, session_id: &str) -> Result<Option<RawHead>, StoreError> {
     let head = find(
         conn,
-        "SELECT s.pos, s.created_at, s.title, p.body FROM sessions s
+        "SELECT s.pos, s.created_at, s.title, p.body, ifnull(p.pos, 0) FROM sessions s
          LEFT JOIN snapshots p ON p.session = s.row AND p.version = ?2 WHERE s.id = ?1",
         params![session_id, FOLD_VERSION],
-        |r| Ok(RawHead { pos: r.get(0)?, born: r.get(1)?, ending: column(r, 2)?, snapshot: column(r, 3)? }),
+        |r| {
+            let (ending, snapshot) = (column(r, 2)?, column(r, 3)?);
+            Ok(RawHead { pos: r.get(0)?, born: r.get(1)?, ending, snapshot, after: r.get(4)? })
+        },
     )?;
     if head.is_none() {
         check_not_deleted(conn, session_id)?;
@@ -88,11 +93,21 @@ pub(super) fn entries(
     (limit, bytes): (usize, usize),
     values: &Values,
 ) -> Result<Vec<RawEntry>, StoreError> {
-    // Both queries see the same snapshot.
+    // All queries see the same store.
     let tx = conn.transaction_with_behavior(TransactionBehavior::Deferred).map_err(|e| error(&e))?;
+    entries_in(&tx, session_id, after, (limit, bytes), values)
+}
+
+fn entries_in(
+    tx: &Connection,
+    session_id: &str,
+    after: u64,
+    (limit, bytes): (usize, usize),
+    values: &Values,
+) -> Result<Vec<RawEntry>, StoreError> {
     let sql = "SELECT row, pos, created_at, title FROM sessions WHERE id = ?1";
     let found: Option<(i64, i64, Millis, Value)> =
-        find(&tx, sql, [session_id], |r| Ok((r.get(0)?, r.get(1)?, r.get(2)?, column(r, 3)?)))?;
+        find(tx, sql, [session_id], |r| Ok((r.get(0)?, r.get(1)?, r.get(2)?, column(r, 3)?)))?;
     let Some((session, last, born, ending)) = found else { return Ok(Vec::new()) };
     let last = u64::try_from(last).unwrap_or_default();
     values.read_head(session_id, born, last, ending)?;
@@ -104,7 +119,7 @@ pub(super) fn entries(
         // Without reading the bodies themselves.
         let sql = "SELECT octet_length(body) FROM entries WHERE key > ?1 AND key <= ?2 ORDER BY key";
         let range = params![key(session, after)?, key(session, end)?];
-        let sizes: Vec<i64> = all(&tx, sql, range, |r| r.get(0))?;
+        let sizes: Vec<i64> = all(tx, sql, range, |r| r.get(0))?;
         let mut left = int(bytes);
         let fit = sizes.iter().take_while(|size| {
             left = left.saturating_sub(**size);
@@ -113,7 +128,7 @@ pub(super) fn entries(
         end = end.min(after + u64::try_from(fit.count().max(1)).unwrap_or(u64::MAX));
     }
     let bodies: Vec<(i64, Value)> = all(
-        &tx,
+        tx,
         "SELECT key & 4294967295, body FROM entries WHERE key > ?1 AND key <= ?2 ORDER BY key",
         params![key(session, after)?, key(session, end)?],
         |r| Ok((r.get(0)?, column(r, 1)?)),
@@ -137,12 +152,25 @@ pub(super) fn tail(
     session_id: &str,
     within: (usize, usize),
     values: &Values,
-) -> Result<Option<(Head, Vec<Arc<Entry>>)>, StoreError> {
-    let Some(head) = head(conn, session_id)? else { return Ok(None) };
+) -> Result<Option<(RawHead, Vec<RawEntry>)>, StoreError> {
+    // All queries see the same store.
+    let tx = conn.transaction_with_behavior(TransactionBehavior::Deferred).map_err(|e| error(&e))?;
+    let Some(head) = head(&tx, session_id)? else { return Ok(None) };
+    let entries = entries_in(&tx, session_id, u64::try_from(head.after).unwrap_or_default(), within, values)?;
+    Ok(Some((head, entries)))
+}
+
+/// Opens and parses what [`tail`] has read.
+pub(super) fn parse_tail(
+    session_id: &str,
+    (head, entries): (RawHead, Vec<RawEntry>),
+    values: &Values,
+) -> Result<(Head, Vec<Arc<Entry>>), StoreError> {
     let head = head.parse(session_id, values)?;
     let after = head.snapshot.as_ref().map_or(0, |snapshot| snapshot.pos);
-    let entries = if after < head.pos { entries(conn, session_id, after, within, values)? } else { Vec::new() };
-    Ok(Some((head, parse(session_id, entries, values)?)))
+    // They follow another position where the snapshot cannot be used.
+    let follow = entries.first().is_some_and(|(pos, ..)| *pos == after + 1);
+    Ok((head, if follow { parse(session_id, entries, values)? } else { Vec::new() }))
 }
 
 /// Opens and parses entries.

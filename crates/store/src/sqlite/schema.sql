@@ -39,7 +39,7 @@ CREATE VIEW journal AS
     FROM entries e JOIN sessions s ON s.row = e.key >> 32;
 
 -- `version` is that of the folding: a snapshot of another version is ignored.
-CREATE TABLE snapshots (session INTEGER PRIMARY KEY, version INTEGER NOT NULL, body ANY NOT NULL) STRICT;
+CREATE TABLE snapshots (session INTEGER PRIMARY KEY, version INTEGER NOT NULL, pos INTEGER NOT NULL, body ANY NOT NULL) STRICT;
 
 -- States of sessions at past positions: a cache, from which the past is folded. The key is that of the last entry
 -- folded into it, the version that of the folding.

@@ -7,7 +7,7 @@ use countersign_core::{
         draft::Transition,
         permit::Permit,
         record::{Record, records},
-        state::{State, Status},
+        state::State,
     },
     refusal::Refusal,
     session::{Committed, Placed, Session},
@@ -81,7 +81,7 @@ impl Inner {
         }
         let placed = self.placed(&session, transition);
         let snapshot = guard.needs_snapshot(&placed);
-        let is_waited_for = begins_an_effect(&placed) || placed.after().status != Status::Running;
+        let is_waited_for = begins_an_effect(&placed) || placed.after().rests();
         let durability = if is_waited_for { Durability::Synced } else { durability };
         let lease = guards.lease;
         let append = || Append {
