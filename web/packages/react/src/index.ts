@@ -1,5 +1,6 @@
 "use client"; // For frameworks that also draw on the server: everything here has state.
-export { CountersignProvider, useCountersign, type ClassNames, type Countersign } from "./context.js";
+export { CountersignProvider } from "./CountersignProvider.js";
+export { BareProvider, useCountersign, type BareProviderProps, type ClassNames, type Countersign } from "./context.js";
 export { sessionsOf, type Sessions, type SessionState } from "./sessions.js";
 export { useConnection, useSession, useSessionState, type Session } from "./useSession.js";
 export { useInbox, type Inbox, type InboxOptions } from "./useInbox.js";
@@ -10,8 +11,18 @@ export { ApprovalCard } from "./ApprovalCard.js";
 export { QuestionCard, ResolvedQuestionBlock } from "./QuestionCard.js";
 export { QuestionForm, type QuestionFormProps } from "./QuestionForm.js";
 export { AnswerList, type AnswerListProps } from "./AnswerList.js";
+export { Arguments, ShownText, type ArgumentsProps } from "./arguments/Arguments.js";
+export { ArgumentForm, EditChanges, type ArgumentFormProps, type EditChangesProps } from "./arguments/ArgumentForm.js";
+export { Changes, type ChangesProps } from "./arguments/Changes.js";
+export { EditAsks, LeadsTo, type LeadsToProps } from "./arguments/LeadsTo.js";
+export { AnswerFields, focusWrong, type AnswerFieldsProps } from "./arguments/AnswerFields.js";
+export { fieldErrorText } from "./arguments/FormField.js";
+export { PreviewText } from "./arguments/PreviewText.js";
+export { AgentSays } from "./arguments/AgentSays.js";
+export { Problems, type Problem } from "./arguments/Problems.js";
 export { shownArgs } from "./drafts.js";
 export { answerText, type QuestionDraft } from "./questions.js";
 export { Visible } from "./Visible.js";
 export { hasHidden, segments, showDirectionMarks, visibleText, type Segment } from "./visibleText.js";
-export { english, type Labels, type QuestionLabels } from "./labels.js";
+export { english } from "./en.js";
+export { filled, type Labels, type QuestionLabels, type TextKey, type Texts } from "./labels.js";

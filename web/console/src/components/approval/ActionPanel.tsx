@@ -1,22 +1,16 @@
 /** One action of a request: what would run, and the means to decide about it. */
 import { useCallback, useEffect, useId, useMemo, useRef, type RefObject } from "react";
-import { allowedOf, configOf, decidingRole, type Action, type Always, type ApprovalView, type DecisionType, type JsonObject, type ReviewConfig } from "@countersign/client";
-import { useEditPreview, visibleText } from "@countersign/react";
+import { allowedOf, configOf, decidingRole, type Action, type Always, type ApprovalView, type DecisionType, type JsonObject } from "@countersign/client";
+import { AgentSays, ArgumentForm, Arguments, EditAsks, EditChanges, LeadsTo, PreviewText, useEditPreview, visibleText } from "@countersign/react";
+import { argFields, asksAnew, editApproves, editProblems, newEdit, type EditDraft, type FieldProblem } from "@countersign/react/forms";
 import { useI18n } from "../../i18n/index.js";
-import { argFields, asksAnew, editApproves, editProblems, needsSight, toDecision, type ActionDraft, type FieldProblem } from "../../lib/decisions.js";
-import { newEdit, type EditDraft } from "../../lib/form.js";
+import { needsSight, toDecision, type ActionDraft } from "../../lib/decisions.js";
 import { alwaysChoices, readAlways, type Scope } from "../../lib/always.js";
-import { roleName } from "../../lib/people.js";
 import { serverNow } from "../../state/connection.js";
 import { useSubject } from "../../state/me.js";
 import { Icon, type IconName } from "../Icon.js";
 import { ActionFacts } from "./ActionFacts.js";
 import { AlwaysPanel } from "./AlwaysPanel.js";
-import { ArgEditor, EditChanges } from "./ArgEditor.js";
-import { AgentSays } from "./AgentSays.js";
-import { EditVerdict } from "./EditVerdict.js";
-import { PreviewText } from "./Preview.js";
-import { ShownArgs } from "./ShownArgs.js";
 
 interface Props {
   approval: ApprovalView;
@@ -122,19 +116,19 @@ export function ActionPanel({
       disabled={disabled}
       onChange={onEdit}
     >
-      <EditVerdict editing={editing} problems={refusals} />
+      <LeadsTo editing={editing} problems={refusals} />
     </EditChanges>
   );
 
   return (
-    <div ref={root} className="action" data-single={single || undefined} data-action={index} tabIndex={single ? undefined : -1}>
+    <div ref={root} className="action" data-part="call" data-single={single || undefined} data-action={index} tabIndex={single ? undefined : -1}>
       {!single && <p className="eyebrow">{t("card.actionOf", { n: index + 1, of: approval.actions.length })}</p>}
       <ActionFacts action={action} config={config} showTitle={!single} showRole={differs(approval, index)} />
 
-      {(panel !== "edit" || !seen) && <ShownArgs action={action} config={approval.step ? undefined : config} seen={seen} onSeen={onSeenHere} />}
+      {(panel !== "edit" || !seen) && <Arguments action={action} config={approval.step ? undefined : config} seen={seen} onSeen={onSeenHere} />}
       {panel === "edit" && !editApproves(config) && <EditAsks config={config} role={decidingRole(approval)} />}
       {panel === "edit" && (
-        <ArgEditor
+        <ArgumentForm
           original={action.args}
           display={action.display}
           fields={fields}
@@ -251,21 +245,6 @@ export function ActionPanel({
       {/* On a phone the buttons stay in view while the request is read, and have one row. */}
       {single && !panel && !alwaysDraft && !readOnly && alwaysButton("link phone-only")}
     </div>
-  );
-}
-
-/** What comes of an edit that is no approval. */
-function EditAsks({ config, role }: { config: ReviewConfig; role: string | undefined }) {
-  const { t } = useI18n();
-  const { level = 1, levels, not_self } = config;
-  return (
-    <p className="people-note" data-bar="edit">
-      <Icon name="shield" />
-      <span>
-        {level > 1 ? t("edit.restarts", { role: roleName(levels?.[0], t) }) : t("edit.asks")}{" "}
-        {not_self && role !== undefined && t("edit.notSelf", { role: roleName(role, t) })}
-      </span>
-    </p>
   );
 }
 

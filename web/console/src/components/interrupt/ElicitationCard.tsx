@@ -4,19 +4,14 @@
  */
 import { useMemo, useRef, useState, type FormEvent } from "react";
 import type { ApprovalView, JsonValue } from "@countersign/client";
-import { useDraft, type Replying } from "@countersign/react";
+import { AnswerFields, Arguments, focusWrong, useDraft, Visible, type Replying } from "@countersign/react";
+import { elicitationForm, emptyAnswer, formProblems, problemsOf, readAnswer, type Address, type AnswerDraft, type Elicitation } from "@countersign/react/forms";
 import { useI18n } from "../../i18n/index.js";
-import { emptyAnswer, readAnswer, type AnswerDraft } from "../../lib/answer.js";
-import { problemsOf } from "../../lib/decisions.js";
-import { elicitationForm, formProblems, type Address, type Elicitation } from "../../lib/elicitation.js";
 import { draftKeys } from "../../lib/unsent.js";
 import { useBar } from "../../state/me.js";
 import { CardFrame } from "../approval/CardFrame.js";
 import { People } from "../approval/People.js";
-import { ShownArgs } from "../approval/ShownArgs.js";
 import { Icon } from "../Icon.js";
-import { Visible } from "../Visible.js";
-import { AnswerFields, focusWrong } from "./AnswerFields.js";
 import { AskedBy } from "./AskedBy.js";
 
 interface Props {
@@ -109,7 +104,7 @@ export function Asked({ approval, asked }: Omit<Props, "submission">) {
       </div>
       {asked.address && <AddressBox address={asked.address} />}
       {/* What could deceive the eye is looked at as the server writes it too, with its warnings. */}
-      {action && (action.display?.warnings.length ?? 0) > 0 && <ShownArgs action={action} />}
+      {action && (action.display?.warnings.length ?? 0) > 0 && <Arguments action={action} />}
     </>
   );
 }

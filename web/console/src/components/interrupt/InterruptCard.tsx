@@ -4,17 +4,13 @@
  */
 import { useMemo, useRef, useState, type FormEvent } from "react";
 import { parseJson, type ApprovalView, type JsonValue } from "@countersign/client";
-import { useDraft, visibleText, type Replying } from "@countersign/react";
+import { AnswerFields, focusWrong, useDraft, visibleText, type Replying } from "@countersign/react";
+import { answerForm, choiceText, elicitationOf, emptyAnswer, problemsOf, readAnswer, type AnswerDraft } from "@countersign/react/forms";
 import { useI18n } from "../../i18n/index.js";
-import { answerForm, emptyAnswer, readAnswer, type AnswerDraft } from "../../lib/answer.js";
-import { problemsOf } from "../../lib/decisions.js";
-import { elicitationOf } from "../../lib/elicitation.js";
 import { draftKeys } from "../../lib/unsent.js";
-import { choiceText } from "../../lib/values.js";
 import { useBar } from "../../state/me.js";
 import { CardFrame } from "../approval/CardFrame.js";
 import { People } from "../approval/People.js";
-import { AnswerFields, focusWrong } from "./AnswerFields.js";
 import { AskedBy } from "./AskedBy.js";
 import { ElicitationCard } from "./ElicitationCard.js";
 import { Payload } from "./Payload.js";

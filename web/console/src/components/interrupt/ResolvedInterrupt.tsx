@@ -1,8 +1,8 @@
 import { useId } from "react";
 import type { ApprovalView } from "@countersign/client";
 import { visibleText } from "@countersign/react";
+import { elicitationOf, outcomeOf } from "@countersign/react/forms";
 import { useI18n } from "../../i18n/index.js";
-import { elicitationOf, outcomeOf } from "../../lib/elicitation.js";
 import { shortAnswer, summarize } from "../approval/ResolvedLine.js";
 import { subjectOf } from "../approval/title.js";
 import { ResolvedWhen } from "../approval/When.js";

@@ -1,8 +1,6 @@
 /** The server's text of a call's arguments, cut into what is drawn differently. */
 import type { DisplayWarning, DisplayWarningKind } from "@countersign/client";
 
-export { shownArgs as textOf } from "@countersign/react";
-
 export interface ShownPart {
   text: string;
   /** `hidden`: stands for characters that would not be seen, or not as what they are. `break`: a line feed or a tab. */

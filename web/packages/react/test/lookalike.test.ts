@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { Display } from "@countersign/client";
 import { segments } from "@countersign/react";
-import { escapedIn, lookalikes } from "../src/lib/lookalike.js";
+import { escapedIn, lookalikes } from "../src/forms/lookalike.js";
 
 const shown = (text: string, known?: ReadonlySet<string>) =>
   segments(text, lookalikes(text, known))

@@ -1,22 +1,22 @@
 /** The forms inside a form: the members of an object, and the entries of a list. */
 import { useRef } from "react";
-import { useI18n } from "../../i18n/index.js";
-import { problemsAt } from "../../lib/decisions.js";
-import { freshDraft, isGroup, MOST_ENTRIES, partOf, placeIn, type FieldDraft } from "../../lib/form.js";
-import { Icon } from "../Icon.js";
+import { problemsAt } from "../forms/edits.js";
+import { freshDraft, isGroup, MOST_ENTRIES, partOf, placeIn, type FieldDraft } from "../forms/form.js";
+import { useTexts } from "../labels.js";
 import { FieldName, FormField, Help, type FieldProps } from "./FormField.js";
+import { Glyph } from "./Glyph.js";
 
 export function ObjectField(props: FieldProps) {
   const { field, id, disabled, draft, onDraft } = props;
-  const { t } = useI18n();
+  const { t, part } = useTexts();
   const set = isGroup(draft);
   return (
-    <fieldset className="field nested" disabled={disabled} aria-describedby={`${id}-help`}>
-      <legend className="label">
+    <fieldset {...part("nested")} disabled={disabled} aria-describedby={`${id}-help`}>
+      <legend {...part("label")}>
         <FieldName {...props} />
       </legend>
       {set && (
-        <div className="fields">
+        <div {...part("fields")}>
           {(field.fields ?? []).map((member) => (
             <Part
               key={member.name}
@@ -30,8 +30,8 @@ export function ObjectField(props: FieldProps) {
         </div>
       )}
       {(!field.required || !set) && (
-        <button type="button" className="link nested-more" onClick={() => onDraft(set ? "" : freshDraft(field))}>
-          <Icon name={set ? "close" : "plus"} />
+        <button type="button" {...part("more")} onClick={() => onDraft(set ? "" : freshDraft(field))}>
+          <Glyph name={set ? "close" : "plus"} />
           {t(set ? "edit.leaveOut" : "edit.fillIn")}
         </button>
       )}
@@ -42,53 +42,53 @@ export function ObjectField(props: FieldProps) {
 
 export function ListField(props: FieldProps) {
   const { field, id, disabled, draft, onDraft } = props;
-  const { t } = useI18n();
+  const { t, part } = useTexts();
   const box = useRef<HTMLFieldSetElement>(null);
   const entries = Array.isArray(draft) ? draft : [];
   const item = field.item!;
   const put = (next: FieldDraft[]) => onDraft(next);
   return (
-    <fieldset ref={box} className="field nested" disabled={disabled} aria-describedby={`${id}-help`}>
-      <legend className="label">
+    <fieldset ref={box} {...part("nested")} disabled={disabled} aria-describedby={`${id}-help`}>
+      <legend {...part("label")}>
         <FieldName {...props} />
       </legend>
-      {draft === "" && <p className="hint">{t("edit.notSet")}</p>}
+      {draft === "" && <p {...part("hint")}>{t("edit.notSet")}</p>}
       {entries.length > 0 && (
-        <ol className="entries">
+        <ol {...part("entries")}>
           {entries.map((_, i) => (
-            <li key={i} className="entry">
+            <li key={i} {...part("entry")}>
               <Part
                 {...props}
                 field={item}
-                label={<span className="entry-name">{t("edit.entry", { n: i + 1 })}</span>}
+                label={<span {...part("entry-name")}>{t("edit.entry", { n: i + 1 })}</span>}
                 part={i}
                 draft={entries}
                 onDraft={(next) => put(entries.map((other, j) => (j === i ? next : other)))}
               />
               <button
                 type="button"
-                className="icon-button"
+                {...part("remove")}
                 aria-label={t("edit.removeEntry", { n: i + 1 })}
                 onClick={() => {
                   put(entries.filter((_, j) => j !== i));
-                  box.current?.querySelector<HTMLElement>(":scope > .nested-more")?.focus();
+                  box.current?.querySelector<HTMLElement>(':scope > [data-part="more"]')?.focus();
                 }}
               >
-                <Icon name="close" />
+                <Glyph name="close" />
               </button>
             </li>
           ))}
         </ol>
       )}
       {entries.length < MOST_ENTRIES && (
-        <button type="button" className="link nested-more" onClick={() => put([...entries, freshDraft(item)])}>
-          <Icon name="plus" />
+        <button type="button" {...part("more")} onClick={() => put([...entries, freshDraft(item)])}>
+          <Glyph name="plus" />
           {t("edit.addEntry")}
         </button>
       )}
       {!field.required && draft !== "" && entries.length === 0 && (
-        <button type="button" className="link nested-more" onClick={() => onDraft("")}>
-          <Icon name="close" />
+        <button type="button" {...part("more")} onClick={() => onDraft("")}>
+          <Glyph name="close" />
           {t("edit.leaveOut")}
         </button>
       )}

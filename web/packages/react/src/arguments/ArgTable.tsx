@@ -1,14 +1,14 @@
 /** The arguments of a call for people: names, units and formats beside the values, which stay as they are to the digit. */
 import { useMemo } from "react";
 import { isNumber, stringifyJson, type Display, type JsonObject, type JsonValue } from "@countersign/client";
-import { visibleText } from "@countersign/react";
-import { useI18n } from "../../i18n/index.js";
-import { argTable, digitGroups, type ArgRow, type Unset } from "../../lib/argRows.js";
-import { escapedIn } from "../../lib/lookalike.js";
-import { fitsFormat } from "../../lib/rules.js";
-import { momentText, weekdayText } from "../../lib/time.js";
-import { valueText } from "../../lib/values.js";
+import { momentText, weekdayText } from "../forms/dates.js";
+import { escapedIn } from "../forms/lookalike.js";
+import { argTable, digitGroups, type ArgRow, type Unset } from "../forms/rows.js";
+import { fitsFormat } from "../forms/rules.js";
+import { valueText } from "../forms/values.js";
+import { useTexts } from "../labels.js";
 import { Visible } from "../Visible.js";
+import { visibleText } from "../visibleText.js";
 
 interface Props {
   args: JsonObject;
@@ -28,14 +28,14 @@ interface Shared {
 }
 
 export function ArgTable({ args, schema, display, cut }: Props) {
-  const { t } = useI18n();
+  const { t, part } = useTexts();
   const table = useMemo(() => argTable(args, schema, cut ? CUT_ROWS : undefined), [args, schema, cut]);
   const known = useMemo(() => escapedIn(display), [display]);
   return (
-    <div className="args" role="group" aria-label={t("args.region")}>
+    <div {...part("args")} role="group" aria-label={t("args.region")}>
       <Rows rows={table.rows} more={table.more} shared={{ known, cut }} />
       {table.unset.length > 0 && (
-        <p className="hint args-unset">
+        <p {...part("args-unset")}>
           {t("args.notSet")} <UnsetList unset={table.unset} />
         </p>
       )}
@@ -44,7 +44,7 @@ export function ArgTable({ args, schema, display, cut }: Props) {
 }
 
 function UnsetList({ unset }: { unset: Unset[] }) {
-  const { t } = useI18n();
+  const { t } = useTexts();
   return unset.map(({ name, title, fallback }, i) => (
     <span key={name}>
       {i > 0 && t("text.comma")}
@@ -55,13 +55,13 @@ function UnsetList({ unset }: { unset: Unset[] }) {
 }
 
 function Rows({ rows, more, shared }: { rows: ArgRow[]; more: number | undefined; shared: Shared }) {
-  const { t } = useI18n();
+  const { t, part } = useTexts();
   return (
     <>
       {rows.length > 0 && (
-        <dl className="arg-rows">
+        <dl {...part("arg-rows")}>
           {rows.map((row) => (
-            <div key={row.name} className="arg" data-group={row.rows ? true : undefined} data-entry={row.entry}>
+            <div key={row.name} {...part("arg")} data-group={row.rows ? true : undefined} data-entry={row.entry}>
               <dt>
                 <RowName row={row} known={shared.known} />
               </dt>
@@ -70,15 +70,16 @@ function Rows({ rows, more, shared }: { rows: ArgRow[]; more: number | undefined
           ))}
         </dl>
       )}
-      {more !== undefined && more > 0 && <p className="hint">{t("args.more", { n: more })}</p>}
+      {more !== undefined && more > 0 && <p {...part("hint")}>{t("args.more", { n: more })}</p>}
     </>
   );
 }
 
 function RowName({ row: { name, title, entry }, known }: { row: ArgRow; known: ReadonlySet<string> }) {
-  if (entry) return <span className="muted">{name}.</span>;
+  const { part } = useTexts();
+  if (entry) return <span {...part("muted")}>{name}.</span>;
   const raw = (
-    <code className={title === undefined ? undefined : "raw-name"}>
+    <code {...(title === undefined ? {} : part("raw-name"))}>
       <Visible text={name} strict={known} />
     </code>
   );
@@ -91,17 +92,17 @@ function RowName({ row: { name, title, entry }, known }: { row: ArgRow; known: R
 
 /** The value as it is, and beside it what people call it. */
 function Value({ row, shared: { known, cut } }: { row: ArgRow; shared: Shared }) {
-  const { t } = useI18n();
+  const { t, part } = useTexts();
   const { value, unit } = row;
   const whole = isNumber(value) ? stringifyJson(value) : valueText(value);
   const shown = cut && whole.length > CUT_CHARS ? whole.slice(0, CUT_CHARS) : whole;
   const words = useWords(row);
   return (
     <>
-      <bdi className="arg-value" data-type={typeName(value)}>
+      <bdi {...part("arg-value")} data-type={typeName(value)}>
         {isNumber(value) ? (
           digitGroups(whole).map((group, i) => (
-            <span key={i} className="digits">
+            <span key={i} {...part("digits")}>
               {group}
             </span>
           ))
@@ -109,16 +110,16 @@ function Value({ row, shared: { known, cut } }: { row: ArgRow; shared: Shared })
           <Visible text={shown} strict={known} />
         )}
       </bdi>
-      {unit !== undefined && <span className="muted"> {visibleText(unit)}</span>}
-      {words !== undefined && <span className="muted arg-words"> · {words}</span>}
-      {shown.length < whole.length && <span className="hint"> {t("args.moreChars", { n: whole.length - shown.length })}</span>}
+      {unit !== undefined && <span {...part("muted")}> {visibleText(unit)}</span>}
+      {words !== undefined && <span {...part("arg-words")}> · {words}</span>}
+      {shown.length < whole.length && <span {...part("hint")}> {t("args.moreChars", { n: whole.length - shown.length })}</span>}
     </>
   );
 }
 
 /** What a value means to people. */
 function useWords({ value, label, format }: ArgRow): string | undefined {
-  const { t, language } = useI18n();
+  const { t, language } = useTexts();
   if (label !== undefined) return visibleText(label);
   if (typeof value === "boolean") return t(value ? "interrupt.yes" : "interrupt.no");
   if (typeof value !== "string" || format === undefined || !fitsFormat(format, value)) return undefined;

@@ -1,4 +1,4 @@
-import { useI18n } from "../../i18n/index.js";
+import { useTexts } from "../labels.js";
 
 /** Something that the server found wrong; `own`: in words of the page. */
 export interface Problem {
@@ -9,7 +9,7 @@ export interface Problem {
 
 /** What is wrong, one by one. */
 export function Problems({ problems }: { problems: readonly Problem[] }) {
-  const { t } = useI18n();
+  const { t } = useTexts();
   if (problems.length === 0) return null;
   return (
     <ul>

@@ -1,12 +1,12 @@
 /** The fields of an answer, and what is wrong with each. */
 import { useId } from "react";
-import { useI18n } from "../../i18n/index.js";
-import { ANSWER, type AnswerDraft, type FieldsForm } from "../../lib/answer.js";
-import { problemsAt, type FieldProblem } from "../../lib/decisions.js";
-import { partOf, placeIn, type FieldErrors } from "../../lib/form.js";
-import { FormField } from "../approval/FormField.js";
+import { ANSWER, type AnswerDraft, type FieldsForm } from "../forms/answer.js";
+import { problemsAt, type FieldProblem } from "../forms/edits.js";
+import { partOf, placeIn, type FieldErrors } from "../forms/form.js";
+import { useTexts } from "../labels.js";
+import { FormField } from "./FormField.js";
 
-interface Props {
+export interface AnswerFieldsProps {
   form: FieldsForm;
   draft: AnswerDraft;
   errors: FieldErrors;
@@ -16,12 +16,12 @@ interface Props {
   onDraft: (draft: AnswerDraft) => void;
 }
 
-export function AnswerFields({ form, draft, errors, problems, disabled, onDraft }: Props) {
-  const { t } = useI18n();
+export function AnswerFields({ form, draft, errors, problems, disabled, onDraft }: AnswerFieldsProps) {
+  const { t, part } = useTexts();
   const id = useId();
   const fields = form.kind === "object" ? form.fields : [form.field];
   return (
-    <div className="fields">
+    <div {...part("fields")}>
       {fields.map((field, i) => (
         <FormField
           key={field.name}

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { parseJson, stringifyJson, type JsonValue } from "@countersign/client";
-import { ANSWER, answerForm, emptyAnswer, readAnswer } from "../src/lib/answer.js";
-import { choiceText } from "../src/lib/values.js";
+import { ANSWER, answerForm, emptyAnswer, readAnswer } from "../src/forms/answer.js";
+import { choiceText } from "../src/forms/values.js";
 
 const kind = (schema: JsonValue | undefined) => {
   const form = answerForm(schema);

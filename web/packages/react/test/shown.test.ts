@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { DisplayWarning } from "@countersign/client";
-import { inLine, isLongText, shownParts, totals } from "../src/lib/shown.js";
+import { inLine, isLongText, shownParts, totals } from "../src/forms/shown.js";
 
 const marked = (text: string) => shownParts(text).filter((p) => p.kind === "hidden").map((p) => p.text);
 

@@ -1,13 +1,13 @@
 /** One field of a form: of a call's arguments, or of what somebody asks people to fill in. */
 import { useState, type ReactNode } from "react";
-import { hasHidden, visibleText } from "@countersign/react";
-import { useI18n, type Translate } from "../../i18n/index.js";
-import type { FieldProblem } from "../../lib/decisions.js";
-import { chosenOf, textOfDraft, type Field, type FieldDraft, type FieldError, type FieldErrors } from "../../lib/form.js";
-import { lookalikes } from "../../lib/lookalike.js";
-import { fitsFormat, isLocalMoment, limitsOf } from "../../lib/rules.js";
-import { choiceText } from "../../lib/values.js";
+import type { FieldProblem } from "../forms/edits.js";
+import { chosenOf, textOfDraft, type Field, type FieldDraft, type FieldError, type FieldErrors } from "../forms/form.js";
+import { lookalikes } from "../forms/lookalike.js";
+import { fitsFormat, isLocalMoment, limitsOf } from "../forms/rules.js";
+import { choiceText } from "../forms/values.js";
+import { useTexts, type Tell } from "../labels.js";
 import { Visible } from "../Visible.js";
+import { hasHidden, visibleText } from "../visibleText.js";
 import { ListField, ObjectField } from "./NestedField.js";
 
 export interface FieldProps {
@@ -38,7 +38,7 @@ export function FormField(props: FieldProps) {
 
 function PlainField(props: FieldProps) {
   const { id, field, place, words, disabled, draft, errors, problems, onDraft } = props;
-  const { t } = useI18n();
+  const { t, part } = useTexts();
   const text = textOfDraft(draft);
   // As it was when the field was drawn: another element in the middle of typing would lose the focus.
   const [isLong, setLong] = useState(text.length > 60);
@@ -57,12 +57,12 @@ function PlainField(props: FieldProps) {
   const help = <Help {...props} text={text} />;
   if (field.kind === "choices") return <Choices {...props} options={options ?? []} wrong={wrong} help={help} />;
   return (
-    <div className="field">
-      <label className="label" htmlFor={id}>
+    <div {...part("field")}>
+      <label {...part("label")} htmlFor={id}>
         <FieldName {...props} />
       </label>
       {options ? (
-        <select {...common} className="select" onChange={(e) => onDraft(e.target.value)}>
+        <select {...common} {...part("select")} onChange={(e) => onDraft(e.target.value)}>
           {(!field.required || text === "") && <option value="">{t("edit.notSet")}</option>}
           {options.map((option) => (
             <option key={option.value} value={option.value}>
@@ -73,7 +73,7 @@ function PlainField(props: FieldProps) {
       ) : multiline ? (
         <textarea
           {...common}
-          className={field.kind === "json" ? "input mono" : "input"}
+          {...part(field.kind === "json" ? "code" : "input")}
           rows={Math.min(10, Math.max(2, text.split("\n").length + (text.length > 160 ? 2 : 0)))}
           spellCheck={false}
           onChange={(e) => onDraft(e.target.value)}
@@ -81,7 +81,7 @@ function PlainField(props: FieldProps) {
       ) : (
         <input
           {...common}
-          className="input"
+          {...part("input")}
           {...typeOf(field, text)}
           autoComplete="off"
           spellCheck={false}
@@ -96,18 +96,19 @@ function PlainField(props: FieldProps) {
 /** Any of a list's options. */
 function Choices(props: FieldProps & { options: { value: string; text: string }[]; wrong: boolean; help: ReactNode }) {
   const { id, disabled, draft, options, wrong, help, onDraft } = props;
+  const { part } = useTexts();
   const chosen = chosenOf(textOfDraft(draft));
   const pick = (value: string, on: boolean) => {
     const next = on ? [...chosen, value] : chosen.filter((one) => one !== value);
     onDraft(`[${next.join(",")}]`);
   };
   return (
-    <fieldset className="field choices" disabled={disabled} aria-describedby={`${id}-help`}>
-      <legend className="label">
+    <fieldset {...part("choices")} disabled={disabled} aria-describedby={`${id}-help`}>
+      <legend {...part("label")}>
         <FieldName {...props} />
       </legend>
       {options.map((option) => (
-        <label key={option.value} className="choice">
+        <label key={option.value} {...part("choice")}>
           <input
             type="checkbox"
             checked={chosen.includes(option.value)}
@@ -124,39 +125,39 @@ function Choices(props: FieldProps & { options: { value: string; text: string }[
 
 /** What people call it, and beside that the name under which it is in the JSON. */
 export function FieldName({ field, label, words, known }: Pick<FieldProps, "field" | "label" | "words" | "known">) {
-  const { t } = useI18n();
+  const { t, part } = useTexts();
   if (label !== undefined) return label;
   const raw = (
-    <code className={field.title ? "raw-name" : undefined}>
+    <code {...(field.title ? part("raw-name") : {})}>
       <Visible text={field.name} strict={known} />
     </code>
   );
   return (
     <>
       {field.title ? <Visible text={field.title} /> : raw}
-      {field.unit && <span className="muted"> ({visibleText(field.unit)})</span>}
+      {field.unit && <span {...part("muted")}> ({visibleText(field.unit)})</span>}
       {field.title && !words && <> {raw}</>}
-      {field.required && <span className="muted"> · {t("edit.required")}</span>}
+      {field.required && <span {...part("muted")}> · {t("edit.required")}</span>}
     </>
   );
 }
 
 /** What it is for, what it must be, and what is wrong with it. */
 export function Help({ id, field, place, errors, problems, known, text }: FieldProps & { text: string }) {
-  const { t } = useI18n();
+  const { t, part } = useTexts();
   const error = errors[place];
   const limits = field.rules ? limitsOf(field.rules) : [];
   return (
     <div id={`${id}-help`}>
       {field.description && (
-        <p className="hint">
+        <p {...part("hint")}>
           <Visible text={field.description} />
         </p>
       )}
-      {limits.length > 0 && <p className="hint">{limits.filter(({ key }) => key !== error?.key).map((limit) => fieldErrorText(limit, t)).join(" ")}</p>}
-      {error && <p className="field-error">{fieldErrorText(error, t)}</p>}
+      {limits.length > 0 && <p {...part("hint")}>{limits.filter(({ key }) => key !== error?.key).map((limit) => fieldErrorText(limit, t)).join(" ")}</p>}
+      {error && <p {...part("problem")}>{fieldErrorText(error, t)}</p>}
       {problems.map((p) => (
-        <p key={p.message} className="field-error">
+        <p key={p.message} {...part("problem")}>
           {p.error ? fieldErrorText(p.error, t) : <ServersWords text={p.message} />}
         </p>
       ))}
@@ -166,7 +167,7 @@ export function Help({ id, field, place, errors, problems, known, text }: FieldP
 }
 
 /** The choices of a field that has some; with `t`, in the words of people. */
-function optionsOf({ kind, options, labels }: Field, t: Translate | undefined): { value: string; text: string }[] | undefined {
+function optionsOf({ kind, options, labels }: Field, t: Tell | undefined): { value: string; text: string }[] | undefined {
   if (kind === "boolean") {
     const said = (value: string) => (t ? t(value === "true" ? "interrupt.yes" : "interrupt.no") : value);
     return ["true", "false"].map((value) => ({ value, text: said(value) }));
@@ -194,11 +195,11 @@ function typeOf({ kind, format }: Field, text: string): { type: string; inputMod
 
 /** A text field cannot mark characters, so what misleads is spelled out below it. */
 export function HiddenNote({ text, known }: { text: string; known: ReadonlySet<string> | undefined }) {
-  const { t } = useI18n();
+  const { t, part } = useTexts();
   const alike = known !== undefined && lookalikes(text, known).size > 0;
   if (!alike && !hasHidden(text)) return null;
   return (
-    <p className="hint warn">
+    <p {...part("caution")}>
       {t(alike ? "card.lookalike" : "card.hidden")}{" "}
       <code>
         <Visible text={text} strict={known} />
@@ -209,7 +210,7 @@ export function HiddenNote({ text, known }: { text: string; known: ReadonlySet<s
 
 /** What the server has found wrong with a value, in its English. */
 export function ServersWords({ text }: { text: string }) {
-  const { t } = useI18n();
+  const { t } = useTexts();
   return (
     <>
       {t("edit.error.refused")} {t("refusal.reason")} <span lang="en">{text}</span>
@@ -217,7 +218,7 @@ export function ServersWords({ text }: { text: string }) {
   );
 }
 
-export function fieldErrorText(error: FieldError | undefined, t: Translate): string {
+export function fieldErrorText(error: FieldError | undefined, t: Tell): string {
   if (!error) return "";
   const { key, ...params } = error;
   return t(key, params);

@@ -1,16 +1,18 @@
-import { useId, useMemo, type ReactNode } from "react";
+import { useId, useMemo, type KeyboardEvent, type ReactNode } from "react";
 import type { Display, JsonObject } from "@countersign/client";
-import { useI18n } from "../../i18n/index.js";
-import { problemsAt, type FieldProblem } from "../../lib/decisions.js";
-import { fitsForm, newEdit, partOf, placeIn, readEdit, switchTab, WHOLE, type EditDraft, type Field } from "../../lib/form.js";
-import { escapedIn } from "../../lib/lookalike.js";
+import { problemsAt, type FieldProblem } from "../forms/edits.js";
+import { fitsForm, newEdit, partOf, placeIn, readEdit, switchTab, WHOLE, type EditDraft, type Field } from "../forms/form.js";
+import { escapedIn } from "../forms/lookalike.js";
+import { useTexts } from "../labels.js";
 import { Changes } from "./Changes.js";
 import { fieldErrorText, FormField, HiddenNote } from "./FormField.js";
 
-interface Props {
+export interface ArgumentFormProps {
+  /** The arguments as they were proposed. */
   original: JsonObject;
   /** `original` as the server shows it. */
   display: Display | undefined;
+  /** Of `argFields`; without them it is edited as JSON. */
   fields: Field[] | undefined;
   draft: EditDraft;
   onChange: (draft: EditDraft) => void;
@@ -19,19 +21,20 @@ interface Props {
   disabled: boolean;
 }
 
-export function ArgEditor({ original, display, fields, draft, onChange, problems, disabled }: Props) {
-  const { t } = useI18n();
+/** Arguments to be edited: in a form of their fields, or as JSON. What is wrong with a field is said while it is typed. */
+export function ArgumentForm({ original, display, fields, draft, onChange, problems, disabled }: ArgumentFormProps) {
+  const { t, part } = useTexts();
   const id = useId();
   const read = readEdit(draft, fields, original);
   const errors = read.ok ? {} : read.errors;
   const known = useMemo(() => escapedIn(display), [display]);
   const onForm = draft.tab === "form" && fields !== undefined;
   return (
-    <fieldset className="editor" disabled={disabled}>
-      <div className="editor-head">
-        <legend className="eyebrow">{t("edit.heading")}</legend>
+    <fieldset {...part("editor")} disabled={disabled} onKeyDown={keepInside}>
+      <div {...part("editor-head")}>
+        <legend {...part("heading")}>{t("edit.heading")}</legend>
         {fields && (
-          <div className="segmented">
+          <div {...part("segmented")}>
             {(["form", "json"] as const).map((tab) => (
               <button
                 key={tab}
@@ -47,7 +50,7 @@ export function ArgEditor({ original, display, fields, draft, onChange, problems
         )}
       </div>
       {onForm ? (
-        <div className="fields">
+        <div {...part("fields")}>
           {fields.map((field) => (
             <FormField
               key={field.name}
@@ -65,13 +68,13 @@ export function ArgEditor({ original, display, fields, draft, onChange, problems
           ))}
         </div>
       ) : (
-        <div className="field">
-          <label className="visually-hidden" htmlFor={`${id}-raw`}>
+        <div {...part("field")}>
+          <label {...part("raw-label")} htmlFor={`${id}-raw`}>
             {t("edit.jsonLabel")}
           </label>
           <textarea
             id={`${id}-raw`}
-            className="input mono"
+            {...part("code")}
             rows={Math.min(16, Math.max(4, draft.raw.split("\n").length))}
             spellCheck={false}
             autoCapitalize="off"
@@ -82,9 +85,9 @@ export function ArgEditor({ original, display, fields, draft, onChange, problems
           />
           <div id={`${id}-raw-state`} aria-live="polite">
             {read.ok ? (
-              <p className="hint">{t(fields && !fitsForm(fields, read.args) ? "edit.noForm" : "edit.valid")}</p>
+              <p {...part("hint")}>{t(fields && !fitsForm(fields, read.args) ? "edit.noForm" : "edit.valid")}</p>
             ) : (
-              <p className="field-error">{fieldErrorText(errors[WHOLE], t)}</p>
+              <p {...part("problem")}>{fieldErrorText(errors[WHOLE], t)}</p>
             )}
           </div>
           <HiddenNote text={draft.raw} known={known} />
@@ -94,29 +97,34 @@ export function ArgEditor({ original, display, fields, draft, onChange, problems
   );
 }
 
-interface ChangesProps extends Omit<Props, "problems"> {
+/** Enter in a field would send the form around it, with a half-made edit. */
+function keepInside(event: KeyboardEvent) {
+  if (event.key === "Enter" && (event.target as HTMLElement).matches("input, select")) event.preventDefault();
+}
+
+export interface EditChangesProps extends Omit<ArgumentFormProps, "problems"> {
   schema: JsonObject | undefined;
   /** What else is to be in view. */
   children?: ReactNode;
 }
 
 /** What the edit changes so far: in view while it is made, however long the form is. */
-export function EditChanges({ original, display, fields, draft, schema, disabled, onChange, children }: ChangesProps) {
-  const { t } = useI18n();
+export function EditChanges({ original, display, fields, draft, schema, disabled, onChange, children }: EditChangesProps) {
+  const { t, part } = useTexts();
   const read = readEdit(draft, fields, original);
   return (
-    <div className="edit-changes">
-      <div className="edit-changes-list" role="group" aria-label={t("edit.changes")} tabIndex={0}>
-        <h4 className="eyebrow">{t("edit.changes")}</h4>
+    <div {...part("edit-changes")}>
+      <div {...part("edit-changes-list")} role="group" aria-label={t("edit.changes")} tabIndex={0}>
+        <h4 {...part("heading")}>{t("edit.changes")}</h4>
         {read.ok ? (
           <Changes before={original} after={read.args} display={display} schema={schema} />
         ) : (
-          <p className="hint">{t("edit.fixFirst")}</p>
+          <p {...part("hint")}>{t("edit.fixFirst")}</p>
         )}
       </div>
       <button
         type="button"
-        className="button quiet small"
+        {...part("reset")}
         disabled={disabled}
         onClick={() => onChange({ ...newEdit(fields, original), tab: draft.tab })}
       >

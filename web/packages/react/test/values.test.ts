@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { parseJson } from "@countersign/client";
-import { valueText } from "../src/lib/values.js";
+import { valueText } from "../src/forms/values.js";
 
 describe("valueText", () => {
   it("shows numbers as they were written", () => {

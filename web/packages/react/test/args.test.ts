@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { parseJson, type JsonObject } from "@countersign/client";
-import { argTable, digitGroups, type ArgRow } from "../src/lib/argRows.js";
-import { placeOf, problemError, problemsAt } from "../src/lib/decisions.js";
-import { titlesAt } from "../src/lib/schema.js";
+import { argTable, digitGroups, type ArgRow } from "../src/forms/rows.js";
+import { placeOf, problemError, problemsAt } from "../src/forms/edits.js";
+import { titlesAt } from "../src/forms/schema.js";
 
 const json = (text: string) => parseJson(text) as JsonObject;
 const schema = json(`{

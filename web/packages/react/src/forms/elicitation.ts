@@ -6,7 +6,7 @@
  */
 import { isObject, type ApprovalView, type JsonObject, type JsonValue } from "@countersign/client";
 import { answerForm, json, type FieldsForm } from "./answer.js";
-import type { FieldProblem } from "./decisions.js";
+import type { FieldProblem } from "./edits.js";
 
 export interface Elicitation {
   /** The server, by its name in the configuration. */

@@ -1,13 +1,11 @@
 // @vitest-environment jsdom
-import { createElement as h } from "react";
 import { expect, test } from "vitest";
 import type { EditPreview } from "@countersign/client";
-import { EditVerdict } from "../src/components/approval/EditVerdict.js";
-import { catalogues } from "../src/i18n/all.js";
+import { english, LeadsTo } from "../src/index.js";
 import { show } from "./page.js";
 
 async function verdict(found: EditPreview) {
-  const { page } = await show(h(EditVerdict, { editing: { state: "known", found, retry: () => {} }, problems: [] }));
+  const { page } = await show(<LeadsTo editing={{ state: "known", found, retry: () => {} }} problems={[]} />);
   return page.textContent;
 }
 
@@ -15,7 +13,7 @@ test("p1: who must approve an edited call is said, also where an edit is no appr
   for (const more of [{}, { level: 1, levels: ["cfo", "legal"] }, { quorum: 2 }]) {
     expect(await verdict({ outcome: "asks", reviewConfig: { role: "cfo", ...more } })).toBe("These values need approval: cfo");
   }
-  const accepted = catalogues.en["edit.accepted"];
+  const accepted = english.texts["edit.accepted"];
   expect(await verdict({ outcome: "approves" })).toBe(accepted);
   // It has counted as the approval of the first step.
   expect(await verdict({ outcome: "asks", reviewConfig: { role: "legal", level: 2, levels: ["cfo", "legal"] } })).toBe(accepted);

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { parseJson, stringifyJson, type ApprovalView, type JsonObject, type JsonValue } from "@countersign/client";
-import { emptyAnswer, readAnswer } from "../src/lib/answer.js";
-import { elicitationForm, elicitationOf, formProblems, outcomeOf } from "../src/lib/elicitation.js";
+import { emptyAnswer, readAnswer } from "../src/forms/answer.js";
+import { elicitationForm, elicitationOf, formProblems, outcomeOf } from "../src/forms/elicitation.js";
 
 /** As the server makes the schema of the answer. */
 const answer = (content?: JsonValue): JsonObject => ({

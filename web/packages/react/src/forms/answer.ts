@@ -53,6 +53,15 @@ export function answerForm(schema: JsonValue | undefined, rules = false): Answer
   return { kind: "field", field };
 }
 
+/** The same as fields in any case, for whoever has one button to send them with. */
+export function answerFields(schema: JsonValue | undefined, rules = false): FieldsForm {
+  const form = answerForm(schema, rules);
+  if (form.kind === "boolean") return { kind: "field", field: { name: ANSWER, kind: "boolean", required: true } };
+  if (form.kind !== "buttons") return form;
+  const { options, labels } = form;
+  return { kind: "field", field: { name: ANSWER, kind: "enum", required: true, options, ...(labels ? { labels } : {}) } };
+}
+
 /** What an object has beside its properties could not be seen in a form, so such a one is written as JSON. */
 function objectForm(plain: JsonObject, root: JsonObject, reading: Reading): AnswerForm {
   const properties = isObject(plain.properties) ? plain.properties : {};

@@ -1,12 +1,13 @@
 /** What would run, as the server shows it: the same text on every screen, made from the bytes that will run. */
 import { useId, useMemo, useRef, useState } from "react";
 import type { Action, Display, ReviewConfig } from "@countersign/client";
-import { isMessageKey, useI18n, type Translate } from "../../i18n/index.js";
-import { isLongText, shownParts, textOf, totals } from "../../lib/shown.js";
-import { Icon } from "../Icon.js";
+import { shownArgs } from "../drafts.js";
+import { isLongText, shownParts, totals } from "../forms/shown.js";
+import { useTexts, type Tell } from "../labels.js";
 import { ArgTable } from "./ArgTable.js";
+import { Glyph } from "./Glyph.js";
 
-interface Props {
+export interface ArgumentsProps {
   action: Action;
   /** How it is reviewed, which has the names of its arguments: with it they are a table, and the text is one click away. */
   config?: ReviewConfig | undefined;
@@ -15,11 +16,11 @@ interface Props {
   seen?: boolean;
 }
 
-export function ShownArgs({ action, config, onSeen, seen = false }: Props) {
-  const { t } = useI18n();
+export function Arguments({ action, config, onSeen, seen = false }: ArgumentsProps) {
+  const { t, part } = useTexts();
   const id = useId();
   const { args, display } = action;
-  const text = textOf(action);
+  const text = shownArgs(action);
   const long = isLongText(text);
   const warned = display !== undefined && display.warnings.length > 0;
   const tabled = config !== undefined && Object.keys(args).length > 0;
@@ -36,7 +37,7 @@ export function ShownArgs({ action, config, onSeen, seen = false }: Props) {
   };
 
   return (
-    <div className="shown" data-long={(long && !open) || undefined}>
+    <div {...part("arguments")} data-long={(long && !open) || undefined}>
       {warned && <Warnings display={display} />}
       {tabled && <ArgTable args={args} schema={config.args_schema} display={display} cut={long} />}
       {long && onSeen && (
@@ -51,11 +52,11 @@ export function ShownArgs({ action, config, onSeen, seen = false }: Props) {
         />
       )}
       {tabled && (
-        <div className="shown-foot">
+        <div {...part("shown-foot")}>
           {exact ? (
-            <span className="label">{t("args.exact")}</span>
+            <span {...part("label")}>{t("args.exact")}</span>
           ) : (
-            <button type="button" className="link" aria-expanded={shown} aria-controls={`${id}-exact`} onClick={() => setChosen(!shown)}>
+            <button type="button" {...part("link")} aria-expanded={shown} aria-controls={`${id}-exact`} onClick={() => setChosen(!shown)}>
               {t("args.exact")}
             </button>
           )}
@@ -66,7 +67,7 @@ export function ShownArgs({ action, config, onSeen, seen = false }: Props) {
         ref={box}
         id={`${id}-exact`}
         hidden={!shown}
-        className="shown-text"
+        {...part("shown")}
         dir="ltr"
         tabIndex={0}
         aria-label={t("shown.region")}
@@ -82,16 +83,16 @@ export function ShownArgs({ action, config, onSeen, seen = false }: Props) {
 
 /** That a long text has to be looked at to its end, and the way to see all of it at once. */
 function SeeAll({ id, seen, open, onOpen }: { id: string; seen: boolean; open: boolean; onOpen: () => void }) {
-  const { t } = useI18n();
+  const { t, part } = useTexts();
   return (
-    <div className="shown-more">
+    <div {...part("shown-more")}>
       {!seen && (
-        <p id={id} className="hint warn">
+        <p id={id} {...part("caution")}>
           {t("shown.long")}
         </p>
       )}
       {!open && (
-        <button type="button" className="link" onClick={onOpen}>
+        <button type="button" {...part("link")} onClick={onOpen}>
           {t("shown.all")}
         </button>
       )}
@@ -101,10 +102,10 @@ function SeeAll({ id, seen, open, onOpen }: { id: string; seen: boolean; open: b
 
 /** How much it is, and what names it to the byte. */
 function Size({ action: { args_digest: digest, display } }: { action: Action }) {
-  const { t, language } = useI18n();
+  const { t, language, part } = useTexts();
   if (!display) return null;
   return (
-    <details className="shown-size">
+    <details {...part("shown-size")}>
       <summary title={digest}>
         {t("shown.size", { n: display.bytes.toLocaleString(language) })}
         {digest && <> · SHA-256 {digest.slice(0, 12)}…</>}
@@ -129,28 +130,29 @@ function Size({ action: { args_digest: digest, display } }: { action: Action }) 
 
 /** The text as it is, with its escapes marked. */
 export function ShownText({ text }: { text: string }) {
-  const parts = useMemo(() => shownParts(text), [text]);
-  return parts.map((part, i) =>
-    part.kind === "plain" ? (
-      part.text
-    ) : part.kind === "hidden" ? (
-      <mark key={i} className="hidden-char">
-        {part.text}
+  const { part } = useTexts();
+  const pieces = useMemo(() => shownParts(text), [text]);
+  return pieces.map((piece, i) =>
+    piece.kind === "plain" ? (
+      piece.text
+    ) : piece.kind === "hidden" ? (
+      <mark key={i} {...part("hidden")}>
+        {piece.text}
       </mark>
     ) : (
-      <span key={i} className="shown-break">
-        {part.text}
+      <span key={i} {...part("shown-break")}>
+        {piece.text}
       </span>
     ),
   );
 }
 
 function Warnings({ display }: { display: Display }) {
-  const { t } = useI18n();
+  const { t, part } = useTexts();
   const { warnings } = display;
   return (
-    <div className="shown-warning">
-      <Icon name="warning" />
+    <div {...part("shown-warning")}>
+      <Glyph name="warning" />
       <div>
         <p>
           {t("shown.warning")} {totals(warnings).map(([kind, n]) => kindText(kind, n, t)).join(t("text.comma"))}
@@ -171,7 +173,11 @@ function Warnings({ display }: { display: Display }) {
   );
 }
 
-function kindText(kind: string, n: number, t: Translate): string {
-  const key = `shown.${kind}`;
-  return isMessageKey(key) ? t(key, { n }) : kind + t("text.colon") + n;
+function kindText(kind: string, n: number, t: Tell): string {
+  // A newer server may warn of others.
+  return isKnown(kind) ? t(`shown.${kind}`, { n }) : kind + t("text.colon") + n;
 }
+
+const KNOWN = ["invisible", "bidirectional", "control", "confusable", "whitespace", "not_normalized"] as const;
+
+const isKnown = (kind: string): kind is (typeof KNOWN)[number] => KNOWN.some((one) => one === kind);

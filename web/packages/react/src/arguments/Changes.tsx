@@ -1,13 +1,13 @@
 import { useMemo } from "react";
 import type { Display, JsonObject, JsonValue } from "@countersign/client";
-import { useI18n } from "../../i18n/index.js";
-import { diff, type Change } from "../../lib/diff.js";
-import { escapedIn } from "../../lib/lookalike.js";
-import { titlesAt } from "../../lib/schema.js";
-import { valueText } from "../../lib/values.js";
+import { diff, type Change } from "../forms/diff.js";
+import { escapedIn } from "../forms/lookalike.js";
+import { titlesAt } from "../forms/schema.js";
+import { valueText } from "../forms/values.js";
+import { useTexts } from "../labels.js";
 import { Visible } from "../Visible.js";
 
-interface Props {
+export interface ChangesProps {
   /** The tool, and the one in its place, where that can be another. */
   names?: readonly [string, string];
   before: JsonValue;
@@ -19,17 +19,17 @@ interface Props {
 }
 
 /** What an edit changed: old → new, one line for each value. */
-export function Changes({ names, before, after, display, schema }: Props) {
-  const { t } = useI18n();
+export function Changes({ names, before, after, display, schema }: ChangesProps) {
+  const { t, part } = useTexts();
   const known = useMemo(() => escapedIn(display), [display]);
   const changes = diff(before, after);
   const renamed = names && names[0] !== names[1] ? names : undefined;
-  if (changes.length === 0 && !renamed) return <p className="hint">{t("edit.noChanges")}</p>;
+  if (changes.length === 0 && !renamed) return <p {...part("hint")}>{t("edit.noChanges")}</p>;
   return (
-    <ul className="changes">
+    <ul {...part("changes")}>
       {renamed && (
         <li>
-          <span className="change-values">
+          <span {...part("change-values")}>
             <del>
               <code>
                 <Visible text={renamed[0]} />
@@ -47,9 +47,9 @@ export function Changes({ names, before, after, display, schema }: Props) {
       {changes.map((change) => (
         <li key={change.path}>
           <ChangeName change={change} schema={schema} known={known} />
-          <span className="change-values">
+          <span {...part("change-values")}>
             {change.before === undefined ? (
-              <span className="muted">{t("edit.notSet")}</span>
+              <span {...part("muted")}>{t("edit.notSet")}</span>
             ) : (
               <del>
                 <Visible text={valueText(change.before)} strict={known} />
@@ -57,7 +57,7 @@ export function Changes({ names, before, after, display, schema }: Props) {
             )}
             <Arrow />
             {change.after === undefined ? (
-              <span className="muted">{t("edit.removed")}</span>
+              <span {...part("muted")}>{t("edit.removed")}</span>
             ) : (
               <ins>
                 <Visible text={valueText(change.after)} strict={known} />
@@ -72,15 +72,16 @@ export function Changes({ names, before, after, display, schema }: Props) {
 
 /** Where it is: under the name that people know, if it has one, and in the JSON. */
 function ChangeName({ change: { path, at }, schema, known }: { change: Change; schema: JsonObject | undefined; known: ReadonlySet<string> }) {
+  const { part } = useTexts();
   const title = titlesAt(schema, at);
   return (
-    <span className="change-path">
+    <span {...part("change-path")}>
       {title !== undefined && (
         <>
           <Visible text={title} />{" "}
         </>
       )}
-      <code className={title === undefined ? undefined : "raw-name"}>
+      <code {...(title === undefined ? {} : part("raw-name"))}>
         <Visible text={path || "·"} strict={known} />
       </code>
     </span>
@@ -88,9 +89,9 @@ function ChangeName({ change: { path, at }, schema, known }: { change: Change; s
 }
 
 function Arrow() {
-  const { t } = useI18n();
+  const { t, part } = useTexts();
   return (
-    <span className="arrow" role="img" aria-label={t("edit.to")}>
+    <span {...part("arrow")} role="img" aria-label={t("edit.to")}>
       →
     </span>
   );

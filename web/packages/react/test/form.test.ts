@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { parseJson, stringifyJson, type JsonObject } from "@countersign/client";
-import { diff } from "../src/lib/diff.js";
-import { fieldsOf, freshDraft, newEdit, readEdit, switchTab, type EditDraft, type Field, type FieldDraft } from "../src/lib/form.js";
+import { diff } from "../src/forms/diff.js";
+import { fieldsOf, freshDraft, newEdit, readEdit, switchTab, type EditDraft, type Field, type FieldDraft } from "../src/forms/form.js";
 
 const json = (text: string) => parseJson(text) as JsonObject;
 const schema = json(`{

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { hiddenParts, previewLines } from "../src/lib/preview.js";
+import { hiddenParts, previewLines } from "../src/forms/preview.js";
 
 const kinds = (text: string) => previewLines({ kind: "diff", text, left_out: 0 }).map((line) => line.kind);
 

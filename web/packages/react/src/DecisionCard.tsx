@@ -1,0 +1,166 @@
+/** Calls to decide, one by one, which are sent together. */
+import { useId, useMemo, useRef, useState } from "react";
+import { allowedOf, configOf, decidingRole, decisionOf, progress, type Action, type ApprovalView, type Decision, type JsonObject } from "@countersign/client";
+import { AgentSays } from "./arguments/AgentSays.js";
+import { focusWrong } from "./arguments/AnswerFields.js";
+import { ArgumentForm, EditChanges } from "./arguments/ArgumentForm.js";
+import { Arguments } from "./arguments/Arguments.js";
+import { EditAsks, LeadsTo } from "./arguments/LeadsTo.js";
+import { PreviewText } from "./arguments/PreviewText.js";
+import { draftKey, emptyCall, type CallDraft } from "./drafts.js";
+import { argFields, editApproves, editedArgs, editProblems, refusedEdits, type FieldProblem } from "./forms/edits.js";
+import { newEdit } from "./forms/form.js";
+import { Form, Frame } from "./Frame.js";
+import { useLabels } from "./labels.js";
+import { useDraft } from "./useDraft.js";
+import { useEditPreview } from "./useEditPreview.js";
+import { useReply, type CardProps } from "./useReply.js";
+import { Visible } from "./Visible.js";
+
+export function DecisionCard({ approval, onReply, className }: CardProps) {
+  const labels = useLabels();
+  const replying = useReply(approval, onReply);
+  const empty = () => ({ calls: approval.actions.map(() => emptyCall), comment: "" });
+  const [draft, setDraft] = useDraft(draftKey(approval), empty);
+  const [problem, setProblem] = useState<string>();
+  const form = useRef<HTMLFormElement>(null);
+  const commentId = useId();
+  const callAt = (i: number) => draft.calls[i] ?? emptyCall;
+
+  const submit = async () => {
+    const decisions: Decision[] = [];
+    for (const [i, action] of approval.actions.entries()) {
+      const decision = decisionFrom(approval, i, action, callAt(i));
+      if (!decision && callAt(i).choice !== "edit") return setProblem(labels.choose);
+      if (!decision) {
+        setProblem(labels.texts["edit.fixFirst"]);
+        return focusWrong(form.current);
+      }
+      decisions.push(decision);
+    }
+    setProblem(undefined);
+    const words = draft.comment.trim();
+    if (!(await replying.send({ decisions, ...(words ? { user_edit_content: words } : {}) }))) return;
+    // Once it is stored, nothing is left to restore; where more people must approve, the card begins anew.
+    setDraft(progress(approval) ? empty() : undefined);
+  };
+  const onCall = (i: number, next: CallDraft) => {
+    // What is wrong is about what was sent.
+    if (next.edit !== callAt(i).edit) {
+      setProblem(undefined);
+      if (replying.error?.code === "invalid_edit") replying.clearError();
+    }
+    setDraft({ ...draft, calls: approval.actions.map((_, j) => (j === i ? next : callAt(j))) });
+  };
+  const problems = refusedEdits(replying.error, approval, (i) => editedArgs(approval.actions[i]!, configOf(approval, i), callAt(i).edit));
+  return (
+    <Frame approval={approval} replying={replying} className={className} problem={problem}>
+      {approval.kind === "in_doubt" && <p data-part="in-doubt">{labels.inDoubt}</p>}
+      <Form replying={replying} onSubmit={() => void submit()} formRef={form}>
+        {approval.actions.map((action, i) => (
+          <CallFields
+            key={action.id ?? i}
+            approval={approval}
+            index={i}
+            action={action}
+            draft={callAt(i)}
+            problems={problems.filter(({ index }) => index === undefined || index === i)}
+            sending={replying.state !== "no"}
+            onDraft={(next) => onCall(i, next)}
+          />
+        ))}
+        <p data-part="comment">
+          <label htmlFor={commentId}>{labels.comment}</label>
+          <textarea id={commentId} value={draft.comment} onChange={(e) => setDraft({ ...draft, comment: e.target.value })} />
+        </p>
+      </Form>
+    </Frame>
+  );
+}
+
+/** The decision about a call; nothing while there is none, or its edit cannot be read. */
+function decisionFrom(approval: ApprovalView, index: number, action: Action, draft: CallDraft): Decision | undefined {
+  const config = configOf(approval, index);
+  return decisionOf(action, config, { ...draft, args: draft.choice === "edit" ? editedArgs(action, config, draft.edit) : undefined });
+}
+
+interface CallProps {
+  approval: ApprovalView;
+  index: number;
+  action: Action;
+  draft: CallDraft;
+  /** What the server found wrong with its edit. */
+  problems: FieldProblem[];
+  sending: boolean;
+  onDraft: (next: CallDraft) => void;
+}
+
+/** One call: what would run, what is said about it, and the choices. */
+function CallFields({ approval, index, action, draft, problems, sending, onDraft }: CallProps) {
+  const labels = useLabels();
+  const id = useId();
+  const config = configOf(approval, index);
+  const field = (name: "reason" | "output", label: string) => (
+    <p data-part={name}>
+      <label htmlFor={`${id}-${name}`}>{label}</label>
+      <textarea id={`${id}-${name}`} value={draft[name]} onChange={(e) => onDraft({ ...draft, [name]: e.target.value })} />
+    </p>
+  );
+  const editing = draft.choice === "edit";
+  // What it would do as it was proposed is not shown beside other arguments.
+  const proposed = !editing || decisionFrom(approval, index, action, draft)?.type === "approve";
+  return (
+    <fieldset data-part="call">
+      <legend>
+        <Visible text={action.name} />
+      </legend>
+      {action.description && (
+        <p data-part="description">
+          <Visible text={action.description} />
+        </p>
+      )}
+      {/* A step of a graph has no schema of its own. */}
+      <Arguments action={action} config={approval.step ? undefined : config} />
+      {proposed && <PreviewText preview={action.preview} />}
+      <AgentSays action={action} />
+      {allowedOf(config).map((choice) => (
+        <label key={choice}>
+          <input type="radio" name={id} checked={draft.choice === choice} onChange={() => onDraft({ ...draft, choice })} />
+          {labels.choices[choice]}
+        </label>
+      ))}
+      {draft.choice === "reject" && field("reason", labels.reason)}
+      {editing && <Editing approval={approval} index={index} action={action} draft={draft} problems={problems} sending={sending} onDraft={onDraft} />}
+      {draft.choice === "respond" && field("output", labels.result)}
+    </fieldset>
+  );
+}
+
+/** The form of the arguments, what it changes, and what that would lead to. */
+function Editing({ approval, index, action, draft, problems, sending, onDraft }: CallProps) {
+  const config = configOf(approval, index);
+  const fields = useMemo(() => argFields(action, config), [action, config]);
+  const edit = draft.edit ?? newEdit(fields, action.args);
+  const decision = decisionFrom(approval, index, action, draft);
+  const edited = decision?.type === "edit" ? decision.edited_action : undefined;
+  const editing = useEditPreview(approval, index, edited, sending);
+  const refusals = edited ? editProblems(editing.found?.error, config, edited.args as JsonObject) : [];
+  const shared = {
+    original: action.args,
+    display: action.display,
+    fields,
+    draft: edit,
+    disabled: sending,
+    onChange: (next: typeof edit) => onDraft({ ...draft, edit: next }),
+  };
+  return (
+    <>
+      {!editApproves(config) && <EditAsks config={config} role={decidingRole(approval)} />}
+      <ArgumentForm {...shared} problems={problems.length > 0 ? problems : refusals} />
+      <PreviewText preview={editing.found?.preview} />
+      <EditChanges {...shared} schema={config.args_schema}>
+        <LeadsTo editing={editing} problems={refusals} />
+      </EditChanges>
+    </>
+  );
+}
