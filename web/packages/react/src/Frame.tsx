@@ -40,8 +40,17 @@ export function Frame({ approval, replying, className, problem, children }: Prop
   );
 }
 
+interface FormProps {
+  replying: Replying;
+  onSubmit: () => void;
+  formRef?: Ref<HTMLFormElement>;
+  /** In place of the one that sends. */
+  buttons?: ReactNode;
+  children: ReactNode;
+}
+
 /** Fields that are sent together. */
-export function Form({ replying, onSubmit, formRef, children }: { replying: Replying; onSubmit: () => void; formRef?: Ref<HTMLFormElement>; children: ReactNode }) {
+export function Form({ replying, onSubmit, formRef, buttons, children }: FormProps) {
   const labels = useLabels();
   return (
     <form
@@ -54,9 +63,7 @@ export function Form({ replying, onSubmit, formRef, children }: { replying: Repl
     >
       <fieldset disabled={replying.state !== "no"}>
         {children}
-        <p data-part="buttons">
-          <button type="submit">{labels.send}</button>
-        </p>
+        <p data-part="buttons">{buttons ?? <button type="submit">{labels.send}</button>}</p>
       </fieldset>
     </form>
   );

@@ -95,6 +95,18 @@ export const texts = {
   "interrupt.json": "Your answer, as JSON",
   "interrupt.yes": "Yes",
   "interrupt.no": "No",
+
+  "elicit.says": "The server says, unchecked",
+  "elicit.address": "Address",
+  "elicit.host": "It leads to",
+  "elicit.open": "Open the address",
+  "elicit.newTab": "in a new tab",
+  "elicit.noLink": "This is not the address of a web page, so it cannot be opened from here.",
+  "elicit.accept": "Accept and send",
+  "elicit.done": "Done",
+  "elicit.decline": "Decline",
+  "elicit.cancel": "Cancel",
+  "elicit.hint": "“Decline” tells the server no. “Cancel” tells it that you have not chosen.",
 };
 
 const how = { decided: "Decided", timeout: "Nobody decided in time", cancelled: "Cancelled" };

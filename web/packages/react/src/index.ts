@@ -6,6 +6,7 @@ export { useConnection, useSession, useSessionState, type Session } from "./useS
 export { useInbox, type Inbox, type InboxOptions } from "./useInbox.js";
 export { forgetVotes, useReply, type CardProps, type CardReply, type OnReply, type Replying } from "./useReply.js";
 export { useEditPreview, type EditPreviewing } from "./useEditPreview.js";
+export { useAnswer, type Answering, type AnswerOptions } from "./useAnswer.js";
 export { keepDraft, readDraft, useDraft } from "./useDraft.js";
 export { ApprovalCard } from "./ApprovalCard.js";
 export { QuestionCard, ResolvedQuestionBlock } from "./QuestionCard.js";
@@ -15,7 +16,8 @@ export { Arguments, ShownText, type ArgumentsProps } from "./arguments/Arguments
 export { ArgumentForm, EditChanges, type ArgumentFormProps, type EditChangesProps } from "./arguments/ArgumentForm.js";
 export { Changes, type ChangesProps } from "./arguments/Changes.js";
 export { EditAsks, LeadsTo, type LeadsToProps } from "./arguments/LeadsTo.js";
-export { AnswerFields, focusWrong, type AnswerFieldsProps } from "./arguments/AnswerFields.js";
+export { AnswerFields, type AnswerFieldsProps } from "./arguments/AnswerFields.js";
+export { Asked, type AskedProps } from "./arguments/Asked.js";
 export { fieldErrorText } from "./arguments/FormField.js";
 export { PreviewText } from "./arguments/PreviewText.js";
 export { AgentSays } from "./arguments/AgentSays.js";

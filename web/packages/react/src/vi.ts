@@ -94,6 +94,18 @@ export const texts: Texts = {
   "interrupt.json": "Câu trả lời của bạn, dạng JSON",
   "interrupt.yes": "Có",
   "interrupt.no": "Không",
+
+  "elicit.says": "Máy chủ nói, chưa được kiểm chứng",
+  "elicit.address": "Địa chỉ",
+  "elicit.host": "Dẫn tới",
+  "elicit.open": "Mở địa chỉ",
+  "elicit.newTab": "trong thẻ mới",
+  "elicit.noLink": "Đây không phải địa chỉ trang web nên không thể mở từ đây.",
+  "elicit.accept": "Chấp nhận và gửi",
+  "elicit.done": "Đã xong",
+  "elicit.decline": "Từ chối",
+  "elicit.cancel": "Hủy",
+  "elicit.hint": "“Từ chối” báo cho máy chủ rằng bạn không đồng ý. “Hủy” báo rằng bạn chưa lựa chọn.",
 };
 
 const done = {

@@ -94,6 +94,18 @@ export const texts: Texts = {
   "interrupt.json": "您的回答（JSON）",
   "interrupt.yes": "是",
   "interrupt.no": "否",
+
+  "elicit.says": "服务器的说法，未经核实",
+  "elicit.address": "网址",
+  "elicit.host": "将前往",
+  "elicit.open": "打开网址",
+  "elicit.newTab": "在新标签页中",
+  "elicit.noLink": "这不是网页地址，无法从这里打开。",
+  "elicit.accept": "接受并发送",
+  "elicit.done": "已完成",
+  "elicit.decline": "拒绝",
+  "elicit.cancel": "取消",
+  "elicit.hint": "“拒绝”告诉服务器您不同意；“取消”告诉它您未作选择。",
 };
 
 const done = { approve: "已批准", reject: "已拒绝", edit: "修改后批准", respond: "已由人工回答", defer: "留待稍后决定" };

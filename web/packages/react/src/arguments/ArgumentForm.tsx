@@ -69,7 +69,7 @@ export function ArgumentForm({ original, display, fields, draft, onChange, probl
         </div>
       ) : (
         <div {...part("field")}>
-          <label {...part("raw-label")} htmlFor={`${id}-raw`}>
+          <label {...part("unseen")} htmlFor={`${id}-raw`}>
             {t("edit.jsonLabel")}
           </label>
           <textarea
