@@ -1,19 +1,17 @@
 /** Calls to decide, one by one, which are sent together. */
-import { useId, useMemo, useRef, useState } from "react";
-import { allowedOf, configOf, decidingRole, decisionOf, progress, type Action, type ApprovalView, type Decision, type JsonObject } from "@countersign/client";
+import { useId, useRef, useState } from "react";
+import { allowedOf, configOf, decisionOf, progress, type Action, type ApprovalView, type Decision } from "@countersign/client";
 import { AgentSays } from "./arguments/AgentSays.js";
 import { focusWrong } from "./arguments/AnswerFields.js";
-import { ArgumentForm, EditChanges } from "./arguments/ArgumentForm.js";
 import { Arguments } from "./arguments/Arguments.js";
-import { EditAsks, LeadsTo } from "./arguments/LeadsTo.js";
 import { PreviewText } from "./arguments/PreviewText.js";
 import { draftKey, emptyCall, type CallDraft } from "./drafts.js";
-import { argFields, editApproves, editedArgs, editProblems, refusedEdits, type FieldProblem } from "./forms/edits.js";
-import { newEdit } from "./forms/form.js";
+import { editedArgs, refusedEdits, type FieldProblem } from "./forms/edits.js";
+import type { EditDraft } from "./forms/form.js";
 import { Form, Frame } from "./Frame.js";
 import { useLabels } from "./labels.js";
+import { useArgumentEdit } from "./useArgumentEdit.js";
 import { useDraft } from "./useDraft.js";
-import { useEditPreview } from "./useEditPreview.js";
 import { useReply, type CardProps } from "./useReply.js";
 import { Visible } from "./Visible.js";
 
@@ -107,8 +105,8 @@ function CallFields({ approval, index, action, draft, problems, sending, onDraft
     </p>
   );
   const editing = draft.choice === "edit";
-  // What it would do as it was proposed is not shown beside other arguments.
-  const proposed = !editing || decisionFrom(approval, index, action, draft)?.type === "approve";
+  const onDraftEdit = (edit: EditDraft) => onDraft({ ...draft, edit });
+  const edit = useArgumentEdit({ approval, index, open: editing, draft: draft.edit, onDraft: onDraftEdit, problems, disabled: sending });
   return (
     <fieldset data-part="call">
       <legend>
@@ -121,7 +119,7 @@ function CallFields({ approval, index, action, draft, problems, sending, onDraft
       )}
       {/* A step of a graph has no schema of its own. */}
       <Arguments action={action} config={approval.step ? undefined : config} />
-      {proposed && <PreviewText preview={action.preview} />}
+      {!editing && <PreviewText preview={edit.preview} />}
       <AgentSays action={action} />
       {allowedOf(config).map((choice) => (
         <label key={choice}>
@@ -130,37 +128,10 @@ function CallFields({ approval, index, action, draft, problems, sending, onDraft
         </label>
       ))}
       {draft.choice === "reject" && field("reason", labels.reason)}
-      {editing && <Editing approval={approval} index={index} action={action} draft={draft} problems={problems} sending={sending} onDraft={onDraft} />}
+      {edit.form}
+      {editing && <PreviewText preview={edit.preview} />}
+      {edit.changes}
       {draft.choice === "respond" && field("output", labels.result)}
     </fieldset>
-  );
-}
-
-/** The form of the arguments, what it changes, and what that would lead to. */
-function Editing({ approval, index, action, draft, problems, sending, onDraft }: CallProps) {
-  const config = configOf(approval, index);
-  const fields = useMemo(() => argFields(action, config), [action, config]);
-  const edit = draft.edit ?? newEdit(fields, action.args);
-  const decision = decisionFrom(approval, index, action, draft);
-  const edited = decision?.type === "edit" ? decision.edited_action : undefined;
-  const editing = useEditPreview(approval, index, edited, sending);
-  const refusals = edited ? editProblems(editing.found?.error, config, edited.args as JsonObject) : [];
-  const shared = {
-    original: action.args,
-    display: action.display,
-    fields,
-    draft: edit,
-    disabled: sending,
-    onChange: (next: typeof edit) => onDraft({ ...draft, edit: next }),
-  };
-  return (
-    <>
-      {!editApproves(config) && <EditAsks config={config} role={decidingRole(approval)} />}
-      <ArgumentForm {...shared} problems={problems.length > 0 ? problems : refusals} />
-      <PreviewText preview={editing.found?.preview} />
-      <EditChanges {...shared} schema={config.args_schema}>
-        <LeadsTo editing={editing} problems={refusals} />
-      </EditChanges>
-    </>
   );
 }

@@ -6,6 +6,7 @@ export { useConnection, useSession, useSessionState, type Session } from "./useS
 export { useInbox, type Inbox, type InboxOptions } from "./useInbox.js";
 export { forgetVotes, useReply, type CardProps, type CardReply, type OnReply, type Replying } from "./useReply.js";
 export { useEditPreview, type EditPreviewing } from "./useEditPreview.js";
+export { useArgumentEdit, type ArgumentEdit, type ArgumentEditOptions } from "./useArgumentEdit.js";
 export { useAnswer, type Answering, type AnswerOptions } from "./useAnswer.js";
 export { keepDraft, readDraft, useDraft } from "./useDraft.js";
 export { ApprovalCard } from "./ApprovalCard.js";

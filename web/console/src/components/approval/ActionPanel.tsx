@@ -1,8 +1,8 @@
 /** One action of a request: what would run, and the means to decide about it. */
-import { useCallback, useEffect, useId, useMemo, useRef, type RefObject } from "react";
-import { allowedOf, configOf, decidingRole, type Action, type Always, type ApprovalView, type DecisionType, type JsonObject } from "@countersign/client";
-import { AgentSays, ArgumentForm, Arguments, EditAsks, EditChanges, LeadsTo, PreviewText, useEditPreview, visibleText } from "@countersign/react";
-import { argFields, asksAnew, editApproves, editProblems, newEdit, type EditDraft, type FieldProblem } from "@countersign/react/forms";
+import { useCallback, useEffect, useId, useRef, type RefObject } from "react";
+import { allowedOf, configOf, type Action, type Always, type ApprovalView, type DecisionType } from "@countersign/client";
+import { AgentSays, Arguments, PreviewText, useArgumentEdit, visibleText } from "@countersign/react";
+import { asksAnew, editApproves, type FieldProblem } from "@countersign/react/forms";
 import { useI18n } from "../../i18n/index.js";
 import { needsSight, toDecision, type ActionDraft } from "../../lib/decisions.js";
 import { alwaysChoices, readAlways, type Scope } from "../../lib/always.js";
@@ -63,8 +63,6 @@ export function ActionPanel({
   const config = configOf(approval, index);
   const single = approval.actions.length === 1;
   const doubt = approval.kind === "in_doubt";
-  const fields = useMemo(() => argFields(action, config), [action, config]);
-  const edit = draft.edit ?? newEdit(fields, action.args);
 
   // "Decide later" only means something beside actions that are decided now.
   const order: DecisionType[] = doubt ? ["respond", "approve", "reject"] : ["approve", "edit", "respond", "defer", "reject"];
@@ -88,10 +86,16 @@ export function ActionPanel({
   const always = alwaysChoices(approval, index, barred);
   const alwaysDraft = readOnly ? undefined : draft.alwaysDraft;
   useFocusOnChange(root, alwaysDraft ? "always" : draft.choice, panel !== undefined || alwaysDraft !== undefined, single);
-  const decision = toDecision(action, config, { ...draft, edit });
-  const edited = panel === "edit" && decision?.type === "edit" ? decision.edited_action : undefined;
-  const editing = useEditPreview(approval, index, edited, disabled);
-  const refusals = edited ? editProblems(editing.found?.error, config, edited.args as JsonObject) : [];
+  const edit = useArgumentEdit({
+    approval,
+    index,
+    open: panel === "edit",
+    draft: draft.edit,
+    onDraft: (next) => onDraft({ ...draft, choice: "edit", edit: next }),
+    problems,
+    disabled,
+  });
+  const decision = panel === "edit" ? edit.decision : toDecision(action, config, draft);
 
   const openAlways = () => {
     const { choice: _choice, always: _always, ...rest } = draft;
@@ -105,42 +109,15 @@ export function ActionPanel({
       </button>
     );
 
-  const onEdit = (next: EditDraft) => onDraft({ ...draft, choice: "edit", edit: next });
-  const changes = panel === "edit" && (
-    <EditChanges
-      original={action.args}
-      display={action.display}
-      fields={fields}
-      draft={edit}
-      schema={config.args_schema}
-      disabled={disabled}
-      onChange={onEdit}
-    >
-      <LeadsTo editing={editing} problems={refusals} />
-    </EditChanges>
-  );
-
   return (
     <div ref={root} className="action" data-part="call" data-single={single || undefined} data-action={index} tabIndex={single ? undefined : -1}>
       {!single && <p className="eyebrow">{t("card.actionOf", { n: index + 1, of: approval.actions.length })}</p>}
       <ActionFacts action={action} config={config} showTitle={!single} showRole={differs(approval, index)} />
 
       {(panel !== "edit" || !seen) && <Arguments action={action} config={approval.step ? undefined : config} seen={seen} onSeen={onSeenHere} />}
-      {panel === "edit" && !editApproves(config) && <EditAsks config={config} role={decidingRole(approval)} />}
-      {panel === "edit" && (
-        <ArgumentForm
-          original={action.args}
-          display={action.display}
-          fields={fields}
-          draft={edit}
-          problems={problems.length > 0 ? problems : refusals}
-          disabled={disabled}
-          onChange={onEdit}
-        />
-      )}
-      {/* What it would do as it was proposed is not shown beside other arguments. */}
-      <PreviewText preview={panel !== "edit" || decision?.type === "approve" ? action.preview : editing.found?.preview} />
-      {!single && changes}
+      {edit.form}
+      <PreviewText preview={edit.preview} />
+      {!single && edit.changes}
       <AgentSays action={action} />
       {(panel === "reject" || alwaysDraft?.choice === "reject") && (
         <div className="field">
@@ -195,7 +172,7 @@ export function ActionPanel({
         />
       ) : single && panel ? (
         <div className="buttons">
-          {changes}
+          {edit.changes}
           <button type="button" className="button quiet" disabled={disabled} onClick={() => onPress(undefined)}>
             {t("decide.back")}
           </button>
@@ -206,7 +183,7 @@ export function ActionPanel({
             onClick={onSend}
           >
             {panel === "edit"
-              ? t(editApproves(config) && !asksAnew(config, editing.found) ? "decide.approveEdited" : "decide.askEdited")
+              ? t(editApproves(config) && !asksAnew(config, edit.found) ? "decide.approveEdited" : "decide.askEdited")
               : panel === "reject"
                 ? t(doubt ? "doubt.confirmReject" : "decide.confirmReject")
                 : t("doubt.send")}
