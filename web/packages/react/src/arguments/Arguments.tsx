@@ -53,13 +53,15 @@ export function Arguments({ action, config, onSeen, seen = false }: ArgumentsPro
       )}
       {tabled && (
         <div {...part("shown-foot")}>
-          {exact ? (
-            <span {...part("label")}>{t("args.exact")}</span>
-          ) : (
-            <button type="button" {...part("link")} aria-expanded={shown} aria-controls={`${id}-exact`} onClick={() => setChosen(!shown)}>
-              {t("args.exact")}
-            </button>
-          )}
+          <p {...part("exact")}>
+            {exact ? (
+              <span {...part("label")}>{t("args.exact")}</span>
+            ) : (
+              <button type="button" {...part("link")} aria-expanded={shown} aria-controls={`${id}-exact`} onClick={() => setChosen(!shown)}>
+                {t("args.exact")}
+              </button>
+            )}
+          </p>
           <Size action={action} />
         </div>
       )}
