@@ -32,11 +32,6 @@ export function toDecision(action: Action, config: ReviewConfig, draft: ActionDr
   return decisionOf(action, config, { ...draft, args: draft.choice === "edit" ? editedArgs(action, config, draft.edit) : undefined });
 }
 
-/** Whether a choice lets a call run, so that what would run must have been seen whole. */
-export function needsSight(choice: DecisionType): boolean {
-  return choice === "approve" || choice === "edit";
-}
-
 /** Whether people are asked about an action again once it is edited, or have been: about its call, in a later request. */
 export function askedAgain(approval: ApprovalView, index: number, approvals: Readonly<Record<string, ApprovalView>>): boolean {
   const id = approval.actions[index]?.id;

@@ -5,9 +5,10 @@ import { AgentSays } from "./arguments/AgentSays.js";
 import { focusWrong } from "./arguments/AnswerFields.js";
 import { Arguments } from "./arguments/Arguments.js";
 import { PreviewText } from "./arguments/PreviewText.js";
-import { draftKey, emptyCall, type CallDraft } from "./drafts.js";
-import { editedArgs, refusedEdits, type FieldProblem } from "./forms/edits.js";
+import { draftKey, emptyCall, shownArgs, type CallDraft } from "./drafts.js";
+import { editedArgs, needsSight, refusedEdits, type FieldProblem } from "./forms/edits.js";
 import type { EditDraft } from "./forms/form.js";
+import { isLongText } from "./forms/shown.js";
 import { Form, Frame } from "./Frame.js";
 import { useLabels } from "./labels.js";
 import { useArgumentEdit } from "./useArgumentEdit.js";
@@ -21,6 +22,13 @@ export function DecisionCard({ approval, onReply, className }: CardProps) {
   const empty = () => ({ calls: approval.actions.map(() => emptyCall), comment: "" });
   const [draft, setDraft] = useDraft(draftKey(approval), empty);
   const [problem, setProblem] = useState<string>();
+  // Not kept over a reload: whoever comes back looks again.
+  const [seen, setSeen] = useState<ReadonlySet<number>>(new Set());
+  const isSeen = (i: number) => seen.has(i) || !isLongText(shownArgs(approval.actions[i]!));
+  const onSeen = (i: number) => {
+    setProblem(undefined);
+    setSeen((before) => (before.has(i) ? before : new Set([...before, i])));
+  };
   const form = useRef<HTMLFormElement>(null);
   const commentId = useId();
   const callAt = (i: number) => draft.calls[i] ?? emptyCall;
@@ -34,6 +42,7 @@ export function DecisionCard({ approval, onReply, className }: CardProps) {
         setProblem(labels.texts["edit.fixFirst"]);
         return focusWrong(form.current);
       }
+      if (needsSight(decision.type) && !isSeen(i)) return setProblem(labels.texts["shown.long"]);
       decisions.push(decision);
     }
     setProblem(undefined);
@@ -63,6 +72,8 @@ export function DecisionCard({ approval, onReply, className }: CardProps) {
             action={action}
             draft={callAt(i)}
             problems={problems.filter(({ index }) => index === undefined || index === i)}
+            seen={isSeen(i)}
+            onSeen={() => onSeen(i)}
             sending={replying.state !== "no"}
             onDraft={(next) => onCall(i, next)}
           />
@@ -89,12 +100,15 @@ interface CallProps {
   draft: CallDraft;
   /** What the server found wrong with its edit. */
   problems: FieldProblem[];
+  /** Whether all that would run has been in view; what has not is not approved. */
+  seen: boolean;
+  onSeen: () => void;
   sending: boolean;
   onDraft: (next: CallDraft) => void;
 }
 
 /** One call: what would run, what is said about it, and the choices. */
-function CallFields({ approval, index, action, draft, problems, sending, onDraft }: CallProps) {
+function CallFields({ approval, index, action, draft, problems, seen, onSeen, sending, onDraft }: CallProps) {
   const labels = useLabels();
   const id = useId();
   const config = configOf(approval, index);
@@ -118,7 +132,7 @@ function CallFields({ approval, index, action, draft, problems, sending, onDraft
         </p>
       )}
       {/* A step of a graph has no schema of its own. */}
-      <Arguments action={action} config={approval.step ? undefined : config} />
+      <Arguments action={action} config={approval.step ? undefined : config} seen={seen} onSeen={onSeen} />
       {!editing && <PreviewText preview={edit.preview} />}
       <AgentSays action={action} />
       {allowedOf(config).map((choice) => (

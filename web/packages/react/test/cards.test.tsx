@@ -257,6 +257,23 @@ describe("arguments with a schema", () => {
     expect([text(page, "problem"), alert(page)]).toEqual([[], ""]);
   });
 
+  it("x: that are long are not approved before they have been seen to their end, and may be rejected", async () => {
+    const { sent, onReply } = replies();
+    const long = { name: "pay", args: { text: "word ".repeat(1000) }, digest: "d1" };
+    const { page } = await show(<ApprovalCard approval={request({ actions: [long] })} onReply={onReply} />);
+    expect(page.querySelector<HTMLElement>('[data-part="shown"]')?.hidden).toBe(false);
+    await click(labelled(page, "Approve"));
+    await click(button(page, "Send"));
+    expect([alert(page), sent.length]).toEqual([english.texts["shown.long"], 0]);
+    await click(button(page, "Show all"));
+    await click(button(page, "Send"));
+    expect(sent).toMatchObject([{ decisions: [{ type: "approve" }] }]);
+    const other = await show(<ApprovalCard approval={request({ approvalKey: "s_2", actions: [long] })} onReply={onReply} />);
+    await click(labelled(other.page, "Reject"));
+    await click(button(other.page, "Send"));
+    expect(sent[1]).toMatchObject({ decisions: [{ type: "reject" }] });
+  });
+
   it("u2: speak Vietnamese, and Chinese without a word of English", async () => {
     for (const labels of [vietnamese, chinese]) {
       const { page } = await show(<ApprovalCard approval={booked({ approvalKey: labels.language })} />, { labels });

@@ -2,9 +2,9 @@
 import { useCallback, useEffect, useId, useRef, type RefObject } from "react";
 import { allowedOf, configOf, type Action, type Always, type ApprovalView, type DecisionType } from "@countersign/client";
 import { AgentSays, Arguments, PreviewText, useArgumentEdit, visibleText } from "@countersign/react";
-import { asksAnew, editApproves, type FieldProblem } from "@countersign/react/forms";
+import { asksAnew, editApproves, needsSight, type FieldProblem } from "@countersign/react/forms";
 import { useI18n } from "../../i18n/index.js";
-import { needsSight, toDecision, type ActionDraft } from "../../lib/decisions.js";
+import { toDecision, type ActionDraft } from "../../lib/decisions.js";
 import { alwaysChoices, readAlways, type Scope } from "../../lib/always.js";
 import { serverNow } from "../../state/connection.js";
 import { useSubject } from "../../state/me.js";

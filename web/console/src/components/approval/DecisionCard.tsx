@@ -8,9 +8,9 @@
 import { useCallback, useState, type KeyboardEvent } from "react";
 import { allowedOf, configOf, progress, type ApprovalView, type Decision, type DecisionType } from "@countersign/client";
 import { fieldErrorText, shownArgs, useDraft, visibleText, type Replying } from "@countersign/react";
-import { argumentOf, editedArgs, isLongText, refusedEdits } from "@countersign/react/forms";
+import { argumentOf, editedArgs, isLongText, needsSight, refusedEdits } from "@countersign/react/forms";
 import { useI18n } from "../../i18n/index.js";
-import { emptyAction, emptyCard, needsSight, toDecision, type ActionDraft, type CardDraft } from "../../lib/decisions.js";
+import { emptyAction, emptyCard, toDecision, type ActionDraft, type CardDraft } from "../../lib/decisions.js";
 import { isBarred } from "../../lib/people.js";
 import { draftKeys } from "../../lib/unsent.js";
 import { useBar } from "../../state/me.js";

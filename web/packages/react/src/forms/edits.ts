@@ -6,6 +6,7 @@ import {
   type Action,
   type ApprovalView,
   type CountersignError,
+  type DecisionType,
   type EditPreview,
   type JsonObject,
   type JsonValue,
@@ -25,6 +26,11 @@ export function editedArgs(action: Action, config: ReviewConfig, draft: EditDraf
   if (!draft) return action.args; // Opened, and nothing typed yet.
   const read = readEdit(draft, argFields(action, config), action.args);
   return read.ok ? read.args : undefined;
+}
+
+/** Whether a choice lets a call run, so that what would run must have been seen whole. */
+export function needsSight(choice: DecisionType): boolean {
+  return choice === "approve" || choice === "edit";
 }
 
 /**
