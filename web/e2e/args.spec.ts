@@ -1,45 +1,7 @@
 /** Arguments for people: a table before anybody edits, forms for what is nested, and the exact text beside both. */
+import { ARGS, TITLES, withBook } from "./support/book.js";
 import { call, checkAccessible, expect, hasNoSidewaysScroll, resolved, test } from "./support/console.js";
-import type { ServerOptions, Turn } from "./support/server.js";
-
-const TITLES = `
-[tools.book]
-description = "Book a transfer."
-command = ["/bin/cat"]
-approval = { timeout = 300, allowed_decisions = ["approve", "edit", "reject"] }
-[tools.book.parameters]
-type = "object"
-required = ["account", "amount", "legs"]
-[tools.book.parameters.properties]
-account = { type = "string", title = "Account", description = "Where the money comes from." }
-amount = { type = "number", title = "Amount", x-unit = "VND", minimum = 1, maximum = 99999999 }
-due = { type = "string", format = "date", title = "Due" }
-urgent = { type = "boolean", title = "Urgent", default = false }
-speed = { title = "Speed", oneOf = [{ const = "n", title = "Normal" }, { const = "f", title = "Fast" }] }
-[tools.book.parameters.properties.to]
-type = "object"
-title = "Receiver"
-required = ["name"]
-properties = { name = { type = "string", title = "Name", minLength = 2 }, note = { type = "string" } }
-[tools.book.parameters.properties.legs]
-type = "array"
-title = "Parts"
-minItems = 1
-[tools.book.parameters.properties.legs.items]
-type = "object"
-required = ["share", "label"]
-properties = { share = { type = "integer", title = "Share", minimum = 5, multipleOf = 5 }, label = { type = "string" } }
-`;
-
-const book = (args: string): Turn => ({ text: "Please check.", calls: [{ name: "book", args }] });
-const ARGS =
-  '{"legs":[{"label":"rent","share":60},{"share":40,"label":"food"}],"speed":"f","to":{"name":"Ann"},"due":"2026-03-01","amount":12345678.10,"account":"VN-1"}';
-
-const withBook = (args = ARGS): ServerOptions => ({
-  turns: [book(args), { text: "Result: {{ last_tool_result }}" }],
-  more: TITLES,
-  tools: ["book"],
-});
+import type { Turn } from "./support/server.js";
 
 async function openBook(page: import("@playwright/test").Page, url: string) {
   await page.goto(url);

@@ -28,7 +28,11 @@ test("u2: the README's page is built by a fresh app's own Vite from the installe
     await page.goto(site.origin);
     await page.getByRole("button", { name: "Buy" }).click();
     const card = page.locator('main [data-countersign="card"]');
-    await expect(card.locator('[data-part="shown"]')).toContainText("9007199254740993");
+    // The arguments are a table, and are edited in a form.
+    await expect(card.locator('[data-part="arg"] > dt')).toHaveText(["symbol", "quantity", "order_ref", "price"]);
+    await expect(card.locator('[data-part="args"]')).toContainText("9007199254740993");
+    await card.getByRole("radio", { name: "Edit" }).check();
+    await expect(card.getByLabel("quantity")).toHaveValue("100");
     await expect(page.locator('aside [data-countersign="card"]')).toHaveCount(1, { timeout: 30_000 });
     await card.getByRole("radio", { name: "Approve" }).check();
     await card.getByRole("button", { name: "Send" }).click();

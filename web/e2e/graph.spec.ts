@@ -12,7 +12,7 @@ import {
   send,
   test,
 } from "./support/console.js";
-import { speak } from "./support/words.js";
+import { EVERYWHERE, speak } from "./support/words.js";
 
 const panel = (page: Page) => page.getByRole("complementary", { name: "Graph" });
 const picture = (page: Page) => panel(page).getByRole("img");
@@ -85,14 +85,7 @@ test("it stays shown, can be made larger, and goes away with Escape", async ({ p
   await expect(page.getByRole("button", { name: "Graph", exact: true })).toBeFocused();
 });
 
-for (const [language, width, colorScheme] of [
-  ["en", 1280, "light"],
-  ["en", 390, "dark"],
-  ["vi", 1280, "dark"],
-  ["vi", 390, "light"],
-  ["zh", 1280, "light"],
-  ["zh", 390, "dark"],
-] as const) {
+for (const [language, width, colorScheme] of EVERYWHERE) {
   test.describe(`${language}, ${width}, ${colorScheme}`, () => {
     test.use({ colorScheme, viewport: { width, height: 844 } });
     test("axe finds nothing, and nothing scrolls sideways", async ({ page, serve }) => {

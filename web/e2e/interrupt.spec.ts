@@ -3,7 +3,7 @@ import type { Locator, Page } from "@playwright/test";
 import { checkAccessible, expect, hasNoSidewaysScroll, resolved, signIn, test } from "./support/console.js";
 import { startGraph, type GraphServer } from "./support/graph.js";
 import { choose, press, withoutPointer, write } from "./support/keyboard.js";
-import { speak } from "./support/words.js";
+import { EVERYWHERE, speak } from "./support/words.js";
 
 const TOPICS = ["Green", "Black"];
 
@@ -120,14 +120,7 @@ graphTest("g3: the inbox lists what a graph asks, and the picture shows where it
   await expect(page.getByRole("img", { name: /outline/ })).toBeVisible();
 });
 
-for (const [language, width, colorScheme] of [
-  ["en", 1280, "light"],
-  ["en", 390, "dark"],
-  ["vi", 1280, "dark"],
-  ["vi", 390, "light"],
-  ["zh", 1280, "light"],
-  ["zh", 390, "dark"],
-] as const) {
+for (const [language, width, colorScheme] of EVERYWHERE) {
   graphTest(`g3 u1: the questions of a graph are accessible and take no pointer, ${language}, ${width}, ${colorScheme}`, async ({ page, graph }) => {
     await page.setViewportSize({ width, height: width < 800 ? 844 : 900 });
     await page.emulateMedia({ colorScheme });

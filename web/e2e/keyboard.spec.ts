@@ -2,7 +2,7 @@
 import type { Locator, Page } from "@playwright/test";
 import { ask, begin, call, expect, goal, order, resolved, test as base } from "./support/console.js";
 import { press, seesFocus, tabTo, withoutPointer, write } from "./support/keyboard.js";
-import { speak, type Language, type Words } from "./support/words.js";
+import { EVERYWHERE, labels, speak, type Words } from "./support/words.js";
 
 const test = base.extend({
   page: async ({ page }, use) => {
@@ -31,16 +31,7 @@ async function goTo(page: Page, t: Words): Promise<void> {
   await expect(card(page)).toBeFocused();
 }
 
-const everywhere: [Language, number][] = [
-  ["en", 1280],
-  ["en", 390],
-  ["vi", 1280],
-  ["vi", 390],
-  ["zh", 1280],
-  ["zh", 390],
-];
-
-for (const [language, width] of everywhere) {
+for (const [language, width] of EVERYWHERE) {
   test.describe(`${language}, ${width}`, () => {
     test.use({ viewport: { width, height: width < 800 ? 844 : 800 } });
 
@@ -61,13 +52,13 @@ for (const [language, width] of everywhere) {
 
       await write(page, message(page, t), "Plan my savings");
       await page.keyboard.press("Enter");
-      await expect(button(card(page), t("question.skip"))).toBeVisible();
+      await expect(button(card(page), labels[language].questions.skip)).toBeVisible();
       await seesFocus(page);
 
       // A question.
       await goTo(page, t);
       await press(page, card(page).getByRole("radio").first(), "Space");
-      await press(page, button(card(page), t("question.send")), "Enter", movedOn);
+      await press(page, button(card(page), labels[language].questions.send), "Enter", movedOn);
       await expect(resolved(page)).toContainText("Steady dividends");
       await seesFocus(page, movedOn);
 

@@ -17,7 +17,7 @@ import {
   test,
   type Question,
 } from "./support/console.js";
-import { speak } from "./support/words.js";
+import { labels, speak } from "./support/words.js";
 
 for (const colorScheme of ["light", "dark"] as const) {
   test.describe(`accessibility, ${colorScheme}`, () => {
@@ -62,6 +62,7 @@ for (const [language, colorScheme] of [
     test.use({ colorScheme });
     test("axe finds nothing in any state of a question, and it fits at two widths", async ({ page, serve }) => {
       const t = await speak(page, language);
+      const { questions } = labels[language];
       const todos = '{"todos":[{"content":"Ask","status":"completed"},{"content":"Plan","status":"in_progress"}]}';
       const { url } = await serve({
         turns: [{ calls: [{ name: "write_todos", args: todos }] }, ask(goal, sectors), { text: "Done." }],
@@ -78,24 +79,24 @@ for (const [language, colorScheme] of [
           if (process.env.LOOK) await page.screenshot({ path: `${process.env.LOOK}/question-${where.replaceAll(" ", "-")}-${language}-${colorScheme}-${width}.png` });
         }
       };
-      await expect(card.getByRole("button", { name: t("question.skip"), exact: true })).toBeEnabled();
+      await expect(card.getByRole("button", { name: questions.skip, exact: true })).toBeEnabled();
       await page.locator(".group-row").click();
       await page.locator(".todo-dock summary").click();
       await check("waiting");
-      await press(t("question.next"));
+      await press(questions.next);
       await check("nothing chosen");
       await card.getByRole("textbox").fill("Both");
-      await press(t("question.next"));
-      await press(t("question.skip"));
+      await press(questions.next);
+      await press(questions.skip);
       await check("review");
       await page.locator(".sidebar a[href^='#/inbox']").click();
       await expect(page.locator(".inbox-row")).toBeVisible();
       await check("inbox");
       await page.goBack();
-      await press(t("question.decline"));
+      await press(questions.decline);
       await check("declining");
       await press(t("decide.back"));
-      await press(t("question.sendAll"));
+      await press(questions.sendAll);
       await expect(page.locator(".topbar")).toContainText(t("status.completed"));
       await check("answered");
     });

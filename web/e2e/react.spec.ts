@@ -1,8 +1,10 @@
 /** The hooks and cards of @countersign/react, on a page of another origin, against the server. */
 import type { Page } from "@playwright/test";
-import { ask, call, checkAccessible, expect, goal, horizon, oneOrder, order, sectors, test } from "./support/console.js";
+import { ask, call, checkAccessible, expect, goal, hasNoSidewaysScroll, horizon, oneOrder, order, sectors, test } from "./support/console.js";
+import { withBook } from "./support/book.js";
 import { servePage, type ServedPage } from "./support/page.js";
 import type { Server } from "./support/server.js";
+import { EVERYWHERE, labels, LANGUAGES, type Language } from "./support/words.js";
 
 let site: ServedPage;
 test.beforeAll(async () => void (site = await servePage("react")));
@@ -10,8 +12,8 @@ test.afterAll(() => site.stop());
 
 const cardOf = (page: Page) => page.locator('main [data-countersign="card"]');
 
-async function open(page: Page, server: Server, { origin } = site): Promise<void> {
-  await page.goto(`${origin}/?server=${encodeURIComponent(server.url)}`);
+async function open(page: Page, server: Server, { origin } = site, language: Language = "en"): Promise<void> {
+  await page.goto(`${origin}/?server=${encodeURIComponent(server.url)}&language=${language}`);
   await expect(page.getByTestId("state")).toContainText("open");
 }
 
@@ -20,22 +22,22 @@ test("u2: a card shows what would run, and an edit of it runs with every digit",
   await open(page, server);
   await page.getByRole("button", { name: "Start" }).click();
   const card = cardOf(page);
-  await expect(card.locator('[data-part="shown"]')).toContainText("9007199254740993");
+  await expect(card.locator('[data-part="args"]')).toContainText("9007199254740993");
   await expect(page.getByRole("complementary", { name: "Inbox" }).getByRole("listitem")).toHaveText(["s1_1"]);
   await checkAccessible(page, "a card");
 
   // By the keyboard alone: the choices are radio buttons, one of them is the edit.
   await card.getByRole("radio", { name: "Approve" }).focus();
   while (!(await card.getByRole("radio", { name: "Edit" }).isChecked())) await page.keyboard.press("ArrowDown");
-  const field = card.getByLabel("Arguments, as JSON");
-  await field.fill((await field.inputValue()).replace("100", "25"));
+  await card.getByLabel("quantity").fill("25");
   await checkAccessible(page, "an edit");
   await card.getByRole("button", { name: "Send" }).press("Enter");
 
   await expect(page.getByTestId("state")).toContainText("completed");
   const over = page.locator('[data-countersign="resolved"]');
   await expect(over).toContainText("Approved with other arguments");
-  for (const digits of ["25", "82000.10", "9007199254740993"]) await expect(over).toContainText(digits);
+  for (const digits of ["25", "82000.10", "9007199254740993"]) await expect(over.locator('[data-part="args"]')).toContainText(digits);
+  await expect(over.locator('[data-part="changes"] li')).toHaveText("quantity100→25");
   await expect(page.getByRole("region", { name: "History" })).toContainText("9007199254740993");
   await expect(page.getByRole("complementary", { name: "Inbox" }).getByRole("listitem")).toHaveCount(0);
 });
@@ -89,10 +91,89 @@ test("u2: the inbox has page after page, and what somebody else decided takes th
   await expect.poll(listed).toEqual(["a_1", "b_1"]);
 });
 
+/** Edits a call in the form of its schema, as people of a language do, and looks at what runs. */
+async function editsByTheForm(page: Page, language: Language, look: (name: string) => Promise<void>): Promise<void> {
+  const { choices, send, texts } = labels[language];
+  const text = (key: keyof typeof texts, n: string | number = "") => texts[key].replace("{n}", String(n));
+  await page.getByRole("button", { name: "Start" }).click();
+  const card = cardOf(page);
+  const rows = card.locator('[data-part="args"] > [data-part="arg-rows"] > [data-part="arg"]');
+  // As the schema requires them, not as the model wrote them.
+  await expect(rows.locator("> dt")).toHaveText(["Account account", "Amount amount", "Parts legs", "Due due", "Speed speed", "Receiver to"]);
+  await expect(rows.nth(1)).toContainText("12345678.10 VND");
+  await expect(rows.nth(4)).toContainText("f · Fast");
+  await look("table");
+
+  await card.getByRole("radio", { name: choices.edit, exact: true }).check();
+  const receiver = card.getByRole("group", { name: "Receiver" });
+  const entry = card.getByRole("group", { name: text("edit.entry", 1), exact: true });
+  const share = entry.getByLabel("Share");
+  const problem = card.locator('[data-part="editor"] [data-part="problem"]');
+  await share.fill("7");
+  await expect(problem).toHaveText(text("edit.error.multiple", 5));
+  await expect(share).toHaveAttribute("aria-invalid", "true");
+  await receiver.getByLabel("Name").fill("B");
+  await expect(problem).toHaveText([text("edit.error.multiple", 5), text("edit.error.minLength", 2)]);
+  await look("wrong");
+  await card.getByRole("button", { name: send, exact: true }).click();
+  await expect(card.getByRole("alert")).toHaveText(text("edit.fixFirst"));
+  await expect(share).toBeFocused();
+
+  await share.fill("55");
+  // A field has no key that would send the half-made edit.
+  await share.press("Enter");
+  await receiver.getByLabel("Name").fill("Bob");
+  await card.getByLabel("Speed").selectOption("Normal");
+  await card.getByLabel("Due").fill("2026-04-02");
+  await expect(problem).toHaveCount(0);
+  const changes = card.getByRole("group", { name: text("edit.changes"), exact: true });
+  await expect(changes.locator("li")).toHaveText([
+    "Due due2026-03-01→2026-04-02",
+    "Parts › 1 › Share legs[0].share60→55",
+    "Speed speedf→n",
+    "Receiver › Name to.nameAnn→Bob",
+  ]);
+  await expect(card.locator('[data-part="leads-to"]')).toHaveText(text("edit.accepted"));
+  await look("changes");
+  await card.getByRole("button", { name: send, exact: true }).click();
+
+  // What runs is what was shown.
+  await expect(page.getByTestId("state")).toContainText("completed");
+  const result = page.getByRole("region", { name: "History" }).getByText("Result:");
+  for (const part of ['"share":55', '"share":40', '"speed":"n"', '"name":"Bob"', '"due":"2026-04-02"', '"amount":12345678.10']) {
+    await expect(result).toContainText(part);
+  }
+  await expect(page.locator('[data-countersign="resolved"] [data-part="args"]')).toContainText("12345678.10");
+  await look("ran");
+}
+
+for (const language of LANGUAGES) {
+  test(`u2: a card without styles has a table of the arguments and edits them by the form, ${language}`, async ({ page, serve }) => {
+    const server = await serve({ ...withBook(), origins: [site.origin] });
+    await open(page, server, site, language);
+    await editsByTheForm(page, language, (name) => checkAccessible(page, name));
+  });
+}
+
 test.describe("with styles", () => {
   let styled: ServedPage;
   test.beforeAll(async () => void (styled = await servePage("react-styled")));
   test.afterAll(() => styled.stop());
+
+  for (const [language, width, colorScheme] of EVERYWHERE) {
+    test(`u2: a card with styles has a table of the arguments and edits them by the form, ${language}, ${width}, ${colorScheme}`, async ({ page, serve }) => {
+      await page.emulateMedia({ colorScheme });
+      await page.setViewportSize({ width, height: 844 });
+      const server = await serve({ ...withBook(), origins: [styled.origin] });
+      await open(page, server, styled, language);
+      await editsByTheForm(page, language, async (name) => {
+        await hasNoSidewaysScroll(page);
+        await checkAccessible(page, name);
+        if (name === "changes") await expect(cardOf(page).locator('[data-part="changes"] li').first()).toBeInViewport();
+        if (process.env.LOOK) await page.screenshot({ path: `${process.env.LOOK}/react-args-${name}-${language}-${width}.png`, fullPage: name !== "changes" });
+      });
+    });
+  }
 
   for (const colorScheme of ["light", "dark"] as const) {
     for (const width of [1280, 360]) {
@@ -114,7 +195,8 @@ test.describe("with styles", () => {
         };
         await look("call");
         await card.getByRole("radio", { name: "Edit" }).check();
-        await card.getByLabel("Arguments, as JSON").fill("{");
+        await press("JSON");
+        await card.getByLabel("Arguments as JSON").fill("{");
         await press("Send");
         await look("edit");
         await card.getByRole("radio", { name: "Approve" }).check();

@@ -1,14 +1,13 @@
 // @vitest-environment jsdom
-import { act, createElement as h } from "react";
-import { createRoot } from "react-dom/client";
+import { createElement as h } from "react";
 import { expect, test } from "vitest";
 import type { Action, ApprovalView, Decision, ReviewConfig } from "@countersign/client";
-import { Changes } from "../src/components/approval/Changes.js";
+import { Changes } from "@countersign/react";
 import { summarize } from "../src/components/approval/ResolvedLine.js";
 import { catalogues } from "../src/i18n/all.js";
-import { I18nProvider, translate, type Translate } from "../src/i18n/index.js";
+import { translate, type Translate } from "../src/i18n/index.js";
+import { show } from "./page.js";
 
-Object.assign(globalThis, { IS_REACT_ACT_ENVIRONMENT: true });
 const t: Translate = (key, params) => translate(catalogues.en, key, params);
 const edit: Decision = { type: "edit", edited_action: { name: "pay", args: { n: 2 } } };
 
@@ -50,12 +49,7 @@ test("what is put together from parts has the punctuation of its language", () =
 });
 
 test("an edit to another tool is a change, whatever its arguments", async () => {
-  const shown = async (names: [string, string], after: { n: number }) => {
-    const box = document.createElement("div");
-    const page = h(I18nProvider, { first: "en", children: h(Changes, { names, before: { n: 1 }, after }) });
-    await act(async () => createRoot(box).render(page));
-    return box.textContent;
-  };
+  const shown = async (names: [string, string], after: { n: number }) => (await show(h(Changes, { names, before: { n: 1 }, after }))).page.textContent;
   expect(await shown(["pay", "pay"], { n: 1 })).toBe(t("edit.noChanges"));
   expect(await shown(["pay", "refund"], { n: 1 })).toBe("pay→refund");
   expect(await shown(["pay", "refund"], { n: 2 })).toBe("pay→refundn1→2");

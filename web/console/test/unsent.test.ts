@@ -1,8 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { ApprovalView, JsonObject } from "@countersign/client";
+import { argFields, newEdit, type EditDraft } from "@countersign/react/forms";
 import { emptyAction, emptyCard, type CardDraft } from "../src/lib/decisions.js";
-import { newEdit, type EditDraft } from "../src/lib/form.js";
-import { argFields } from "../src/lib/decisions.js";
 import { draftKeys, unsentTexts } from "../src/lib/unsent.js";
 
 const config = {

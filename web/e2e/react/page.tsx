@@ -9,6 +9,9 @@ import {
   useInbox,
   useSession,
 } from "@countersign/react";
+import { english } from "@countersign/react/en";
+import { vietnamese } from "@countersign/react/vi";
+import { chinese } from "@countersign/react/zh";
 
 const query = new URLSearchParams(location.search);
 const http = new CountersignHttp({ baseUrl: query.get("server") ?? "" });
@@ -55,8 +58,11 @@ function Inbox() {
   );
 }
 
+const labels = [vietnamese, chinese].find(({ language }) => language === query.get("language")) ?? english;
+document.documentElement.lang = labels.language;
+
 createRoot(document.getElementById("root")!).render(
-  <CountersignProvider client={client} http={http}>
+  <CountersignProvider client={client} http={http} labels={labels}>
     <Chat id="s1" />
     <Inbox />
   </CountersignProvider>,

@@ -1,10 +1,27 @@
 /** The texts of the page in its languages, so that a test finds what people read there. */
+import type { Labels } from "@countersign/react";
+import { english } from "@countersign/react/en";
+import { vietnamese } from "@countersign/react/vi";
+import { chinese } from "@countersign/react/zh";
 import { catalogues } from "../../console/src/i18n/all.js";
 import type { MessageKey } from "../../console/src/i18n/en.js";
 import type { Page } from "@playwright/test";
 
 export const LANGUAGES = ["en", "vi", "zh"] as const;
 export type Language = (typeof LANGUAGES)[number];
+/** What the shared components say. */
+export const labels: Record<Language, Labels> = { en: english, vi: vietnamese, zh: chinese };
+
+/** Each language wide and on a phone, and in both of its appearances. */
+export const EVERYWHERE = [
+  ["en", 1280, "light"],
+  ["en", 390, "dark"],
+  ["vi", 1280, "dark"],
+  ["vi", 390, "light"],
+  ["zh", 1280, "light"],
+  ["zh", 390, "dark"],
+] as const;
+
 export type Words = (key: MessageKey, params?: Record<string, string | number>) => string;
 
 export function wordsOf(language: Language): Words {

@@ -2,6 +2,7 @@
 import { useEffect, useRef } from "react";
 import { flushSync } from "react-dom";
 import type { SessionSummary } from "@countersign/client";
+import { Visible } from "@countersign/react";
 import { useI18n } from "../i18n/index.js";
 import { announce } from "../lib/announce.js";
 import { useRequest } from "../lib/useRequest.js";
@@ -14,7 +15,6 @@ import { rowTitle } from "./approval/title.js";
 import { Dialog } from "./Dialog.js";
 import { Refused } from "./Refusal.js";
 import { shortId } from "./Sidebar.js";
-import { Visible } from "./Visible.js";
 
 interface Props {
   session: SessionSummary;

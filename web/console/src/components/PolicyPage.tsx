@@ -1,7 +1,7 @@
 /** The operator's policy, for auditors: which calls need whom, and what each tool asks by itself. Nothing is changed here. */
 import { useCallback, useEffect, useState, type ReactNode } from "react";
 import { CountersignError, type Policy, type PolicyRule, type ToolApproval } from "@countersign/client";
-import { useConnection, visibleText } from "@countersign/react";
+import { useConnection, Visible, visibleText } from "@countersign/react";
 import { useI18n, type Translate } from "../i18n/index.js";
 import { roleName } from "../lib/people.js";
 import { secondsText } from "../lib/time.js";
@@ -10,7 +10,6 @@ import { rulesHref } from "../state/route.js";
 import { Icon, type IconName } from "./Icon.js";
 import { Refused } from "./Refusal.js";
 import { TopBar } from "./TopBar.js";
-import { Visible } from "./Visible.js";
 
 type Then = Pick<PolicyRule, "effect" | "condition" | "message" | "ask">;
 type Fact = [name: string, value: ReactNode];

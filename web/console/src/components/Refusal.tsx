@@ -1,7 +1,7 @@
 import type { CountersignError } from "@countersign/client";
+import { Visible } from "@countersign/react";
 import { useI18n } from "../i18n/index.js";
 import { errorText } from "./errorText.js";
-import { Visible } from "./Visible.js";
 
 /** Their reason says nothing that the page does not say better itself. */
 const SAID = new Set(["offline", "closed", "unreachable", "stale_action", "invalid_edit", "unauthenticated"]);

@@ -1,7 +1,7 @@
 /** Standing rules: what was decided for later calls too, and taking it back. */
 import { useCallback, useRef, useState } from "react";
 import { stringifyJson, type StandingRule } from "@countersign/client";
-import { useConnection, visibleText } from "@countersign/react";
+import { useConnection, Visible, visibleText } from "@countersign/react";
 import { isMessageKey, useI18n, type Translate } from "../i18n/index.js";
 import { announce } from "../lib/announce.js";
 import { personName, roleName } from "../lib/people.js";
@@ -14,7 +14,6 @@ import { sessionHref } from "../state/route.js";
 import { Icon } from "./Icon.js";
 import { Refused } from "./Refusal.js";
 import { TopBar } from "./TopBar.js";
-import { Visible } from "./Visible.js";
 
 export function RulesPage({ onMenu }: { onMenu: () => void }) {
   const { t } = useI18n();

@@ -1,13 +1,13 @@
 /** How the newest turn stands if nothing more comes of it by itself, and what can be done about it. */
 import { useId, useState, type ReactNode } from "react";
 import { isCut, type AgentSummary, type SessionView } from "@countersign/client";
+import { Visible } from "@countersign/react";
 import { useI18n } from "../i18n/index.js";
 import { isLeft } from "../lib/turns.js";
 import { useRequest } from "../lib/useRequest.js";
 import { client, http } from "../state/connection.js";
 import { Icon } from "./Icon.js";
 import { Refusal } from "./Refusal.js";
-import { Visible } from "./Visible.js";
 
 /** How many more model calls a person is offered to allow, as far as the agent may make as many. */
 const MORE_CALLS = 10;

@@ -1,26 +1,33 @@
 /** The language of the page: chosen by the person, else the browser's, else English. Only its texts are loaded. */
 import { createContext, useCallback, useContext, useEffect, useMemo, useState, type ReactNode } from "react";
+import { filled, type Labels } from "@countersign/react";
 import { readLocal, writeLocal } from "../lib/storage.js";
 import type { Catalogue, MessageKey } from "./en.js";
 
 export type Language = "en" | "vi" | "zh";
 
-const loaders: Record<Language, () => Promise<Catalogue>> = {
-  en: async () => (await import("./en.js")).en,
-  vi: async () => (await import("./vi.js")).vi,
-  zh: async () => (await import("./zh.js")).zh,
+/** What the page says, and what the shared components say. */
+interface Words {
+  texts: Catalogue;
+  labels: Labels;
+}
+
+const loaders: Record<Language, () => Promise<Words>> = {
+  en: async () => import("./en.js").then(({ en: texts, labels }) => ({ texts, labels })),
+  vi: async () => import("./vi.js").then(({ vi: texts, labels }) => ({ texts, labels })),
+  zh: async () => import("./zh.js").then(({ zh: texts, labels }) => ({ texts, labels })),
 };
-const loaded = new Map<Language, Catalogue>();
+const loaded = new Map<Language, Words>();
 
 /** Load the texts of a language. Whatever shows texts comes after. */
 export async function loadLanguage(language: Language): Promise<void> {
   if (!loaded.has(language)) loaded.set(language, await loaders[language]());
 }
 
-function catalogue(language: Language): Catalogue {
-  const texts = loaded.get(language);
-  if (!texts) throw new Error(`the texts of ${language} are not loaded`);
-  return texts;
+function wordsOf(language: Language): Words {
+  const words = loaded.get(language);
+  if (!words) throw new Error(`the texts of ${language} are not loaded`);
+  return words;
 }
 
 /** Each language under its own name, so that it can be found by those who read only that one. */
@@ -33,13 +40,13 @@ export function translate(catalogue: Catalogue, key: MessageKey, params: Params 
   // A key from what a newer server sends may be in no catalogue. That must not take the page with it.
   const text: string | undefined = Object.hasOwn(catalogue, key) ? catalogue[key] : undefined;
   if (text === undefined) return key;
-  return text.replace(/\{(\w+)\}/g, (whole, name: string) => String(params[name] ?? whole));
+  return filled(text, params);
 }
 
 /** Every language has the same keys. */
 export function isMessageKey(key: string): key is MessageKey {
   const [any] = loaded.values();
-  return any !== undefined && Object.hasOwn(any, key);
+  return any !== undefined && Object.hasOwn(any.texts, key);
 }
 
 export function pickLanguage(stored: string | null, preferred: readonly string[]): Language {
@@ -54,6 +61,8 @@ interface I18n {
   language: Language;
   setLanguage: (language: Language) => void;
   t: Translate;
+  /** Of the shared components. */
+  labels: Labels;
 }
 
 const I18nContext = createContext<I18n | null>(null);
@@ -88,10 +97,10 @@ export function I18nProvider({ first, children }: { first: Language; children: R
       (error: unknown) => console.error(error),
     );
   }, []);
-  const value = useMemo<I18n>(
-    () => ({ language, setLanguage, t: (key, params) => translate(catalogue(language), key, params) }),
-    [language, setLanguage],
-  );
+  const value = useMemo<I18n>(() => {
+    const { texts, labels } = wordsOf(language);
+    return { language, setLanguage, labels, t: (key, params) => translate(texts, key, params) };
+  }, [language, setLanguage]);
   return <I18nContext value={value}>{children}</I18nContext>;
 }
 

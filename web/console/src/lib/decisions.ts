@@ -1,24 +1,7 @@
 /** From what a person did on a card to the decisions that are sent, and from those to words. */
-import {
-  configOf,
-  decisionOf,
-  isNumber,
-  isObject,
-  type Action,
-  type Always,
-  type ApprovalView,
-  type CountersignError,
-  type Decision,
-  type DecisionType,
-  type EditPreview,
-  type JsonObject,
-  type JsonValue,
-  type ReviewConfig,
-} from "@countersign/client";
+import { configOf, decisionOf, type Action, type Always, type ApprovalView, type Decision, type DecisionType, type ReviewConfig } from "@countersign/client";
+import { editApproves, editedArgs, type EditDraft } from "@countersign/react/forms";
 import type { AlwaysDraft } from "./always.js";
-import { fieldsOf, placeIn, readEdit, type EditDraft, type Field, type FieldError } from "./form.js";
-import { brokenRule, rulesOf } from "./rules.js";
-import { schemaAt } from "./schema.js";
 
 /** What a person has entered for one action so far. */
 export interface ActionDraft {
@@ -46,41 +29,7 @@ export function emptyCard(actions: number): CardDraft {
 
 /** The decision for one action; nothing while it is undecided or its edit cannot be read. */
 export function toDecision(action: Action, config: ReviewConfig, draft: ActionDraft): Decision | undefined {
-  return decisionOf(action, config, { ...draft, args: draft.choice === "edit" ? editedArgs(action, config, draft) : undefined });
-}
-
-/** The fields of the form in which a call's arguments are edited. */
-export function argFields(action: Action, config: ReviewConfig): Field[] | undefined {
-  return fieldsOf(config.args_schema, action.args, { titles: true, rules: "limits", ordered: true });
-}
-
-export function editedArgs(action: Action, config: ReviewConfig, draft: ActionDraft): JsonObject | undefined {
-  if (!draft.edit) return action.args; // Opened, and nothing typed yet.
-  const read = readEdit(draft.edit, argFields(action, config), action.args);
-  return read.ok ? read.args : undefined;
-}
-
-/** Whether a choice lets a call run, so that what would run must have been seen whole. */
-export function needsSight(choice: DecisionType): boolean {
-  return choice === "approve" || choice === "edit";
-}
-
-/**
- * Whether an edit is an approval of what it makes of the call. Else people are asked about that, from the first step on:
- * who has seen only the call before, and where requesters may not approve, since its author is one then.
- */
-export function editApproves({ level = 1, quorum = 1, not_self, role }: ReviewConfig): boolean {
-  return level === 1 && quorum <= 1 && !(not_self && role !== undefined && role !== "user");
-}
-
-/** Whether people are asked about the edited call from the first step on. At a later one the edit has counted as an approval. */
-export function asksFromTheStart({ outcome, reviewConfig }: EditPreview): boolean {
-  return outcome === "asks" && (reviewConfig?.level ?? 1) === 1;
-}
-
-/** Whether the edited call needs an approval that the call as it was proposed does not need, so that the edit is none. */
-export function asksAnew(config: ReviewConfig, found: EditPreview | undefined): boolean {
-  return found !== undefined && asksFromTheStart(found) && editApproves(config);
+  return decisionOf(action, config, { ...draft, args: draft.choice === "edit" ? editedArgs(action, config, draft.edit) : undefined });
 }
 
 /** Whether people are asked about an action again once it is edited, or have been: about its call, in a later request. */
@@ -90,73 +39,4 @@ export function askedAgain(approval: ApprovalView, index: number, approvals: Rea
   const later = all.slice(all.findIndex((one) => one.approvalKey === approval.approvalKey) + 1);
   const asked = id !== undefined && later.some((one) => one.kind === "approval" && one.actions.some((action) => action.id === id));
   return asked || !editApproves(configOf(approval, index));
-}
-
-export interface FieldProblem {
-  pointer: string;
-  /** The server's words, which are English. */
-  message: string;
-  /** The same in words of the page, where it knows them. */
-  error?: FieldError | undefined;
-}
-
-/** `details.errors` of `invalid_edit`. */
-export function problemsOf(details: JsonObject | undefined): FieldProblem[] {
-  const errors = details?.errors;
-  if (!Array.isArray(errors)) return [];
-  return errors.filter(isObject).map((e) => ({ pointer: text(e.pointer), message: text(e.message) }));
-}
-
-/** What the server found wrong with these arguments of a call, also in words of the page. */
-export function editProblems(error: CountersignError | undefined, config: ReviewConfig, args: JsonObject): FieldProblem[] {
-  if (error?.code !== "invalid_edit") return [];
-  return problemsOf(error.details).map((problem) => ({ ...problem, error: problemError(problem, config, args) }));
-}
-
-/** A problem in the page's own words, where the schema says simply what is wrong with these arguments. */
-export function problemError(problem: FieldProblem, { args_schema: schema }: ReviewConfig, args: JsonObject): FieldError | undefined {
-  const path = stepsOf(problem.pointer);
-  const property = path.length > 0 ? schemaAt(schema, path) : undefined;
-  const value = path.reduce<JsonValue | undefined>((at, step) => inside(at, step), args);
-  if (!property || value === undefined) return undefined;
-  if (property.type === "number" && !isNumber(value)) return { key: "edit.error.number" };
-  if (property.type === "integer" && !isNumber(value)) return { key: "edit.error.integer" };
-  return brokenRule(rulesOf(property, false), value);
-}
-
-function inside(value: JsonValue | undefined, step: string): JsonValue | undefined {
-  if (Array.isArray(value)) return value[Number(step)];
-  return isObject(value) && Object.hasOwn(value, step) ? value[step] : undefined;
-}
-
-const text = (value: JsonValue | undefined) => (typeof value === "string" ? value : "");
-
-/**
- * The place in the arguments that a JSON pointer is about. Servers may point into the arguments (`/price`) or into the
- * whole message (`/decisions/0/edited_action/args/price`).
- */
-function stepsOf(pointer: string): string[] {
-  const parts = pointer.split("/").slice(1).map((p) => p.replaceAll("~1", "/").replaceAll("~0", "~"));
-  return parts.slice(parts[0] === "decisions" ? parts.indexOf("args") + 1 : 0);
-}
-
-/** That place as fields have theirs. */
-export function placeOf(pointer: string): string {
-  return stepsOf(pointer).reduce(placeIn, "");
-}
-
-/** The argument that a pointer is about. */
-export function argumentOf(pointer: string): string {
-  return stepsOf(pointer)[0] ?? "";
-}
-
-/** Those at a place, or inside it. */
-export function problemsAt(problems: readonly FieldProblem[], place: string): FieldProblem[] {
-  return problems.filter(({ pointer }) => `${placeOf(pointer)}/`.startsWith(place === "" ? "" : `${place}/`));
-}
-
-/** Which action an `invalid_edit` error is about, where its pointer or its message says so. */
-export function actionIndexOf(pointer: string, message = ""): number | undefined {
-  const match = /^\/decisions\/(\d+)\//.exec(pointer) ?? /^decisions\[(\d+)\]/.exec(message);
-  return match ? Number(match[1]) : undefined;
 }

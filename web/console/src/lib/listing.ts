@@ -1,9 +1,9 @@
 /** Which requests the inbox shows, in which groups and in which order. */
 import { decidingRole, questionsOf, type ApprovalView } from "@countersign/client";
-import { elicitationOf } from "./elicitation.js";
+import { shownArgs } from "@countersign/react";
+import { elicitationOf } from "@countersign/react/forms";
 import { folded } from "./folded.js";
 import { FILTERS, type Filter, type Group, type InboxQuery } from "./inbox.js";
-import { textOf } from "./shown.js";
 
 /** The session's own subject, as a role is named in a policy. */
 const OWNER = "user";
@@ -36,7 +36,7 @@ function textOfRow(row: ApprovalView): string {
   if (text === undefined) {
     const questions = (questionsOf(row.actions[0]?.args) ?? []).map((one) => one.question);
     const titles = row.reviewConfigs.map((config) => config.title ?? "");
-    const shown = row.actions.flatMap((action) => [action.name, action.agent ?? "", textOf(action)]);
+    const shown = row.actions.flatMap((action) => [action.name, action.agent ?? "", shownArgs(action)]);
     const all = [...titles, ...shown, ...questions, elicitationOf(row)?.message ?? "", row.subject ?? "", decidingRole(row) ?? "", row.approvalKey];
     text = folded(all.join("\n"));
     searched.set(row, text);

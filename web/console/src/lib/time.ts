@@ -1,4 +1,5 @@
 /** Durations and moments in words. */
+export { momentText } from "@countersign/react/forms";
 
 /** `4:05`, or `1:02:03` from an hour on. */
 export function clockText(ms: number): string {
@@ -6,18 +7,6 @@ export function clockText(ms: number): string {
   const [h, m, s] = [Math.floor(total / 3600), Math.floor(total / 60) % 60, total % 60];
   const two = (n: number) => String(n).padStart(2, "0");
   return h > 0 ? `${h}:${two(m)}:${two(s)}` : `${m}:${two(s)}`;
-}
-
-/** A moment with its date, for those who want it exactly. */
-export function momentText(at: string, language: string): string {
-  const date = new Date(at);
-  if (Number.isNaN(date.getTime())) return at;
-  return new Intl.DateTimeFormat(language, { dateStyle: "medium", timeStyle: "short" }).format(date);
-}
-
-/** A day of the calendar, with its day of the week. */
-export function weekdayText(day: string, language: string): string {
-  return new Intl.DateTimeFormat(language, { dateStyle: "full", timeZone: "UTC" }).format(new Date(`${day}T00:00:00Z`));
 }
 
 /** The time of day. */

@@ -1,12 +1,8 @@
 /** What a person had entered about a request that somebody else, or time, resolved first. */
 import { asksForValue, configOf, questionsOf, stringifyJson, type Action, type ApprovalView, type ReviewConfig } from "@countersign/client";
 import { answerText, type QuestionDraft } from "@countersign/react";
-import { ANSWER, answerForm, emptyAnswer, type AnswerDraft } from "./answer.js";
-import { argFields, editedArgs, type ActionDraft, type CardDraft } from "./decisions.js";
-import { diff } from "./diff.js";
-import { elicitationForm, elicitationOf } from "./elicitation.js";
-import { chosenOf, isGroup, newEdit, partOf, type Field, type FieldDraft } from "./form.js";
-import { choiceText } from "./values.js";
+import { ANSWER, answerForm, argFields, choiceText, chosenOf, diff, editedArgs, elicitationForm, elicitationOf, emptyAnswer, isGroup, newEdit, partOf, type AnswerDraft, type Field, type FieldDraft } from "@countersign/react/forms";
+import { type ActionDraft, type CardDraft } from "./decisions.js";
 
 /** The names under which a tab keeps it: the reply, and a comment for the other people. */
 export function draftKeys(approval: ApprovalView): { reply: string; comment: string } {
@@ -34,7 +30,7 @@ export function unsentTexts(approval: ApprovalView, draft: ReplyDraft | undefine
 
 function editText(action: Action, config: ReviewConfig, draft: ActionDraft): string {
   if (!draft.edit) return "";
-  const args = editedArgs(action, config, draft);
+  const args = editedArgs(action, config, draft.edit);
   if (args) {
     return diff(action.args, args)
       .map(({ path, after }) => `${path}: ${after === undefined ? "" : stringifyJson(after)}`)

@@ -1,5 +1,7 @@
-import type { ReactNode } from "react";
+import type { ReactNode, Ref } from "react";
 import { decidingRole, progress, type ApprovalView } from "@countersign/client";
+import { Refusal } from "./arguments/LeadsTo.js";
+import { momentText } from "./forms/dates.js";
 import { useLabels } from "./labels.js";
 import type { Replying } from "./useReply.js";
 import { Visible } from "./Visible.js";
@@ -27,22 +29,33 @@ export function Frame({ approval, replying, className, problem, children }: Prop
         {approval.expiresAt && (
           <>
             {" · "}
-            {labels.until} <time dateTime={approval.expiresAt}>{new Date(approval.expiresAt).toLocaleString()}</time>
+            {labels.until} <time dateTime={approval.expiresAt}>{momentText(approval.expiresAt, labels.language)}</time>
           </>
         )}
       </p>
       {children}
       <p role="status">{said}</p>
-      <p role="alert">{problem ?? (error && <Visible text={labels.error(error)} />)}</p>
+      <div role="alert">{problem ?? (error && <Refusal error={error} />)}</div>
     </section>
   );
 }
 
+interface FormProps {
+  replying: Replying;
+  onSubmit: () => void;
+  formRef?: Ref<HTMLFormElement>;
+  /** In place of the one that sends. */
+  buttons?: ReactNode;
+  children: ReactNode;
+}
+
 /** Fields that are sent together. */
-export function Form({ replying, onSubmit, children }: { replying: Replying; onSubmit: () => void; children: ReactNode }) {
+export function Form({ replying, onSubmit, formRef, buttons, children }: FormProps) {
   const labels = useLabels();
   return (
     <form
+      ref={formRef}
+      noValidate
       onSubmit={(event) => {
         event.preventDefault();
         onSubmit();
@@ -50,9 +63,7 @@ export function Form({ replying, onSubmit, children }: { replying: Replying; onS
     >
       <fieldset disabled={replying.state !== "no"}>
         {children}
-        <p data-part="buttons">
-          <button type="submit">{labels.send}</button>
-        </p>
+        <p data-part="buttons">{buttons ?? <button type="submit">{labels.send}</button>}</p>
       </fieldset>
     </form>
   );

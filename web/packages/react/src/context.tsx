@@ -20,22 +20,22 @@ const partsOf =
   (name) => ({ "data-part": name, ...(Object.hasOwn(classNames, name) ? { className: classNames[name] } : {}) });
 
 const Context = createContext<Countersign | undefined>(undefined);
-export const Words = createContext<Partial<Labels>>({});
+export const Words = createContext<Labels | undefined>(undefined);
 export const Parts = createContext<Part>(partsOf({}));
 
-interface Props {
+export interface BareProviderProps {
   client: CountersignClient;
   http: CountersignHttp;
-  /** The words of the cards; English where they are absent. */
-  labels?: Partial<Labels>;
-  classNames?: ClassNames;
+  /** The words of the cards. */
+  labels: Labels;
+  classNames?: ClassNames | undefined;
   children?: ReactNode;
 }
 
 const NONE = {};
 
-/** Gives the hooks and the cards below it their connection, and the cards their words and classes. */
-export function CountersignProvider({ client, http, labels = NONE, classNames = NONE, children }: Props) {
+/** `CountersignProvider` for pages that have all words themselves, and so do not load the English ones. */
+export function BareProvider({ client, http, labels, classNames = NONE, children }: BareProviderProps) {
   const value = useMemo(() => ({ client, http }), [client, http]);
   const part = useMemo(() => partsOf(classNames), [classNames]);
   return (
@@ -47,9 +47,11 @@ export function CountersignProvider({ client, http, labels = NONE, classNames = 
   );
 }
 
+export const NO_PROVIDER = "There is no <CountersignProvider client={…} http={…}> above this component.";
+
 /** What the provider above gives. */
 export function useCountersign(): Countersign {
   const value = useContext(Context);
-  if (!value) throw new Error("There is no <CountersignProvider client={…} http={…}> above this component.");
+  if (!value) throw new Error(NO_PROVIDER);
   return value;
 }

@@ -1,5 +1,6 @@
 /** What a person has entered on a card about a call. */
-import { isObject, parseJson, stringifyJson, type Action, type ApprovalView, type DecisionType, type JsonObject, type JsonValue } from "@countersign/client";
+import { stringifyJson, type Action, type ApprovalView, type DecisionType } from "@countersign/client";
+import type { EditDraft } from "./forms/form.js";
 import { visibleText } from "./visibleText.js";
 
 /** The name under which a tab keeps it. What is shown belongs to it: what was entered for something else is not found. */
@@ -10,29 +11,13 @@ export interface CallDraft {
   choice?: DecisionType;
   /** The reason of a reject. */
   reason: string;
-  /** The arguments of an edit, as JSON text. */
-  json: string;
+  /** Of the arguments, once something is typed. */
+  edit?: EditDraft;
   /** The result that a person gives. */
   output: string;
 }
 
-export const callDraft = (action: Action): CallDraft => ({ reason: "", json: stringifyJson(action.args, 2), output: "" });
+export const emptyCall: CallDraft = { reason: "", output: "" };
 
 /** The text of a call's arguments, made by the server; one that gives none has them shown as well as can be. */
 export const shownArgs = (action: Action): string => action.display?.text ?? visibleText(stringifyJson(action.args, 2));
-
-/** A value of JSON text, or why it is none. */
-export function readJson(text: string): { value: JsonValue } | { wrong: string } {
-  try {
-    return { value: parseJson(text) };
-  } catch (error) {
-    return { wrong: error instanceof Error ? error.message : String(error) };
-  }
-}
-
-/** The arguments of an edit, with every digit; or why there are none. */
-export function readArgs(text: string): { args: JsonObject } | { wrong: string } {
-  const read = readJson(text);
-  if ("wrong" in read) return read;
-  return isObject(read.value) ? { args: read.value } : { wrong: "{ … }" };
-}

@@ -1,7 +1,15 @@
 /** The words of the cards. */
-import { useContext, useMemo } from "react";
-import type { ApprovalView, CountersignError, DecisionType, EditPreview } from "@countersign/client";
-import { Parts, Words } from "./context.js";
+import { useContext, useMemo, type ReactNode } from "react";
+import type { ApprovalView, CountersignError, DecisionType } from "@countersign/client";
+import { NO_PROVIDER, Parts, Words, type Part } from "./context.js";
+import type { texts } from "./en.js";
+
+/** The texts of what shows and edits arguments, by their names; TypeScript says which are missing. */
+export type Texts = Record<keyof typeof texts, string>;
+export type TextKey = keyof Texts;
+
+/** Puts values into a text, each in place of its name in braces. */
+export type Tell = (key: TextKey, values?: Readonly<Record<string, string | number>>) => string;
 
 /** The words of questions. */
 export interface QuestionLabels {
@@ -35,25 +43,18 @@ export interface QuestionLabels {
 }
 
 export interface Labels {
+  /** The language of these words, as a BCP 47 tag: dates and numbers are written in it. */
+  language: string;
+  /** Of arguments, their forms and changes, and the forms of answers. */
+  texts: Texts;
   /** The choices about a call. */
   choices: Record<DecisionType, string>;
-  /** What the model says a call is for; nobody has checked it. */
-  agentSays: string;
-  /** Over what a call would do. */
-  preview: string;
-  /** While the server is asked about an edit. */
-  checking: string;
-  /** What an edit would lead to, once that is known; its refusal is said by `error`. */
-  leadsTo: (preview: EditPreview) => string;
-  /** Asks about the edit again, where that has failed. */
+  /** Asks the server again what an edit would lead to, where that has failed. */
   again: string;
   /** Of the fields that a choice opens. */
   reason: string;
-  args: string;
   result: string;
   comment: string;
-  /** Of an answer to a node of a graph, in JSON. */
-  answer: string;
   questions: QuestionLabels;
   send: string;
   sending: string;
@@ -63,85 +64,40 @@ export interface Labels {
   until: string;
   /** What is missing before it can be sent. */
   choose: string;
-  notJson: string;
   /** The questions could not be read. */
   unreadable: string;
   waitingFor: (role: string | undefined) => string;
   progress: (approved: number, quorum: number) => string;
   inDoubt: string;
   /** A refusal, for people; its own words are English. */
-  error: (error: CountersignError) => string;
+  error: (error: CountersignError) => ReactNode;
   /** How it ended, and by whom. */
   resolved: (approval: ApprovalView) => string;
 }
 
-const how = { decided: "Decided", timeout: "Nobody decided in time", cancelled: "Cancelled" };
-const done: Record<DecisionType, string> = {
-  approve: "Approved",
-  reject: "Rejected",
-  edit: "Approved with other arguments",
-  respond: "Result given",
-  defer: "Left for later",
-};
-
-export const english: Labels = {
-  choices: { approve: "Approve", reject: "Reject", edit: "Edit", respond: "Give the result", defer: "Later" },
-  agentSays: "The agent says (not checked)",
-  preview: "What it would do",
-  checking: "Checking these arguments…",
-  leadsTo: ({ outcome, reviewConfig: { role } = {} }) =>
-    outcome === "asks" ? `These arguments need approval${role === undefined ? "" : ` by ${role}`}.` : "These arguments can be approved.",
-  again: "Try again",
-  reason: "Reason for the agent",
-  args: "Arguments, as JSON",
-  result: "Result of the call",
-  comment: "Message to the agent",
-  answer: "Answer, as JSON",
-  questions: {
-    place: (n, of) => `Question ${n} of ${of}`,
-    several: "Choose one or more.",
-    skipped: "Skipped. Choose an option to answer after all.",
-    noPreference: "No preference",
-    own: "Your answer",
-    ownFor: (option) => `Your answer for “${option}”`,
-    choose: "Choose an answer, or skip this question.",
-    write: "Write your answer, or choose another option.",
-    next: "Next",
-    review: "Review answers",
-    send: "Send answer",
-    sendAll: "Send answers",
-    back: "Back",
-    skip: "Skip",
-    decline: "Do not answer",
-    reason: "Reason for the agent",
-    reasonPlaceholder: "For example: decide for yourself",
-    reviewHeading: "Your answers",
-    change: "Change",
-    changeOne: (question) => `Change the answer to: ${question}`,
-  },
-  send: "Send",
-  sending: "Sending…",
-  sent: "Sent.",
-  voted: "You have approved.",
-  until: "Until",
-  choose: "Choose for every call.",
-  notJson: "This is not valid JSON",
-  unreadable: "These questions cannot be shown.",
-  waitingFor: (role) => (role === undefined ? "Waiting for the owner of the session" : `Waiting for ${role}`),
-  progress: (approved, quorum) => `${approved} of ${quorum} have approved`,
-  inDoubt: "This may have run already, and may still be running: its outcome is unknown. Approve to run it again.",
-  error: ({ code, message }) => message || code,
-  resolved: ({ resolution = "decided", by, answers, decisions }) => {
-    const words = answers ? ["Answered"] : [...new Set(decisions?.map((decision) => done[decision.type]))];
-    const what = resolution === "decided" && words.length > 0 ? words.join(", ") : how[resolution];
-    return by ? `${what} by ${by}` : what;
-  },
-};
-
-/** The words of the provider above, English where it has none. */
+/** The words of the provider above. */
 export function useLabels(): Labels {
   const labels = useContext(Words);
-  return useMemo(() => ({ ...english, ...labels }), [labels]);
+  if (!labels) throw new Error(NO_PROVIDER);
+  return labels;
+}
+
+/** Puts values into a text: `{n}` is the value of that name. One that nobody gives stays as it is. */
+export function filled(text: string, values: Readonly<Record<string, string | number>>): string {
+  return text.replace(/\{(\w+)\}/g, (whole, name: string) => String(values[name] ?? whole));
+}
+
+/** What the parts of arguments are written with. */
+export interface Writing {
+  t: Tell;
+  language: string;
+  part: Part;
+}
+
+export function useTexts(): Writing {
+  const { texts, language } = useLabels();
+  const part = useContext(Parts);
+  return useMemo(() => ({ t: (key, values = {}) => filled(texts[key], values), language, part }), [texts, language, part]);
 }
 
 /** The words of questions, and what marks their parts. */

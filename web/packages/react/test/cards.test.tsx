@@ -2,6 +2,8 @@
 import { act } from "react";
 import { describe, expect, it, vi } from "vitest";
 import { CountersignError, LosslessNumber, NO_PREFERENCE, stringifyJson, type ApprovalView, type HistoryStep, type JsonValue } from "@countersign/client";
+import { chinese } from "../src/zh.js";
+import { vietnamese } from "../src/vi.js";
 import { ApprovalCard, english, ResolvedQuestionBlock, type CardReply } from "../src/index.js";
 import { alert, button, click, labelled, request, show, Socket, write } from "./page.js";
 
@@ -50,12 +52,12 @@ describe("ApprovalCard", () => {
     const [action] = request().actions;
     const { page } = await show(<ApprovalCard approval={request({ actions: [{ ...action!, args }] })} onReply={onReply} />);
     await click(labelled(page, "Edit"));
-    const field = labelled(page, "Arguments, as JSON") as HTMLTextAreaElement;
+    const field = labelled(page, "Arguments as JSON") as HTMLTextAreaElement;
     expect(field.value).toBe('{\n  "n": 9007199254740993\n}');
-    for (const text of ["{", "[1]"]) {
+    for (const [text, wrong] of [["{", "Not valid JSON at line 1, column 2."], ["[1]", "The arguments must be a JSON object."]] as const) {
       await write(field, text);
       await click(button(page, "Send"));
-      expect(alert(page)).toMatch(/^This is not valid JSON: /);
+      expect([alert(page), page.querySelector('[data-part="problem"]')?.textContent]).toEqual(["Fix the marked fields first.", wrong]);
     }
     await write(field, '{"n": 9007199254740993, "price": 1.10}');
     await click(button(page, "Send"));
@@ -156,10 +158,10 @@ describe("ApprovalCard", () => {
     const { sent, onReply } = replies();
     const interrupt = { node: "article", name: "review", payload: "Green?" };
     const { page } = await show(<ApprovalCard approval={request({ kind: "interrupt", interrupt })} onReply={onReply} />);
-    await write(labelled(page, "Answer, as JSON"), "yes");
+    await write(labelled(page, "Your answer, as JSON"), "yes");
     await click(button(page, "Send"));
-    expect(alert(page)).toMatch(/^This is not valid JSON/);
-    await write(labelled(page, "Answer, as JSON"), "null");
+    expect([alert(page), page.querySelector('[data-part="problem"]')?.textContent]).toEqual(["Fix the marked fields first.", "Not valid JSON at line 1, column 1."]);
+    await write(labelled(page, "Your answer, as JSON"), "null");
     await click(button(page, "Send"));
     expect(sent).toEqual([{ resume: null }]);
   });
@@ -178,6 +180,165 @@ const questions: JsonValue = [
 ];
 const asked = (more = {}) =>
   request({ kind: "question", actions: [{ name: "ask_user_question", args: { questions } }], reviewConfigs: [], ...more });
+
+describe("arguments with a schema", () => {
+  const schema = {
+    type: "object",
+    required: ["to", "n"],
+    properties: {
+      day: { type: "string", format: "date", title: "Day" },
+      how: { enum: ["slow", "fast"] },
+      n: { type: "integer", title: "Number", minimum: 5, "x-unit": "VND" },
+      to: { type: "object", title: "Receiver", required: ["name"], properties: { name: { type: "string", title: "Name", minLength: 2 } } },
+    },
+  };
+  const args = { n: new LosslessNumber("9007199254740993"), day: "2026-03-01", how: "slow", to: { name: "Ann" } };
+  const booked = (more: Partial<ApprovalView> = {}) =>
+    request({
+      actions: [{ name: "pay", args, digest: "d1", args_digest: "a1" }],
+      reviewConfigs: [{ allowed_decisions: ["approve", "edit"], args_schema: schema as never }],
+      ...more,
+    });
+  const text = (page: Element, part: string) => [...page.querySelectorAll(`[data-part="${part}"]`)].map((one) => one.textContent?.trim());
+  const choose = (field: Element | null, value: string) =>
+    act(async () => {
+      Object.getOwnPropertyDescriptor(HTMLSelectElement.prototype, "value")?.set?.call(field, value);
+      field?.dispatchEvent(new Event("change", { bubbles: true }));
+    });
+
+  it("u2: are a table in the schema's order, with titles, units and what dates mean, and the exact text one press away", async () => {
+    const { page } = await show(<ApprovalCard approval={booked()} />);
+    const rows = [...page.querySelectorAll('[data-part="args"] > dl > [data-part="arg"]')].map((row) => row.textContent);
+    expect(rows).toEqual(["Receiver toName nameAnn", "Number n9007199254740993 VND", "Day day2026-03-01 · Sunday, March 1, 2026", "howslow"]);
+    const exact = page.querySelector<HTMLElement>('[data-part="shown"]')!;
+    expect(exact.hidden).toBe(true);
+    await click(button(page, "Exact JSON"));
+    expect([exact.hidden, exact.textContent?.includes('"n": 9007199254740993')]).toEqual([false, true]);
+  });
+
+  it("u2: are edited in the form, checked while typing, and sent with every digit that nobody has changed", async () => {
+    const { sent, onReply } = replies();
+    const { page } = await show(<ApprovalCard approval={booked()} onReply={onReply} />);
+    await click(labelled(page, "Edit"));
+    await write(page.querySelector('input[id$="-to-name"]'), "B");
+    expect(text(page, "problem")).toEqual(["Minimum length: 2."]);
+    const name = page.querySelector<HTMLInputElement>('[data-part="nested"] input')!;
+    expect([name.getAttribute("aria-invalid"), document.getElementById(name.getAttribute("aria-describedby")!)?.textContent]).toEqual(["true", "Minimum length: 2."]);
+    await click(button(page, "Send"));
+    expect([alert(page), sent.length]).toEqual(["Fix the marked fields first.", 0]);
+    await write(name, "Bob");
+    await choose(page.querySelector("select"), '"fast"');
+    expect([alert(page), text(page, "problem")]).toEqual(["", []]);
+    expect([...page.querySelectorAll('[data-part="changes"] li')].map((li) => li.textContent)).toEqual(["howslow→fast", "Receiver › Name to.nameAnn→Bob"]);
+    await click(button(page, "Send"));
+    const edited = '{"n":9007199254740993,"day":"2026-03-01","how":"fast","to":{"name":"Bob"}}';
+    expect(stringifyJson(sent)).toBe(`[{"decisions":[{"type":"edit","edited_action":{"name":"pay","args":${edited}},"args_digest":"a1","digest":"d1"}]}]`);
+  });
+
+  it("u2: are not sent by Enter in one of their fields", async () => {
+    const { sent, onReply } = replies();
+    const { page } = await show(<ApprovalCard approval={booked()} onReply={onReply} />);
+    await click(labelled(page, "Edit"));
+    const enter = new KeyboardEvent("keydown", { key: "Enter", bubbles: true, cancelable: true });
+    await act(async () => void page.querySelector('[data-part="nested"] input')!.dispatchEvent(enter));
+    expect([enter.defaultPrevented, sent]).toEqual([true, []]);
+  });
+
+  it("u2: say at their field what the server has refused, until it is typed in again", async () => {
+    const errors = [{ pointer: "/decisions/0/edited_action/args/to/name", message: "is nobody" }];
+    const onReply = vi.fn().mockRejectedValue(new CountersignError("invalid_edit", "no", { details: { errors } }));
+    const { page } = await show(<ApprovalCard approval={booked()} onReply={onReply} />);
+    await click(labelled(page, "Edit"));
+    const name = () => page.querySelector('[data-part="nested"] input');
+    await write(name(), "Bob");
+    await click(button(page, "Send"));
+    expect(text(page, "problem")).toEqual(["This value is not accepted. The server says: is nobody"]);
+    await write(name(), "Bobby");
+    expect([text(page, "problem"), alert(page)]).toEqual([[], ""]);
+  });
+
+  it("x: that are long are not approved before they have been seen to their end, and may be rejected", async () => {
+    const { sent, onReply } = replies();
+    const long = { name: "pay", args: { text: "word ".repeat(1000) }, digest: "d1" };
+    const { page } = await show(<ApprovalCard approval={request({ actions: [long] })} onReply={onReply} />);
+    expect(page.querySelector<HTMLElement>('[data-part="shown"]')?.hidden).toBe(false);
+    await click(labelled(page, "Approve"));
+    await click(button(page, "Send"));
+    expect([alert(page), sent.length]).toEqual([english.texts["shown.long"], 0]);
+    await click(button(page, "Show all"));
+    await click(button(page, "Send"));
+    expect(sent).toMatchObject([{ decisions: [{ type: "approve" }] }]);
+    const other = await show(<ApprovalCard approval={request({ approvalKey: "s_2", actions: [long] })} onReply={onReply} />);
+    await click(labelled(other.page, "Reject"));
+    await click(button(other.page, "Send"));
+    expect(sent[1]).toMatchObject({ decisions: [{ type: "reject" }] });
+  });
+
+  it("u2: speak Vietnamese, and Chinese without a word of English", async () => {
+    for (const labels of [vietnamese, chinese]) {
+      const { page } = await show(<ApprovalCard approval={booked({ approvalKey: labels.language })} />, { labels });
+      await click(labelled(page, labels.choices.edit));
+      await write(page.querySelector('input[id$="-n"]'), "1");
+      expect(text(page, "problem")).toEqual([labels.texts["edit.error.min"].replace("{n}", "5")]);
+      // Of what is written in Latin letters, all is the schema's and the call's.
+      const own = page.textContent!.replace(/Receiver|Name|Number|Day|VND|JSON|name|slow|fast|pay|day|how|admin|Ann/g, "");
+      if (labels === chinese) expect(own.match(/[A-Za-z]{3,}/g) ?? []).toEqual([]);
+    }
+  });
+});
+
+describe("what is asked in the middle of a call", () => {
+  const schema = (content?: object) => ({
+    type: "object",
+    required: ["action"],
+    oneOf: [
+      { type: "object", properties: { action: { const: "accept" }, ...(content ? { content } : {}) } },
+      { type: "object", properties: { action: { enum: ["decline", "cancel"] } } },
+    ],
+  });
+  const asks = (payload: object, content?: object) =>
+    request({
+      kind: "input",
+      actions: [{ name: "buy", args: {} }],
+      interrupt: { node: "", name: "", payload: { from: "shop", message: "How many?", ...payload }, schema: schema(content) } as never,
+    });
+  const form = { type: "object", required: ["n"], properties: { n: { type: "integer", title: "Number", maximum: 9 } } };
+
+  it("u2: is a form of the server's fields, and its answer says that it was accepted", async () => {
+    const { sent, onReply } = replies();
+    const { page } = await show(<ApprovalCard approval={asks({ mode: "form" }, form)} onReply={onReply} />);
+    expect(page.querySelector('[data-part="server-says"]')?.textContent).toBe("The server says, uncheckedHow many?");
+    await write(page.querySelector('input[type="text"]'), "10");
+    await click(button(page, "Accept and send"));
+    expect([alert(page), page.querySelector('[data-part="problem"]')?.textContent, sent.length]).toEqual(["Fix the marked fields first.", "At most 9.", 0]);
+    await write(page.querySelector('input[type="text"]'), "3");
+    await click(button(page, "Accept and send"));
+    expect(sent).toEqual([{ resume: { action: "accept", content: { n: 3 } } }]);
+  });
+
+  it("u2: is an address to open, which shows where it leads, and can be declined", async () => {
+    const { sent, onReply } = replies();
+    const address = { mode: "url", url: "https://good.example@bad.example/x", host: "good.example" };
+    const { page } = await show(<ApprovalCard approval={asks(address)} onReply={onReply} />);
+    expect(page.querySelector("strong")?.textContent).toBe("bad.example");
+    await click(button(page, "Decline"));
+    expect(sent).toEqual([{ resume: { action: "decline" } }]);
+  });
+
+  it("u2: of a node of a graph is a form of its schema", async () => {
+    const { sent, onReply } = replies();
+    const interrupt = { node: "article", name: "review", payload: "Green?", schema: { type: "boolean" } };
+    const { page } = await show(<ApprovalCard approval={request({ kind: "interrupt", interrupt: interrupt as never })} onReply={onReply} />);
+    const select = page.querySelector("select")!;
+    expect([...select.options].map((one) => one.textContent)).toEqual(["not set", "Yes", "No"]);
+    await act(async () => {
+      select.value = "false";
+      select.dispatchEvent(new Event("change", { bubbles: true }));
+    });
+    await click(button(page, "Send"));
+    expect(sent).toEqual([{ resume: false }]);
+  });
+});
 
 describe("QuestionCard", () => {
   it("asks one after another, and sends what a person chose and wrote once they have looked it over", async () => {

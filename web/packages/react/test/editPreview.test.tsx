@@ -31,7 +31,7 @@ function server() {
 
 const would = (text: string): EditPreview => ({ outcome: "approves", preview: { kind: "text", text, left_out: 0 } });
 const pause = (ms: number) => act(async () => vi.advanceTimersByTime(ms));
-const previews = (page: Element) => [...page.querySelectorAll('[data-part="preview"] pre')].map((one) => one.textContent);
+const previews = (page: Element) => [...page.querySelectorAll('[data-part="preview"] pre')].map((one) => one.textContent?.trimEnd());
 const leadsTo = (page: Element) => page.querySelector('[data-part="leads-to"]')?.textContent;
 
 const [action] = request().actions;
@@ -41,7 +41,7 @@ async function editing(text: string) {
   const { http, asked } = server();
   const { page } = await show(<ApprovalCard approval={approval} />, { http });
   await click(labelled(page, "Edit"));
-  const field = labelled(page, "Arguments, as JSON");
+  const field = labelled(page, "Arguments as JSON");
   await write(field, text);
   return { page, asked, field };
 }
@@ -61,9 +61,9 @@ describe("an edit while it is made", () => {
     expect(stringifyJson(asked.map((one) => one.edit))).toBe(
       '[{"action":0,"edited_action":{"name":"pay","args":{"n":9007199254740993}},"digest":"d1"}]',
     );
-    expect(leadsTo(page)).toBe("Checking these arguments…");
+    expect(leadsTo(page)).toBe("Checking the changed call…");
     await asked[0]!.answer(would("pays much"));
-    expect([previews(page), leadsTo(page)]).toEqual([["pays much"], "These arguments can be approved."]);
+    expect([previews(page), leadsTo(page)]).toEqual([["pays much"], "The policy accepts these values."]);
   });
 
   it("s12 never shows what other arguments would do", async () => {
@@ -89,11 +89,11 @@ describe("an edit while it is made", () => {
     const { page, asked, field } = await editing('{"n": 2}');
     await pause(400);
     await asked[0]!.answer({ outcome: "asks", reviewConfig: { role: "legal" } });
-    expect(leadsTo(page)).toBe("These arguments need approval by legal.");
+    expect(leadsTo(page)).toBe("These values need approval: legal");
     await write(field, '{"n": 3}');
     await pause(400);
     await asked[1]!.answer({ outcome: "refused", error: new CountersignError("invalid_edit", "never that many") });
-    expect(leadsTo(page)).toBe("never that many");
+    expect(leadsTo(page)).toBe("These values would be refused.never that many");
     expect(page.querySelector('[data-part="leads-to"]')?.getAttribute("aria-live")).toBe("polite");
   });
 
@@ -113,12 +113,12 @@ describe("an edit while it is made", () => {
     );
     const { page, draw } = await show(cardOf(alice));
     await click(labelled(page, "Edit"));
-    await write(labelled(page, "Arguments, as JSON"), '{"n": 2}');
+    await write(labelled(page, "Arguments as JSON"), '{"n": 2}');
     await pause(400);
     await alice.asked[0]!.answer(would("for alice"));
     expect(previews(page)).toEqual(["for alice"]);
     await draw(cardOf(bob));
-    expect([previews(page), leadsTo(page)]).toEqual([[], "Checking these arguments…"]);
+    expect([previews(page), leadsTo(page)]).toEqual([[], "Checking the changed call…"]);
     await pause(400);
     await bob.asked[0]!.answer(would("for bob"));
     expect(previews(page)).toEqual(["for bob"]);
@@ -129,7 +129,7 @@ describe("an edit while it is made", () => {
     const { page, asked } = await editing('{"n": 2}');
     await pause(400);
     await asked[0]!.fail(new CountersignError("too_busy", "later"));
-    expect(leadsTo(page)).toBe("later");
+    expect(leadsTo(page)).toBe("laterTry again");
     await click(button(page, "Try again"));
     await pause(400);
     await asked[1]!.answer(would("pays 2"));

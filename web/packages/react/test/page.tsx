@@ -7,6 +7,9 @@ import { CountersignProvider } from "../src/index.js";
 
 (globalThis as { IS_REACT_ACT_ENVIRONMENT?: boolean }).IS_REACT_ACT_ENVIRONMENT = true;
 
+// Nothing scrolls here.
+Element.prototype.scrollIntoView ??= () => {};
+
 let unmount: (() => void)[] = [];
 afterEach(() => {
   for (const end of unmount.splice(0)) end();

@@ -1,9 +1,8 @@
 import type { Action, ReviewConfig } from "@countersign/client";
-import { visibleText } from "@countersign/react";
+import { Visible, visibleText } from "@countersign/react";
 import { useI18n } from "../../i18n/index.js";
 import { roleName } from "../../lib/people.js";
 import { Icon } from "../Icon.js";
-import { Visible } from "../Visible.js";
 import { AgentPath } from "./AgentPath.js";
 import { RiskMark } from "./RiskMark.js";
 

@@ -1,22 +1,16 @@
 /** One action of a request: what would run, and the means to decide about it. */
-import { useCallback, useEffect, useId, useMemo, useRef, type RefObject } from "react";
-import { allowedOf, configOf, decidingRole, type Action, type Always, type ApprovalView, type DecisionType, type JsonObject, type ReviewConfig } from "@countersign/client";
-import { useEditPreview, visibleText } from "@countersign/react";
+import { useCallback, useEffect, useId, useRef, type RefObject } from "react";
+import { allowedOf, configOf, type Action, type Always, type ApprovalView, type DecisionType } from "@countersign/client";
+import { AgentSays, Arguments, PreviewText, useArgumentEdit, visibleText } from "@countersign/react";
+import { asksAnew, editApproves, needsSight, type FieldProblem } from "@countersign/react/forms";
 import { useI18n } from "../../i18n/index.js";
-import { argFields, asksAnew, editApproves, editProblems, needsSight, toDecision, type ActionDraft, type FieldProblem } from "../../lib/decisions.js";
-import { newEdit, type EditDraft } from "../../lib/form.js";
+import { toDecision, type ActionDraft } from "../../lib/decisions.js";
 import { alwaysChoices, readAlways, type Scope } from "../../lib/always.js";
-import { roleName } from "../../lib/people.js";
 import { serverNow } from "../../state/connection.js";
 import { useSubject } from "../../state/me.js";
 import { Icon, type IconName } from "../Icon.js";
 import { ActionFacts } from "./ActionFacts.js";
 import { AlwaysPanel } from "./AlwaysPanel.js";
-import { ArgEditor, EditChanges } from "./ArgEditor.js";
-import { AgentSays } from "./AgentSays.js";
-import { EditVerdict } from "./EditVerdict.js";
-import { PreviewText } from "./Preview.js";
-import { ShownArgs } from "./ShownArgs.js";
 
 interface Props {
   approval: ApprovalView;
@@ -69,8 +63,6 @@ export function ActionPanel({
   const config = configOf(approval, index);
   const single = approval.actions.length === 1;
   const doubt = approval.kind === "in_doubt";
-  const fields = useMemo(() => argFields(action, config), [action, config]);
-  const edit = draft.edit ?? newEdit(fields, action.args);
 
   // "Decide later" only means something beside actions that are decided now.
   const order: DecisionType[] = doubt ? ["respond", "approve", "reject"] : ["approve", "edit", "respond", "defer", "reject"];
@@ -94,10 +86,16 @@ export function ActionPanel({
   const always = alwaysChoices(approval, index, barred);
   const alwaysDraft = readOnly ? undefined : draft.alwaysDraft;
   useFocusOnChange(root, alwaysDraft ? "always" : draft.choice, panel !== undefined || alwaysDraft !== undefined, single);
-  const decision = toDecision(action, config, { ...draft, edit });
-  const edited = panel === "edit" && decision?.type === "edit" ? decision.edited_action : undefined;
-  const editing = useEditPreview(approval, index, edited, disabled);
-  const refusals = edited ? editProblems(editing.found?.error, config, edited.args as JsonObject) : [];
+  const edit = useArgumentEdit({
+    approval,
+    index,
+    open: panel === "edit",
+    draft: draft.edit,
+    onDraft: (next) => onDraft({ ...draft, choice: "edit", edit: next }),
+    problems,
+    disabled,
+  });
+  const decision = panel === "edit" ? edit.decision : toDecision(action, config, draft);
 
   const openAlways = () => {
     const { choice: _choice, always: _always, ...rest } = draft;
@@ -111,42 +109,15 @@ export function ActionPanel({
       </button>
     );
 
-  const onEdit = (next: EditDraft) => onDraft({ ...draft, choice: "edit", edit: next });
-  const changes = panel === "edit" && (
-    <EditChanges
-      original={action.args}
-      display={action.display}
-      fields={fields}
-      draft={edit}
-      schema={config.args_schema}
-      disabled={disabled}
-      onChange={onEdit}
-    >
-      <EditVerdict editing={editing} problems={refusals} />
-    </EditChanges>
-  );
-
   return (
-    <div ref={root} className="action" data-single={single || undefined} data-action={index} tabIndex={single ? undefined : -1}>
+    <div ref={root} className="action" data-part="call" data-single={single || undefined} data-action={index} tabIndex={single ? undefined : -1}>
       {!single && <p className="eyebrow">{t("card.actionOf", { n: index + 1, of: approval.actions.length })}</p>}
       <ActionFacts action={action} config={config} showTitle={!single} showRole={differs(approval, index)} />
 
-      {(panel !== "edit" || !seen) && <ShownArgs action={action} config={approval.step ? undefined : config} seen={seen} onSeen={onSeenHere} />}
-      {panel === "edit" && !editApproves(config) && <EditAsks config={config} role={decidingRole(approval)} />}
-      {panel === "edit" && (
-        <ArgEditor
-          original={action.args}
-          display={action.display}
-          fields={fields}
-          draft={edit}
-          problems={problems.length > 0 ? problems : refusals}
-          disabled={disabled}
-          onChange={onEdit}
-        />
-      )}
-      {/* What it would do as it was proposed is not shown beside other arguments. */}
-      <PreviewText preview={panel !== "edit" || decision?.type === "approve" ? action.preview : editing.found?.preview} />
-      {!single && changes}
+      {(panel !== "edit" || !seen) && <Arguments action={action} config={approval.step ? undefined : config} seen={seen} onSeen={onSeenHere} />}
+      {edit.form}
+      <PreviewText preview={edit.preview} />
+      {!single && edit.changes}
       <AgentSays action={action} />
       {(panel === "reject" || alwaysDraft?.choice === "reject") && (
         <div className="field">
@@ -201,7 +172,7 @@ export function ActionPanel({
         />
       ) : single && panel ? (
         <div className="buttons">
-          {changes}
+          {edit.changes}
           <button type="button" className="button quiet" disabled={disabled} onClick={() => onPress(undefined)}>
             {t("decide.back")}
           </button>
@@ -212,7 +183,7 @@ export function ActionPanel({
             onClick={onSend}
           >
             {panel === "edit"
-              ? t(editApproves(config) && !asksAnew(config, editing.found) ? "decide.approveEdited" : "decide.askEdited")
+              ? t(editApproves(config) && !asksAnew(config, edit.found) ? "decide.approveEdited" : "decide.askEdited")
               : panel === "reject"
                 ? t(doubt ? "doubt.confirmReject" : "decide.confirmReject")
                 : t("doubt.send")}
@@ -251,21 +222,6 @@ export function ActionPanel({
       {/* On a phone the buttons stay in view while the request is read, and have one row. */}
       {single && !panel && !alwaysDraft && !readOnly && alwaysButton("link phone-only")}
     </div>
-  );
-}
-
-/** What comes of an edit that is no approval. */
-function EditAsks({ config, role }: { config: ReviewConfig; role: string | undefined }) {
-  const { t } = useI18n();
-  const { level = 1, levels, not_self } = config;
-  return (
-    <p className="people-note" data-bar="edit">
-      <Icon name="shield" />
-      <span>
-        {level > 1 ? t("edit.restarts", { role: roleName(levels?.[0], t) }) : t("edit.asks")}{" "}
-        {not_self && role !== undefined && t("edit.notSelf", { role: roleName(role, t) })}
-      </span>
-    </p>
   );
 }
 

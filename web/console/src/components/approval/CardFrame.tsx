@@ -1,9 +1,9 @@
 /** What every waiting request has around it: its heading, its deadline, and how sending the reply goes. */
 import { useContext, useEffect, useId, useRef, type KeyboardEvent, type ReactNode } from "react";
 import { asksForValue, isAnswered, type ApprovalView } from "@countersign/client";
-import { useConnection, type Replying } from "@countersign/react";
+import { Problems, useConnection, type Problem, type Replying } from "@countersign/react";
+import { elicitationOf } from "@countersign/react/forms";
 import { useI18n } from "../../i18n/index.js";
-import { elicitationOf } from "../../lib/elicitation.js";
 import { TurnFailed } from "../../lib/turnFailed.js";
 import { useFocusBack } from "../../lib/useFocusBack.js";
 import { Icon } from "../Icon.js";
@@ -11,7 +11,6 @@ import { Refusal } from "../Refusal.js";
 import { Countdown } from "./Countdown.js";
 import { Discussion } from "./Discussion.js";
 import { cardId } from "./focus.js";
-import { Problems, type Problem } from "./Problems.js";
 import { cardTitle, subjectOf } from "./title.js";
 import { AskedLine } from "./When.js";
 

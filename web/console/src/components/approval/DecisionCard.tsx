@@ -7,28 +7,15 @@
  */
 import { useCallback, useState, type KeyboardEvent } from "react";
 import { allowedOf, configOf, progress, type ApprovalView, type Decision, type DecisionType } from "@countersign/client";
-import { useDraft, visibleText, type Replying } from "@countersign/react";
+import { fieldErrorText, shownArgs, useDraft, visibleText, type Replying } from "@countersign/react";
+import { argumentOf, editedArgs, isLongText, needsSight, refusedEdits } from "@countersign/react/forms";
 import { useI18n } from "../../i18n/index.js";
-import {
-  actionIndexOf,
-  argumentOf,
-  editedArgs,
-  emptyAction,
-  emptyCard,
-  needsSight,
-  problemError,
-  problemsOf,
-  toDecision,
-  type ActionDraft,
-  type CardDraft,
-} from "../../lib/decisions.js";
-import { isLongText, textOf } from "../../lib/shown.js";
+import { emptyAction, emptyCard, toDecision, type ActionDraft, type CardDraft } from "../../lib/decisions.js";
 import { isBarred } from "../../lib/people.js";
 import { draftKeys } from "../../lib/unsent.js";
 import { useBar } from "../../state/me.js";
 import { ActionPanel } from "./ActionPanel.js";
 import { CardFrame } from "./CardFrame.js";
-import { fieldErrorText } from "./FormField.js";
 import { Comment } from "./Comment.js";
 import { People } from "./People.js";
 
@@ -41,7 +28,7 @@ export function DecisionCard({ approval, submission }: { approval: ApprovalView;
   // Not kept over a reload: whoever comes back looks again.
   const [seen, setSeen] = useState<readonly number[]>([]);
   const onSeen = useCallback((i: number) => setSeen((s) => (s.includes(i) ? s : [...s, i])), []);
-  const isSeen = (i: number) => seen.includes(i) || !isLongText(textOf(approval.actions[i]!));
+  const isSeen = (i: number) => seen.includes(i) || !isLongText(shownArgs(approval.actions[i]!));
   const allSeen = approval.actions.every((_, i) => isSeen(i));
   const single = approval.actions.length === 1;
   const busy = submission.state !== "no";
@@ -121,11 +108,7 @@ export function DecisionCard({ approval, submission }: { approval: ApprovalView;
     setDraft(withAction(i, next));
   };
 
-  const problems = (error?.code === "invalid_edit" ? problemsOf(error.details) : []).map((p) => {
-    const i = actionIndexOf(p.pointer, error?.message) ?? 0;
-    const [action, config] = [approval.actions[i] ?? approval.actions[0]!, configOf(approval, i)];
-    return { ...p, error: problemError(p, config, editedArgs(action, config, draftOf(i)) ?? {}) };
-  });
+  const problems = refusedEdits(error, approval, (i) => editedArgs(approval.actions[i]!, configOf(approval, i), draftOf(i).edit));
   const drafted = decisionsFrom(draft);
 
   return (
@@ -154,7 +137,7 @@ export function DecisionCard({ approval, submission }: { approval: ApprovalView;
           readOnly={others}
           seen={isSeen(i)}
           onSeen={onSeen}
-          problems={problems.filter((p) => (actionIndexOf(p.pointer, error?.message) ?? (single ? 0 : i)) === i)}
+          problems={problems.filter((p) => (p.index ?? i) === i)}
           onDraft={(next) => onDraft(i, next)}
           onPress={(choice) => press(i, choice)}
           onSend={() => void submitAll(draft)}

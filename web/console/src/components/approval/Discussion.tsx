@@ -1,7 +1,7 @@
 /** What people say to each other about a request, and handing it to somebody else. The agent reads none of it. */
 import { useEffect, useId, useRef, useState } from "react";
 import { decidingRole, type ApprovalView, type UpdateView } from "@countersign/client";
-import { useDraft, visibleText } from "@countersign/react";
+import { useDraft, Visible, visibleText } from "@countersign/react";
 import { useI18n, type Translate } from "../../i18n/index.js";
 import { announce } from "../../lib/announce.js";
 import { personName, roleName } from "../../lib/people.js";
@@ -16,7 +16,6 @@ import { useDates } from "../../state/dates.js";
 import { useMayHand } from "../../state/me.js";
 import { Icon } from "../Icon.js";
 import { Refused } from "../Refusal.js";
-import { Visible } from "../Visible.js";
 import { HandOver } from "./HandOver.js";
 import { subjectOf } from "./title.js";
 

@@ -1,18 +1,12 @@
 import { useState } from "react";
 import { asksForValue, configOf, decisionFor, type ApprovalView, type Decision, type JsonValue, type SessionView } from "@countersign/client";
-import { useSessionState, visibleText } from "@countersign/react";
+import { AgentSays, Arguments, Changes, PreviewText, useSessionState, Visible, visibleText } from "@countersign/react";
+import { elicitationOf, outcomeOf, valueText } from "@countersign/react/forms";
 import { useI18n, type Translate } from "../../i18n/index.js";
 import { askedAgain } from "../../lib/decisions.js";
-import { elicitationOf, outcomeOf } from "../../lib/elicitation.js";
 import { roleName } from "../../lib/people.js";
-import { valueText } from "../../lib/values.js";
 import { Icon, type IconName } from "../Icon.js";
-import { Visible } from "../Visible.js";
-import { AgentSays } from "./AgentSays.js";
-import { Changes } from "./Changes.js";
 import { Updates } from "./Discussion.js";
-import { PreviewText } from "./Preview.js";
-import { ShownArgs } from "./ShownArgs.js";
 import { toolNames } from "./title.js";
 import { ResolvedWhen } from "./When.js";
 
@@ -65,7 +59,7 @@ export function ResolvedLine({ approval }: { approval: ApprovalView }) {
                   />
                 ) : (
                   <>
-                    <ShownArgs action={action} config={configOf(approval, i)} />
+                    <Arguments action={action} config={configOf(approval, i)} />
                     <PreviewText preview={action.preview} />
                   </>
                 )}

@@ -1,12 +1,11 @@
 /** That a reply came too late, and what was in it: nothing that somebody has typed is lost without a word. */
 import { createContext, useContext, useEffect, useMemo, useState } from "react";
 import type { ApprovalView } from "@countersign/client";
-import { keepDraft, readDraft, type Replying } from "@countersign/react";
+import { keepDraft, readDraft, Visible, type Replying } from "@countersign/react";
 import { useI18n } from "../../i18n/index.js";
 import { draftKeys, unsentTexts, type ReplyDraft } from "../../lib/unsent.js";
 import { Icon } from "../Icon.js";
 import { Refusal } from "../Refusal.js";
-import { Visible } from "../Visible.js";
 
 /** Called with whether what is around a request has to stay open, by the request's key. */
 export const KeepOpen = createContext<(approvalKey: string, keep: boolean) => void>(() => {});

@@ -1,8 +1,7 @@
 import { asksForValue, questionsOf, type ApprovalView } from "@countersign/client";
-import { visibleText } from "@countersign/react";
+import { shownArgs, visibleText } from "@countersign/react";
+import { elicitationOf, inLine } from "@countersign/react/forms";
 import type { Translate } from "../../i18n/index.js";
-import { elicitationOf } from "../../lib/elicitation.js";
-import { inLine, textOf } from "../../lib/shown.js";
 
 /** The operator's line about a single action. */
 function ownTitle({ actions, reviewConfigs }: ApprovalView): string | undefined {
@@ -47,7 +46,7 @@ export function rowDetail(approval: ApprovalView, t: Translate): string | undefi
   }
   const own = approval.kind === "in_doubt" ? ownTitle(approval) : undefined;
   const [first] = approval.actions;
-  return own ?? (first && inLine(textOf(first)));
+  return own ?? (first && inLine(shownArgs(first)));
 }
 
 export function toolNames(approval: ApprovalView): string {

@@ -1,11 +1,10 @@
 import { stringifyJson, type AuditRecord } from "@countersign/client";
-import { visibleText } from "@countersign/react";
+import { Visible, visibleText } from "@countersign/react";
 import { useI18n } from "../../i18n/index.js";
 import { tell } from "../../lib/audit.js";
 import { momentText } from "../../lib/time.js";
 import { sessionHref } from "../../state/route.js";
 import { shortId } from "../Sidebar.js";
-import { Visible } from "../Visible.js";
 
 /** A record in a line, and as it is. */
 export function AuditRow({ record }: { record: AuditRecord }) {

@@ -1,16 +1,13 @@
 /** One decision about many requests, each of which is shown with what would run and its digest. */
 import { useCallback, useId, useState } from "react";
 import { configOf, CountersignError, type ListedApproval } from "@countersign/client";
-import { useConnection, visibleText } from "@countersign/react";
+import { AgentSays, Arguments, PreviewText, shownArgs, useConnection, visibleText } from "@countersign/react";
+import { isLongText } from "@countersign/react/forms";
 import { useI18n } from "../../i18n/index.js";
 import { bulkDecisions, type BulkChoice } from "../../lib/bulk.js";
-import { isLongText, textOf } from "../../lib/shown.js";
 import { useFocusBack } from "../../lib/useFocusBack.js";
 import { client } from "../../state/connection.js";
-import { AgentSays } from "../approval/AgentSays.js";
-import { PreviewText } from "../approval/Preview.js";
 import { RiskMark } from "../approval/RiskMark.js";
-import { ShownArgs } from "../approval/ShownArgs.js";
 import { rowTitle } from "../approval/title.js";
 import { Dialog } from "../Dialog.js";
 import { Icon } from "../Icon.js";
@@ -44,7 +41,7 @@ export function BulkDialog({ bulk: { choice, rows, leftOut }, onStored, onClose 
   const [seen, setSeen] = useState<ReadonlySet<string>>(new Set());
   const onSeen = useCallback((place: string) => setSeen((all) => (all.has(place) ? all : new Set(all).add(place))), []);
 
-  const allSeen = rows.every((row) => row.actions.every((action, i) => seen.has(placeOf(row, i)) || !isLongText(textOf(action))));
+  const allSeen = rows.every((row) => row.actions.every((action, i) => seen.has(placeOf(row, i)) || !isLongText(shownArgs(action))));
   const over = outcomes.size > 0 && !busy;
   const refused = [...outcomes.values()].filter((outcome) => outcome !== "stored").length;
 
@@ -146,7 +143,7 @@ function BulkRow({ row, outcome, seen, onSeen }: RowProps) {
       {row.actions.map((action, i) => (
         <div key={i} className="bulk-action">
           <code className="bulk-tool">{visibleText(action.name)}</code>
-          <ShownArgs action={action} config={configOf(row, i)} seen={seen.has(placeOf(row, i))} onSeen={() => onSeen(placeOf(row, i))} />
+          <Arguments action={action} config={configOf(row, i)} seen={seen.has(placeOf(row, i))} onSeen={() => onSeen(placeOf(row, i))} />
           <PreviewText preview={action.preview} />
           <AgentSays action={action} />
           {action.digest !== undefined && (

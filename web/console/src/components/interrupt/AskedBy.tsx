@@ -1,10 +1,9 @@
 /** Who asks: a node of a graph, or an agent's tool in the middle of a call. */
 import type { ApprovalView } from "@countersign/client";
-import { visibleText } from "@countersign/react";
+import { Visible, visibleText } from "@countersign/react";
 import { useI18n } from "../../i18n/index.js";
 import { AgentPath } from "../approval/AgentPath.js";
 import { Icon } from "../Icon.js";
-import { Visible } from "../Visible.js";
 
 interface Props {
   approval: ApprovalView;

@@ -2,19 +2,15 @@
  * What a node of a graph or a tool asks: what it shows, and the answer to it, in a form made from its schema.
  * What was entered is kept until the request is resolved, whatever happens in between.
  */
-import { useMemo, useRef, useState, type FormEvent } from "react";
-import { parseJson, type ApprovalView, type JsonValue } from "@countersign/client";
-import { useDraft, visibleText, type Replying } from "@countersign/react";
+import { useMemo, type FormEvent } from "react";
+import { parseJson, type ApprovalView } from "@countersign/client";
+import { useAnswer, visibleText, type Replying } from "@countersign/react";
+import { answerFields, answerForm, choiceText, elicitationOf, problemsOf } from "@countersign/react/forms";
 import { useI18n } from "../../i18n/index.js";
-import { answerForm, emptyAnswer, readAnswer, type AnswerDraft } from "../../lib/answer.js";
-import { problemsOf } from "../../lib/decisions.js";
-import { elicitationOf } from "../../lib/elicitation.js";
 import { draftKeys } from "../../lib/unsent.js";
-import { choiceText } from "../../lib/values.js";
 import { useBar } from "../../state/me.js";
 import { CardFrame } from "../approval/CardFrame.js";
 import { People } from "../approval/People.js";
-import { AnswerFields, focusWrong } from "./AnswerFields.js";
 import { AskedBy } from "./AskedBy.js";
 import { ElicitationCard } from "./ElicitationCard.js";
 import { Payload } from "./Payload.js";
@@ -54,16 +50,9 @@ function AnswerForm({ approval, submission }: Props) {
   const { t } = useI18n();
   const schema = approval.interrupt?.schema;
   const form = useMemo(() => answerForm(schema), [schema]);
-  const [draft, setDraft] = useDraft<AnswerDraft>(draftKeys(approval).reply, () => emptyAnswer(form));
-  /** Asked to send what could not be read. */
-  const [tried, setTried] = useState(false);
-  const box = useRef<HTMLFormElement>(null);
+  const inFields = useMemo(() => answerFields(schema), [schema]);
+  const { formRef, fields, send, submit } = useAnswer({ form: inFields, draftKey: draftKeys(approval).reply, replying: submission });
   const busy = submission.state !== "no";
-
-  const send = async (resume: JsonValue) => {
-    if (busy) return;
-    if (await submission.send({ resume })) setDraft(undefined);
-  };
 
   if (form.kind === "boolean" || form.kind === "buttons") {
     const options =
@@ -90,28 +79,13 @@ function AnswerForm({ approval, submission }: Props) {
     );
   }
 
-  const read = readAnswer(form, draft);
-  const errors = tried && !read.ok ? read.errors : {};
-  const wrong = submission.error?.code === "invalid_resume" ? problemsOf(submission.error.details) : [];
-  const submit = (event: FormEvent) => {
+  const onSubmit = (event: FormEvent) => {
     event.preventDefault();
-    if (read.ok) return void send(read.value);
-    setTried(true);
-    focusWrong(box.current);
+    submit();
   };
   return (
-    <form ref={box} className="interrupt-form" noValidate onSubmit={submit}>
-      <AnswerFields
-        form={form}
-        draft={draft}
-        errors={errors}
-        problems={wrong}
-        disabled={busy}
-        onDraft={(next) => {
-          submission.clearError();
-          setDraft(next);
-        }}
-      />
+    <form ref={formRef} className="interrupt-form" noValidate onSubmit={onSubmit}>
+      {fields}
       <div className="buttons">
         <button type="submit" className="button primary" disabled={busy}>
           {t("interrupt.send")}

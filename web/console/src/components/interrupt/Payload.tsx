@@ -1,14 +1,13 @@
 /** What a node of a graph shows to who answers it: an object as its fields. */
 import { isObject, stringifyJson, type Action, type JsonValue } from "@countersign/client";
+import { Arguments, Visible } from "@countersign/react";
+import { valueText } from "@countersign/react/forms";
 import { useI18n } from "../../i18n/index.js";
-import { valueText } from "../../lib/values.js";
-import { ShownArgs } from "../approval/ShownArgs.js";
-import { Visible } from "../Visible.js";
 
 export function Payload({ action, payload }: { action: Action; payload: JsonValue | undefined }) {
   const { t } = useI18n();
   // What could deceive the eye is looked at as the server writes it, with its warnings.
-  if (payload === undefined || (action.display?.warnings.length ?? 0) > 0) return <ShownArgs action={action} />;
+  if (payload === undefined || (action.display?.warnings.length ?? 0) > 0) return <Arguments action={action} />;
   return hasContent(payload) ? <Plain value={payload} label={t("interrupt.shown")} /> : null;
 }
 

@@ -1,13 +1,12 @@
 import { useId } from "react";
 import type { ApprovalView } from "@countersign/client";
-import { visibleText } from "@countersign/react";
+import { Asked, visibleText } from "@countersign/react";
+import { elicitationOf, outcomeOf } from "@countersign/react/forms";
 import { useI18n } from "../../i18n/index.js";
-import { elicitationOf, outcomeOf } from "../../lib/elicitation.js";
 import { shortAnswer, summarize } from "../approval/ResolvedLine.js";
 import { subjectOf } from "../approval/title.js";
 import { ResolvedWhen } from "../approval/When.js";
 import { Icon } from "../Icon.js";
-import { Asked } from "./ElicitationCard.js";
 import { hasContent, Payload, Plain } from "./Payload.js";
 
 /** What a node of a graph asked, what it was answered and by whom, or why there is no answer. */

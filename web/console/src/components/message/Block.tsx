@@ -1,10 +1,10 @@
 import type { BlockView, SessionView } from "@countersign/client";
+import { Visible } from "@countersign/react";
 import { useI18n } from "../../i18n/index.js";
 import type { Reviewed } from "../../lib/edits.js";
 import type { End } from "../../lib/turns.js";
 import { ApprovalCard } from "../approval/ApprovalCard.js";
 import { Icon } from "../Icon.js";
-import { Visible } from "../Visible.js";
 import { Markdown } from "./Markdown.js";
 import { ToolCall, type ToolResult, type ToolUse, type Waits } from "./ToolCall.js";
 

@@ -7,13 +7,12 @@
  */
 import { useCallback, useId, useLayoutEffect, useRef, useState } from "react";
 import { toolArgs, type ApprovalView, type BlockView, type GroupView } from "@countersign/client";
-import { visibleText } from "@countersign/react";
+import { Visible, visibleText } from "@countersign/react";
 import { useI18n } from "../../i18n/index.js";
 import { isEdited } from "../../lib/edits.js";
 import { summarize } from "../approval/ResolvedLine.js";
 import { KeepOpen } from "../approval/Unsent.js";
 import { Icon } from "../Icon.js";
-import { Visible } from "../Visible.js";
 import { Block, ThinkingText, type MessageContext } from "./Block.js";
 
 interface Props {

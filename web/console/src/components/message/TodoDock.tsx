@@ -1,9 +1,9 @@
 import { useEffect, useMemo, useState } from "react";
 import { keptTodos, type SessionView, type Todo } from "@countersign/client";
+import { Visible } from "@countersign/react";
 import { useI18n } from "../../i18n/index.js";
 import { http } from "../../state/connection.js";
 import { Icon } from "../Icon.js";
-import { Visible } from "../Visible.js";
 import { TodoList } from "./TodoList.js";
 
 /** While the agent is at work, where it stands on its list, though the steps that wrote it are folded away. */

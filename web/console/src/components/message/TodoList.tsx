@@ -1,7 +1,7 @@
 import type { Todo } from "@countersign/client";
+import { Visible } from "@countersign/react";
 import { useI18n } from "../../i18n/index.js";
 import { Icon } from "../Icon.js";
-import { Visible } from "../Visible.js";
 
 /** What the agent has set out to do, and how far it is. */
 export function TodoList({ todos }: { todos: Todo[] }) {

@@ -1,13 +1,12 @@
 import { useId, useMemo, useState } from "react";
 import { stringifyJson, todosOf, toolArgs, type BlockView } from "@countersign/client";
+import { Changes, Visible } from "@countersign/react";
+import { prettyJson } from "@countersign/react/forms";
 import { useI18n } from "../../i18n/index.js";
 import { isEdited, type Reviewed } from "../../lib/edits.js";
 import { personName } from "../../lib/people.js";
 import type { End } from "../../lib/turns.js";
-import { prettyJson } from "../../lib/values.js";
-import { Changes } from "../approval/Changes.js";
 import { Icon } from "../Icon.js";
-import { Visible } from "../Visible.js";
 import { TodoList } from "./TodoList.js";
 
 export type ToolUse = Extract<BlockView, { type: "tool_use" }>;

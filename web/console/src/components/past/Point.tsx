@@ -1,7 +1,7 @@
 /** One earlier point: what had just happened, what stood before it, and going on from it, with a change or without. */
 import { useId, useMemo, useState } from "react";
 import type { Checkpoint, ForkRequest, SessionView } from "@countersign/client";
-import { visibleText } from "@countersign/react";
+import { Visible, visibleText } from "@countersign/react";
 import { isMessageKey, useI18n, type Translate } from "../../i18n/index.js";
 import { editableAt, itemsAt, oneLine, type PastItem } from "../../lib/past.js";
 import { personName, type Me } from "../../lib/people.js";
@@ -11,7 +11,6 @@ import { useMe } from "../../state/me.js";
 import { summarize } from "../approval/ResolvedLine.js";
 import { rowTitle } from "../approval/title.js";
 import { Icon } from "../Icon.js";
-import { Visible } from "../Visible.js";
 import { PointEdit } from "./PointEdit.js";
 
 /** What is shown of the conversation before a point. */

@@ -2,12 +2,10 @@
 import { useId, useState } from "react";
 import { configOf, type ForkRequest } from "@countersign/client";
 import { equalJson } from "@countersign/client";
-import { visibleText } from "@countersign/react";
+import { ArgumentForm, EditChanges, visibleText } from "@countersign/react";
+import { argFields, newEdit, readEdit, type EditDraft } from "@countersign/react/forms";
 import { useI18n } from "../../i18n/index.js";
-import { argFields } from "../../lib/decisions.js";
-import { newEdit, readEdit, type EditDraft } from "../../lib/form.js";
 import type { Editable, PastCall } from "../../lib/past.js";
-import { ArgEditor, EditChanges } from "../approval/ArgEditor.js";
 
 type Edit = NonNullable<ForkRequest["edit"]>;
 
@@ -67,7 +65,7 @@ function CallEdit({ call, busy, onFork }: { call: PastCall; busy: boolean; onFor
   const shared = { original: args, display: action?.display, fields, draft: edit, disabled: busy, onChange: setDraft };
   return (
     <div className="past-edit" role="group" aria-label={t("past.otherCall", { tool: name })}>
-      <ArgEditor {...shared} problems={[]} />
+      <ArgumentForm {...shared} problems={[]} />
       <EditChanges {...shared} schema={config.args_schema} />
       <button
         type="button"

@@ -1,5 +1,5 @@
 import type { Question } from "@countersign/client";
-import { Visible } from "../Visible.js";
+import { Visible } from "@countersign/react";
 
 /** Questions that somebody else answers, with their options. */
 export function Asked({ questions }: { questions: Question[] }) {

@@ -1,13 +1,12 @@
 /** The questions of an agent: what is around them, and the form in which they are answered. */
 import { isObject, questionsOf, stringifyJson, type ApprovalView, type JsonObject } from "@countersign/client";
-import { QuestionForm, visibleText, type Replying } from "@countersign/react";
+import { QuestionForm, Visible, visibleText, type Replying } from "@countersign/react";
 import { useI18n } from "../../i18n/index.js";
 import { draftKeys } from "../../lib/unsent.js";
 import { useBar } from "../../state/me.js";
 import { AgentPath } from "../approval/AgentPath.js";
 import { CardFrame } from "../approval/CardFrame.js";
 import { People } from "../approval/People.js";
-import { Visible } from "../Visible.js";
 import { Asked } from "./Asked.js";
 
 interface Props {

@@ -1,6 +1,6 @@
 /** The messages of a webhook that did not arrive, in the order of their records. */
 import { useCallback, useEffect, useEffectEvent, useMemo, useRef } from "react";
-import { useConnection, visibleText } from "@countersign/react";
+import { useConnection, Visible, visibleText } from "@countersign/react";
 import { useI18n } from "../../i18n/index.js";
 import { everything, inboxHref } from "../../lib/inbox.js";
 import { momentText } from "../../lib/time.js";
@@ -12,7 +12,6 @@ import { http } from "../../state/connection.js";
 import { sessionHref } from "../../state/route.js";
 import { Refused } from "../Refusal.js";
 import { shortId } from "../Sidebar.js";
-import { Visible } from "../Visible.js";
 
 interface Props {
   name: string;

@@ -1,7 +1,7 @@
 /** A webhook: where it goes, how far it is, what did not arrive, and what can be done about that. */
 import { useEffect, useId, useRef, useState, type ReactNode } from "react";
 import type { Webhook } from "@countersign/client";
-import { visibleText } from "@countersign/react";
+import { Visible, visibleText } from "@countersign/react";
 import { useI18n } from "../../i18n/index.js";
 import { announce } from "../../lib/announce.js";
 import { momentText } from "../../lib/time.js";
@@ -11,7 +11,6 @@ import { positionOf, stateOf, undelivered } from "../../lib/webhooks.js";
 import { http } from "../../state/connection.js";
 import { Icon } from "../Icon.js";
 import { Refused } from "../Refusal.js";
-import { Visible } from "../Visible.js";
 import { DropMessages } from "./DropMessages.js";
 import { UndeliveredList } from "./UndeliveredList.js";
 

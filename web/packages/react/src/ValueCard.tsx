@@ -1,0 +1,65 @@
+/** What a node of a graph, or a tool, asks: the answer is a value, in a form of its schema where there is one. */
+import { useMemo } from "react";
+import { configOf } from "@countersign/client";
+import { Arguments } from "./arguments/Arguments.js";
+import { Asked } from "./arguments/Asked.js";
+import { draftKey } from "./drafts.js";
+import { answerFields } from "./forms/answer.js";
+import { elicitationForm, elicitationOf, formProblems, type Elicitation } from "./forms/elicitation.js";
+import { Form, Frame } from "./Frame.js";
+import { useLabels } from "./labels.js";
+import { useAnswer } from "./useAnswer.js";
+import { useReply, type CardProps } from "./useReply.js";
+
+export function ValueCard(props: CardProps) {
+  const asked = elicitationOf(props.approval);
+  return asked ? <ElicitationCard {...props} asked={asked} /> : <NodeCard {...props} />;
+}
+
+function NodeCard({ approval, onReply, className }: CardProps) {
+  const { texts } = useLabels();
+  const replying = useReply(approval, onReply);
+  const schema = approval.interrupt?.schema;
+  const form = useMemo(() => answerFields(schema), [schema]);
+  const { formRef, fields, submit, wrong } = useAnswer({ form, draftKey: draftKey(approval), replying });
+  return (
+    <Frame approval={approval} replying={replying} className={className} problem={wrong ? texts["edit.fixFirst"] : undefined}>
+      <Form replying={replying} onSubmit={() => submit()} formRef={formRef}>
+        {approval.actions.map((action, i) => (
+          <Arguments key={i} action={action} config={configOf(approval, i)} />
+        ))}
+        {fields}
+      </Form>
+    </Frame>
+  );
+}
+
+/** A form of an MCP server to fill in, or an address to open; both can be declined, or left without an answer. */
+function ElicitationCard({ approval, onReply, className, asked }: CardProps & { asked: Elicitation }) {
+  const { texts } = useLabels();
+  const replying = useReply(approval, onReply);
+  const form = useMemo(() => elicitationForm(asked), [approval.approvalKey]);
+  const { formRef, fields, send, submit, wrong } = useAnswer({ form, draftKey: draftKey(approval), replying, problemsIn: formProblems });
+  const { address } = asked;
+  const buttons = (
+    <>
+      <button type="submit">{texts[address ? "elicit.done" : "elicit.accept"]}</button>
+      <button type="button" onClick={() => void send({ action: "decline" })}>
+        {texts["elicit.decline"]}
+      </button>
+      <button type="button" onClick={() => void send({ action: "cancel" })}>
+        {texts["elicit.cancel"]}
+      </button>
+    </>
+  );
+  const accept = () => (address ? void send({ action: "accept" }) : submit((content) => ({ action: "accept", content })));
+  return (
+    <Frame approval={approval} replying={replying} className={className} problem={wrong ? texts["edit.fixFirst"] : undefined}>
+      <Form replying={replying} onSubmit={accept} formRef={formRef} buttons={buttons}>
+        <Asked approval={approval} asked={asked} />
+        {!address && fields}
+      </Form>
+      <p data-part="hint">{texts["elicit.hint"]}</p>
+    </Frame>
+  );
+}

@@ -1,0 +1,47 @@
+/** The fields of an answer, and what is wrong with each. */
+import { useId } from "react";
+import { ANSWER, type AnswerDraft, type FieldsForm } from "../forms/answer.js";
+import { problemsAt, type FieldProblem } from "../forms/edits.js";
+import { partOf, placeIn, type FieldErrors } from "../forms/form.js";
+import { useTexts } from "../labels.js";
+import { FormField } from "./FormField.js";
+
+export interface AnswerFieldsProps {
+  form: FieldsForm;
+  draft: AnswerDraft;
+  errors: FieldErrors;
+  /** What the server found wrong. */
+  problems: FieldProblem[];
+  disabled: boolean;
+  onDraft: (draft: AnswerDraft) => void;
+}
+
+export function AnswerFields({ form, draft, errors, problems, disabled, onDraft }: AnswerFieldsProps) {
+  const { t, part } = useTexts();
+  const id = useId();
+  const fields = form.kind === "object" ? form.fields : [form.field];
+  return (
+    <div {...part("fields")}>
+      {fields.map((field, i) => (
+        <FormField
+          key={field.name}
+          id={`${id}-${i}`}
+          field={field}
+          words
+          label={field.name === ANSWER ? t(field.kind === "json" ? "interrupt.json" : "interrupt.answer") : undefined}
+          place={placeIn("", field.name)}
+          draft={partOf(draft.texts, field.name)}
+          errors={errors}
+          disabled={disabled}
+          problems={problemsAt(problems, placeIn("", field.name)).filter((p) => p.pointer !== "")}
+          onDraft={(next) => onDraft({ ...draft, texts: { ...draft.texts, [field.name]: next } })}
+        />
+      ))}
+    </div>
+  );
+}
+
+/** Once the fields are marked. */
+export function focusWrong(form: HTMLElement | null): void {
+  requestAnimationFrame(() => form?.querySelector<HTMLElement>("[aria-invalid]")?.focus());
+}

@@ -1,0 +1,66 @@
+/** What an MCP server says in the middle of a call, apart from the page's own words, and where it wants people to go. */
+import type { ApprovalView } from "@countersign/client";
+import type { Address, Elicitation } from "../forms/elicitation.js";
+import { useTexts } from "../labels.js";
+import { Visible } from "../Visible.js";
+import { Arguments } from "./Arguments.js";
+import { Glyph } from "./Glyph.js";
+
+export interface AskedProps {
+  approval: ApprovalView;
+  asked: Elicitation;
+}
+
+export function Asked({ approval, asked }: AskedProps) {
+  const { t, part } = useTexts();
+  const action = approval.actions[0];
+  return (
+    <>
+      <div {...part("server-says")}>
+        <p {...part("label")}>
+          <Glyph name="comment" />
+          {t("elicit.says")}
+        </p>
+        <p {...part("server-words")} dir="auto">
+          <Visible text={asked.message} />
+        </p>
+      </div>
+      {asked.address && <AddressBox address={asked.address} />}
+      {/* What could deceive the eye is looked at as the server writes it too, with its warnings. */}
+      {action && (action.display?.warnings.length ?? 0) > 0 && <Arguments action={action} />}
+    </>
+  );
+}
+
+/** The whole address as text, and the host it really leads to. Nothing opens it but a person. */
+function AddressBox({ address: { url, host, href } }: { address: Address }) {
+  const { t, part } = useTexts();
+  return (
+    <div {...part("address")}>
+      <p {...part("label")}>{t("elicit.address")}</p>
+      <p {...part("address-text")} dir="ltr">
+        <Visible text={url} />
+      </p>
+      <p {...part("address-foot")}>
+        {host !== "" && (
+          <span {...part("fact")}>
+            {t("elicit.host")}
+            {t("text.colon")}
+            <strong>
+              <Visible text={host} />
+            </strong>
+          </span>
+        )}
+        {href === undefined ? (
+          <span {...part("caution")}>{t("elicit.noLink")}</span>
+        ) : (
+          <a {...part("open")} href={href} target="_blank" rel="noopener noreferrer">
+            {t("elicit.open")}
+            <Glyph name="outside" />
+            <span {...part("unseen")}>{t("text.paren", { text: t("elicit.newTab") })}</span>
+          </a>
+        )}
+      </p>
+    </div>
+  );
+}

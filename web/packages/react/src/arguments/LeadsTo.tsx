@@ -1,0 +1,102 @@
+import { useEffect, useRef } from "react";
+import type { CountersignError, ReviewConfig } from "@countersign/client";
+import { argumentOf, asksFromTheStart, type FieldProblem } from "../forms/edits.js";
+import { useLabels, useTexts, type Tell } from "../labels.js";
+import type { EditPreviewing } from "../useEditPreview.js";
+import { Visible } from "../Visible.js";
+import { visibleText } from "../visibleText.js";
+import { fieldErrorText } from "./FormField.js";
+import { Glyph } from "./Glyph.js";
+import { Problems } from "./Problems.js";
+
+/** Of what the server finds wrong; each field says its own. */
+const MOST = 3;
+
+export interface LeadsToProps {
+  editing: EditPreviewing;
+  /** What the server finds wrong with the arguments, of `editProblems`. */
+  problems: FieldProblem[];
+}
+
+/** What an edit would lead to, while it is made. */
+export function LeadsTo({ editing, problems }: LeadsToProps) {
+  const { t, part } = useTexts();
+  const { again } = useLabels();
+  const { state, found, error, retry } = editing;
+  const box = useRef<HTMLDivElement>(null);
+  // It grows over the form: what is being typed in stays in view.
+  useEffect(() => {
+    const field = document.activeElement;
+    const form = field?.closest('[data-part="editor"]');
+    if (form && box.current?.closest('[data-part="call"]')?.contains(form)) field?.scrollIntoView({ block: "nearest" });
+  }, [state]);
+  return (
+    <div ref={box} {...part("leads-to")} data-state={state} data-outcome={found?.outcome} aria-live="polite" aria-busy={state === "asking"}>
+      {state === "asking" && <p {...part("hint")}>{t("edit.checking")}</p>}
+      {error ? (
+        <div {...part("problem")}>
+          <Refusal error={error} />
+        </div>
+      ) : found?.error ? (
+        <Refused error={found.error} problems={problems} />
+      ) : found && asksFromTheStart(found) ? (
+        <NeedsApproval asked={found.reviewConfig ?? {}} />
+      ) : (
+        found && <p {...part("hint")}>{t("edit.accepted")}</p>
+      )}
+      {found?.preview?.kind === "failed" && <p {...part("caution")}>{t("preview.failed")}</p>}
+      {state === "failed" && (
+        <button type="button" {...part("link")} onClick={retry}>
+          {again}
+        </button>
+      )}
+    </div>
+  );
+}
+
+function Refused({ error, problems }: { error: CountersignError; problems: FieldProblem[] }) {
+  const { t, part } = useTexts();
+  const wrong = problems.slice(0, MOST).map((p) => ({ what: argumentOf(p.pointer), message: p.message, own: p.error && fieldErrorText(p.error, t) }));
+  return (
+    <div {...part("problem")}>
+      <p>{t("edit.refused")}</p>
+      {wrong.length > 0 ? <Problems problems={wrong} /> : <Refusal error={error} />}
+    </div>
+  );
+}
+
+function NeedsApproval({ asked: { role, reason } }: { asked: ReviewConfig }) {
+  const { t, part } = useTexts();
+  return (
+    <p {...part("note")} data-bar="edit">
+      <Glyph name="shield" />
+      <span>
+        {t("edit.needsApproval", { role: roleName(role, t) })}
+        {reason && t("text.paren", { text: visibleText(reason) })}
+      </span>
+    </p>
+  );
+}
+
+/** What comes of an edit that is no approval. */
+export function EditAsks({ config, role }: { config: ReviewConfig; role: string | undefined }) {
+  const { t, part } = useTexts();
+  const { level = 1, levels, not_self } = config;
+  return (
+    <p {...part("note")} data-bar="edit">
+      <Glyph name="shield" />
+      <span>
+        {level > 1 ? t("edit.restarts", { role: roleName(levels?.[0], t) }) : t("edit.asks")}{" "}
+        {not_self && role !== undefined && t("edit.notSelf", { role: roleName(role, t) })}
+      </span>
+    </p>
+  );
+}
+
+/** A refusal in the words of the page. */
+export function Refusal({ error }: { error: CountersignError }) {
+  const said = useLabels().error(error);
+  return typeof said === "string" ? <Visible text={said} /> : said;
+}
+
+const roleName = (role: string | undefined, t: Tell) => (role === undefined || role === "user" ? t("people.owner") : visibleText(role));

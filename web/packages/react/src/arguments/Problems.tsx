@@ -1,0 +1,28 @@
+import { useTexts } from "../labels.js";
+
+/** Something that the server found wrong; `own`: in words of the page. */
+export interface Problem {
+  what: string;
+  message: string;
+  own?: string | undefined;
+}
+
+/** What is wrong, one by one. */
+export function Problems({ problems }: { problems: readonly Problem[] }) {
+  const { t } = useTexts();
+  if (problems.length === 0) return null;
+  return (
+    <ul>
+      {problems.map((p) => (
+        <li key={p.what + p.message}>
+          {p.what && <code>{p.what}</code>}{" "}
+          {p.own ?? (
+            <>
+              {t("refusal.reason")} <span lang="en">{p.message}</span>
+            </>
+          )}
+        </li>
+      ))}
+    </ul>
+  );
+}

@@ -1,0 +1,140 @@
+/** An edit of a call's arguments: its form, what it makes of them, whether it is an approval, and what the server finds wrong. */
+import {
+  configOf,
+  isNumber,
+  isObject,
+  type Action,
+  type ApprovalView,
+  type CountersignError,
+  type DecisionType,
+  type EditPreview,
+  type JsonObject,
+  type JsonValue,
+  type ReviewConfig,
+} from "@countersign/client";
+import { fieldsOf, placeIn, readEdit, type EditDraft, type Field, type FieldError } from "./form.js";
+import { brokenRule, rulesOf } from "./rules.js";
+import { schemaAt } from "./schema.js";
+
+/** The fields of the form in which a call's arguments are edited. */
+export function argFields(action: Action, config: ReviewConfig): Field[] | undefined {
+  return fieldsOf(config.args_schema, action.args, { titles: true, rules: "limits", ordered: true });
+}
+
+/** What the edit makes of the arguments; nothing while it cannot be read. */
+export function editedArgs(action: Action, config: ReviewConfig, draft: EditDraft | undefined): JsonObject | undefined {
+  if (!draft) return action.args; // Opened, and nothing typed yet.
+  const read = readEdit(draft, argFields(action, config), action.args);
+  return read.ok ? read.args : undefined;
+}
+
+/** Whether a choice lets a call run, so that what would run must have been seen whole. */
+export function needsSight(choice: DecisionType): boolean {
+  return choice === "approve" || choice === "edit";
+}
+
+/**
+ * Whether an edit is an approval of what it makes of the call. Else people are asked about that, from the first step on:
+ * who has seen only the call before, and where requesters may not approve, since its author is one then.
+ */
+export function editApproves({ level = 1, quorum = 1, not_self, role }: ReviewConfig): boolean {
+  return level === 1 && quorum <= 1 && !(not_self && role !== undefined && role !== "user");
+}
+
+/** Whether people are asked about the edited call from the first step on. At a later one the edit has counted as an approval. */
+export function asksFromTheStart({ outcome, reviewConfig }: EditPreview): boolean {
+  return outcome === "asks" && (reviewConfig?.level ?? 1) === 1;
+}
+
+/** Whether the edited call needs an approval that the call as it was proposed does not need, so that the edit is none. */
+export function asksAnew(config: ReviewConfig, found: EditPreview | undefined): boolean {
+  return found !== undefined && asksFromTheStart(found) && editApproves(config);
+}
+
+export interface FieldProblem {
+  pointer: string;
+  /** The server's words, which are English. */
+  message: string;
+  /** The same in words of the page, where it knows them. */
+  error?: FieldError | undefined;
+}
+
+/** `details.errors` of `invalid_edit`. */
+export function problemsOf(details: JsonObject | undefined): FieldProblem[] {
+  const errors = details?.errors;
+  if (!Array.isArray(errors)) return [];
+  return errors.filter(isObject).map((e) => ({ pointer: text(e.pointer), message: text(e.message) }));
+}
+
+/** What the server found wrong with these arguments of a call, also in words of the page. */
+export function editProblems(error: CountersignError | undefined, config: ReviewConfig, args: JsonObject): FieldProblem[] {
+  if (error?.code !== "invalid_edit") return [];
+  return problemsOf(error.details).map((problem) => ({ ...problem, error: problemError(problem, config, args) }));
+}
+
+/** A problem in the page's own words, where the schema says simply what is wrong with these arguments. */
+export function problemError(problem: FieldProblem, { args_schema: schema }: ReviewConfig, args: JsonObject): FieldError | undefined {
+  const path = stepsOf(problem.pointer);
+  const property = path.length > 0 ? schemaAt(schema, path) : undefined;
+  const value = path.reduce<JsonValue | undefined>((at, step) => inside(at, step), args);
+  if (!property || value === undefined) return undefined;
+  if (property.type === "number" && !isNumber(value)) return { key: "edit.error.number" };
+  if (property.type === "integer" && !isNumber(value)) return { key: "edit.error.integer" };
+  return brokenRule(rulesOf(property, false), value);
+}
+
+function inside(value: JsonValue | undefined, step: string): JsonValue | undefined {
+  if (Array.isArray(value)) return value[Number(step)];
+  return isObject(value) && Object.hasOwn(value, step) ? value[step] : undefined;
+}
+
+const text = (value: JsonValue | undefined) => (typeof value === "string" ? value : "");
+
+/**
+ * The place in the arguments that a JSON pointer is about. Servers may point into the arguments (`/price`) or into the
+ * whole message (`/decisions/0/edited_action/args/price`).
+ */
+function stepsOf(pointer: string): string[] {
+  const parts = pointer.split("/").slice(1).map((p) => p.replaceAll("~1", "/").replaceAll("~0", "~"));
+  return parts.slice(parts[0] === "decisions" ? parts.indexOf("args") + 1 : 0);
+}
+
+/** That place as fields have theirs. */
+export function placeOf(pointer: string): string {
+  return stepsOf(pointer).reduce(placeIn, "");
+}
+
+/** The argument that a pointer is about. */
+export function argumentOf(pointer: string): string {
+  return stepsOf(pointer)[0] ?? "";
+}
+
+/** Those at a place, or inside it. */
+export function problemsAt(problems: readonly FieldProblem[], place: string): FieldProblem[] {
+  return problems.filter(({ pointer }) => `${placeOf(pointer)}/`.startsWith(place === "" ? "" : `${place}/`));
+}
+
+/** Which action an `invalid_edit` error is about, where its pointer or its message says so. */
+export function actionIndexOf(pointer: string, message = ""): number | undefined {
+  const match = /^\/decisions\/(\d+)\//.exec(pointer) ?? /^decisions\[(\d+)\]/.exec(message);
+  return match ? Number(match[1]) : undefined;
+}
+
+/** Something that the server found wrong with an edit of a reply. */
+export interface RefusedEdit extends FieldProblem {
+  /** Which call it is about, where that is known. */
+  index: number | undefined;
+}
+
+/** What the server found wrong with the edits of a reply. `args`: what the edit made of the arguments of the call at this place. */
+export function refusedEdits(
+  error: CountersignError | undefined,
+  approval: ApprovalView,
+  args: (index: number) => JsonObject | undefined,
+): RefusedEdit[] {
+  if (error?.code !== "invalid_edit") return [];
+  return problemsOf(error.details).map((problem) => {
+    const index = actionIndexOf(problem.pointer, error.message) ?? (approval.actions.length === 1 ? 0 : undefined);
+    return { ...problem, index, error: problemError(problem, configOf(approval, index ?? 0), args(index ?? 0) ?? {}) };
+  });
+}

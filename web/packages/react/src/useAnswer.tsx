@@ -1,0 +1,59 @@
+import { useRef, useState, type ReactNode, type RefObject } from "react";
+import type { JsonValue } from "@countersign/client";
+import { AnswerFields, focusWrong } from "./arguments/AnswerFields.js";
+import { emptyAnswer, readAnswer, type AnswerDraft, type FieldsForm } from "./forms/answer.js";
+import { problemsOf, type FieldProblem } from "./forms/edits.js";
+import { useDraft } from "./useDraft.js";
+import type { Replying } from "./useReply.js";
+
+export interface AnswerOptions {
+  form: FieldsForm;
+  /** The name under which the tab keeps what was entered. */
+  draftKey: string;
+  replying: Replying;
+  /** What the server finds wrong, as if it was about the form. */
+  problemsIn?: (problems: FieldProblem[]) => FieldProblem[];
+}
+
+export interface Answering {
+  formRef: RefObject<HTMLFormElement | null>;
+  /** The fields, to be put into that form. */
+  fields: ReactNode;
+  /** It was to be sent, and cannot be read. */
+  wrong: boolean;
+  /** Sends what is filled in, or goes to what is wrong with it. `resumeOf`: the answer that it is a part of. */
+  submit: (resumeOf?: (value: JsonValue) => JsonValue) => void;
+  /** Sends another answer. */
+  send: (resume: JsonValue) => Promise<void>;
+}
+
+/** Filling in the form of an answer, and sending it. */
+export function useAnswer({ form, draftKey, replying, problemsIn = (problems) => problems }: AnswerOptions): Answering {
+  const [draft, setDraft] = useDraft<AnswerDraft>(draftKey, () => emptyAnswer(form));
+  const [tried, setTried] = useState(false);
+  const formRef = useRef<HTMLFormElement>(null);
+  const busy = replying.state !== "no";
+  const read = readAnswer(form, draft);
+  const send = async (resume: JsonValue) => {
+    if (!busy && (await replying.send({ resume }))) setDraft(undefined);
+  };
+  const submit = (resumeOf = (value: JsonValue) => value) => {
+    if (read.ok) return void send(resumeOf(read.value));
+    setTried(true);
+    focusWrong(formRef.current);
+  };
+  const fields = (
+    <AnswerFields
+      form={form}
+      draft={draft}
+      errors={tried && !read.ok ? read.errors : {}}
+      problems={replying.error?.code === "invalid_resume" ? problemsIn(problemsOf(replying.error.details)) : []}
+      disabled={busy}
+      onDraft={(next) => {
+        replying.clearError();
+        setDraft(next);
+      }}
+    />
+  );
+  return { formRef, fields, wrong: tried && !read.ok, submit, send };
+}

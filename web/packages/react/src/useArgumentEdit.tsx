@@ -1,0 +1,72 @@
+import { useMemo, type ReactNode } from "react";
+import { configOf, decidingRole, decisionOf, type ApprovalView, type Decision, type EditPreview, type JsonObject, type Preview } from "@countersign/client";
+import { ArgumentForm, EditChanges } from "./arguments/ArgumentForm.js";
+import { EditAsks, LeadsTo } from "./arguments/LeadsTo.js";
+import { argFields, editApproves, editedArgs, editProblems, type FieldProblem } from "./forms/edits.js";
+import { newEdit, type EditDraft } from "./forms/form.js";
+import { useEditPreview } from "./useEditPreview.js";
+
+export interface ArgumentEditOptions {
+  approval: ApprovalView;
+  /** Which of its calls. */
+  index: number;
+  /** Whether it is being edited. */
+  open: boolean;
+  /** What is typed so far; nothing at the beginning. */
+  draft: EditDraft | undefined;
+  onDraft: (draft: EditDraft) => void;
+  /** What the server found wrong with it when it was sent, of `refusedEdits`. */
+  problems?: FieldProblem[];
+  /** While it is sent. */
+  disabled?: boolean;
+}
+
+export interface ArgumentEdit {
+  /** The form of the arguments, and what comes of the edit where it is no approval. */
+  form: ReactNode;
+  /** What is changed so far, and what that would lead to: to be in view while it is edited. */
+  changes: ReactNode;
+  /** What the call would do with the arguments as they are now, as far as that is known. */
+  preview: Preview | undefined;
+  /** The decision that it makes; nothing while it is not open, or cannot be read. */
+  decision: Decision | undefined;
+  /** What the server says that it would lead to, once it does. */
+  found: EditPreview | undefined;
+}
+
+/** Editing the arguments of one call. Where the parts stand is up to the card; what is typed, too. */
+export function useArgumentEdit({ approval, index, open, draft, onDraft, problems = [], disabled = false }: ArgumentEditOptions): ArgumentEdit {
+  const action = approval.actions[index]!;
+  const config = configOf(approval, index);
+  const fields = useMemo(() => argFields(action, config), [action, config]);
+  const args = open ? editedArgs(action, config, draft) : undefined;
+  const decision = open ? decisionOf(action, config, { choice: "edit", reason: "", output: "", args }) : undefined;
+  const edited = decision?.type === "edit" ? decision.edited_action : undefined;
+  const editing = useEditPreview(approval, index, edited, disabled);
+  const refusals = edited ? editProblems(editing.found?.error, config, edited.args as JsonObject) : [];
+  const shared = {
+    original: action.args,
+    display: action.display,
+    fields,
+    draft: draft ?? newEdit(fields, action.args),
+    disabled,
+    onChange: onDraft,
+  };
+  return {
+    form: open && (
+      <>
+        {!editApproves(config) && <EditAsks config={config} role={decidingRole(approval)} />}
+        <ArgumentForm {...shared} problems={problems.length > 0 ? problems : refusals} />
+      </>
+    ),
+    changes: open && (
+      <EditChanges {...shared} schema={config.args_schema}>
+        <LeadsTo editing={editing} problems={refusals} />
+      </EditChanges>
+    ),
+    // What it would do as it was proposed is not shown beside other arguments.
+    preview: !open || decision?.type === "approve" ? action.preview : editing.found?.preview,
+    decision,
+    found: editing.found,
+  };
+}

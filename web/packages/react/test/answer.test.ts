@@ -1,0 +1,65 @@
+import { describe, expect, test } from "vitest";
+import { parseJson, stringifyJson, type JsonValue } from "@countersign/client";
+import { ANSWER, answerForm, emptyAnswer, readAnswer } from "../src/forms/answer.js";
+import { choiceText } from "../src/forms/values.js";
+
+const kind = (schema: JsonValue | undefined) => {
+  const form = answerForm(schema);
+  return form.kind === "field" ? form.field.kind : form.kind;
+};
+
+/** What is sent when these texts are written. */
+const sent = (schema: JsonValue | undefined, texts: Record<string, string>) => {
+  const form = answerForm(schema);
+  const read = readAnswer(form, { texts: { ...emptyAnswer(form).texts, ...texts } });
+  return read.ok ? stringifyJson(read.value) : Object.entries(read.errors).map(([name, e]) => `${name}: ${e.key}`);
+};
+
+describe("g3: the form of an answer follows its schema", () => {
+  test("plain values have fields of their own", () => {
+    expect(kind({ type: "boolean" })).toBe("boolean");
+    expect(kind({ type: "string" })).toBe("string");
+    expect(kind({ type: ["integer", "null"] })).toBe("integer");
+    expect(kind({ enum: ["a", "b"] })).toBe("buttons");
+    expect(kind({ oneOf: [{ const: "a" }, { const: 2 }] })).toBe("buttons");
+    expect(kind({ enum: ["a", "b", "c", "d", "e"] })).toBe("enum");
+    expect(kind({ $ref: "#/$defs/Yes", $defs: { Yes: { type: "boolean" } } })).toBe("boolean");
+    expect(kind({ type: "object", properties: { note: { type: "string" } } })).toBe("object");
+  });
+
+  test("what no form can show is written as JSON", () => {
+    for (const schema of ["true", "{}", '{"type":"array"}', '{"type":"object"}', '{"oneOf":[{"type":"string"},{"type":"object"}]}']) {
+      expect(kind(parseJson(schema))).toBe("json");
+    }
+    expect(kind(undefined)).toBe("json");
+    expect(kind({ type: "object", properties: { a: { type: "string" } }, oneOf: [{ required: ["a"] }] })).toBe("json");
+    const loop: JsonValue = { $ref: "#/$defs/a", $defs: { a: { $ref: "#/$defs/a" } } };
+    expect(kind(loop)).toBe("json");
+  });
+
+  test("ordinary values that look like nothing are answers", () => {
+    for (const value of ["null", "false", "0", '""', "{}", "[]"]) expect(sent(undefined, { [ANSWER]: value })).toBe(value);
+    expect(sent({ type: "string" }, {})).toBe('""');
+    expect(sent({ type: "number" }, { [ANSWER]: "0" })).toBe("0");
+  });
+
+  test("numbers keep their digits, and what cannot be read is not sent", () => {
+    expect(sent({ type: "number" }, { [ANSWER]: "1.10" })).toBe("1.10");
+    expect(sent({ type: "integer" }, { [ANSWER]: "9007199254740993" })).toBe("9007199254740993");
+    expect(sent({ type: "integer" }, { [ANSWER]: "1.5" })).toEqual([": edit.error.integer"]);
+    expect(sent(undefined, { [ANSWER]: "{" })).toEqual([": edit.error.json"]);
+    expect(sent(undefined, {})).toEqual([": edit.error.required"]);
+  });
+
+  test("an object's fields", () => {
+    const schema = parseJson(`{"type":"object","required":["accept","price"],"properties":{
+      "accept":{"type":"boolean"},"price":{"type":"number","default":1.50},"note":{"type":["string","null"]}}}`);
+    expect(sent(schema, { accept: "true" })).toBe('{"accept":true,"price":1.50}');
+    expect(sent(schema, { accept: "false", price: "", note: "no" })).toEqual(["price: edit.error.required"]);
+  });
+
+  test("a choice is read without its quotes", () => {
+    expect(choiceText('"accept"')).toBe("accept");
+    expect(choiceText("2")).toBe("2");
+  });
+});

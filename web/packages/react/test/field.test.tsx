@@ -1,0 +1,11 @@
+// @vitest-environment jsdom
+import { expect, test } from "vitest";
+import { FormField } from "../src/arguments/FormField.js";
+import { show } from "./page.js";
+
+test("the name of an argument is shown with what misleads in it", async () => {
+  const field = { name: "p\u0430y\u202e", kind: "string" as const, required: false };
+  const known: ReadonlySet<string> = new Set();
+  const { page } = await show(<FormField id="f" field={field} place="f" draft="" errors={{}} problems={[]} known={known} onDraft={() => {}} />);
+  expect(page.querySelector("label")?.textContent).toBe("p⟨U+0430⟩y⟨U+202E⟩");
+});

@@ -1,0 +1,58 @@
+import { describe, expect, it } from "vitest";
+import { CountersignError, type ApprovalView } from "@countersign/client";
+import { english } from "../src/en.js";
+import { filled, type Labels, type TextKey } from "../src/labels.js";
+import { vietnamese } from "../src/vi.js";
+import { chinese } from "../src/zh.js";
+
+const placeholders = (text: string) => [...text.matchAll(/\{(\w+)\}/g)].map((m) => m[1]).sort();
+const resolved = (more: Partial<ApprovalView>) => ({ resolution: "decided", by: "ann", ...more }) as ApprovalView;
+
+/** Every word of the cards, each with a name. */
+function words({ texts, language: _language, choices, questions, waitingFor, progress, error, resolved: how, ...plain }: Labels): Record<string, string> {
+  const { place, ownFor, changeOne, ...rest } = questions;
+  const all = {
+    ...texts,
+    ...plain,
+    ...Object.fromEntries(Object.entries({ ...choices, ...rest }).map(([name, word]) => [`inside.${name}`, word])),
+    place: place(1, 2),
+    ownFor: ownFor("x"),
+    changeOne: changeOne("x"),
+    owner: waitingFor(undefined),
+    role: waitingFor("x"),
+    progress: progress(1, 2),
+    error: String(error(new CountersignError("not_found", "no such thing"))),
+    timeout: how(resolved({ resolution: "timeout" })),
+    cancelled: how(resolved({ resolution: "cancelled" })),
+    answered: how(resolved({ answers: {} })),
+    ...Object.fromEntries((["approve", "reject", "respond", "defer"] as const).map((type) => [`done.${type}`, how(resolved({ decisions: [{ type } as never] }))])),
+  };
+  return all as Record<string, string>;
+}
+
+describe.each([
+  ["vi", vietnamese],
+  ["zh", chinese],
+] as const)("the words in %s", (language, labels) => {
+  it("u2: are all there, and none of them is English", () => {
+    const [own, theirs] = [words(labels), words(english)];
+    expect(labels.language).toBe(language);
+    expect(Object.keys(own).sort()).toEqual(Object.keys(theirs).sort());
+    const alike = Object.keys(own).filter((name) => own[name] === theirs[name]);
+    // What has no words.
+    expect(alike.filter((name) => /[a-z]{2}/i.test(filled(own[name]!, { text: "" })))).toEqual(["edit.json"]);
+  });
+
+  it("have the same places for values", () => {
+    for (const key of Object.keys(english.texts) as TextKey[]) expect(placeholders(labels.texts[key]), key).toEqual(placeholders(english.texts[key]));
+  });
+});
+
+it("a value is put into its place as it is", () => {
+  expect(filled("{n} of {of}, {other}", { n: "$& {of}", of: 2 })).toBe("$& {of} of 2, {other}");
+});
+
+it("Chinese has its own punctuation", () => {
+  const wrong = Object.values(words(chinese)).filter((text) => /\p{Script=Han}[,.:;!?()]|[,:;!?()]\p{Script=Han}/u.test(text));
+  expect(wrong).toEqual([]);
+});
