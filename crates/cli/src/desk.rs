@@ -77,11 +77,21 @@ impl Asked {
         self.open(Purpose::Watching)
     }
 
+    /// The store to open, if no server is to be asked.
+    pub(crate) fn store(&self) -> Option<&AtStore> {
+        (self.store.config.is_some() || self.store.store.is_some()).then_some(&self.store)
+    }
+
+    /// The server to ask otherwise.
+    pub(crate) fn server(&self) -> &Remote {
+        &self.server.0
+    }
+
     fn open(&self, purpose: Purpose) -> Result<Desk, Failure> {
-        if self.store.config.is_none() && self.store.store.is_none() {
-            return Ok(Desk::Server(self.server.0.clone()));
+        match self.store() {
+            None => Ok(Desk::Server(self.server().clone())),
+            Some(store) => Direct::open(store, purpose).map(|direct| Desk::Store(Box::new(direct))),
         }
-        Direct::open(&self.store, purpose).map(|direct| Desk::Store(Box::new(direct)))
     }
 }
 

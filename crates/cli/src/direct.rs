@@ -108,20 +108,11 @@ impl Direct {
         query: &[(&str, String)],
         body: Option<String>,
     ) -> Result<String, Failure> {
-        let here = Url::parse("http://localhost").map_err(|error| error.to_string())?;
-        let mut url = below(here, path)?;
-        if !query.is_empty() {
-            url.query_pairs_mut().extend_pairs(query);
+        let text = self.executor.block_on(answer(&self.server, &self.name, method, path, query, body))?;
+        if method == Method::POST {
+            tell(&format!("stored in {}; a server on this store will continue it", self.name));
         }
-        let (status, text) = self.executor.block_on(self.server.answer(method.as_str(), url.as_str(), body))?;
-        if (200..300).contains(&status) {
-            if method == Method::POST {
-                tell(&format!("stored in {}; a server on this store will continue it", self.name));
-            }
-            return Ok(text);
-        }
-        let strange = || Failure::from(format!("the answer has the status {status}, and no reason"));
-        Err(refusal(&self.name, &text, |_| String::new()).unwrap_or_else(strange))
+        Ok(text)
     }
 }
 
@@ -136,6 +127,34 @@ impl Drop for Direct {
             self.runtime.shutdown(Duration::ZERO).await;
         });
     }
+}
+
+/// The text of the answer of a server in this process, over the store of this name. A refusal has its own text.
+pub(crate) async fn answer(
+    server: &InProcess,
+    name: &str,
+    method: &Method,
+    path: &[&str],
+    query: &[(&str, String)],
+    body: Option<String>,
+) -> Result<String, Failure> {
+    let here = Url::parse("http://localhost").map_err(|error| error.to_string())?;
+    let mut url = below(here, path)?;
+    if !query.is_empty() {
+        url.query_pairs_mut().extend_pairs(query);
+    }
+    let (status, text) = server.answer(method.as_str(), url.as_str(), body).await?;
+    if (200..300).contains(&status) {
+        return Ok(text);
+    }
+    let strange = || Failure::from(format!("the answer has the status {status}, and no reason"));
+    Err(refusal(name, &text, |_| String::new()).unwrap_or_else(strange))
+}
+
+/// Why a SQLite store cannot be opened that may be a running server's.
+pub(crate) fn taken(error: &StoreError) -> String {
+    let remedy = if matches!(error, StoreError::InUse(_)) { "; if that is a server, ask it, with --url" } else { "" };
+    format!("{error}{remedy}")
 }
 
 /// The store of a configuration, with what it declares.
@@ -178,7 +197,7 @@ async fn sqlite(path: &Path, keys: Option<Keys>, purpose: Purpose) -> Result<Res
     }
     loaded::check_there(path)?;
     match loaded::sqlite(path.to_owned(), keys).await {
-        Err(error @ StoreError::InUse(_)) => Err(format!("{error}; if that is a server, ask it, with --url").into()),
+        Err(error @ StoreError::InUse(_)) => Err(taken(&error).into()),
         opened => Ok(opened),
     }
 }
@@ -197,7 +216,7 @@ fn check_asserted(at: &AtStore, subject: &str) -> Result<(), Failure> {
 }
 
 /// Who acts. Whoever can open a store can do everything with it; where people have names, decisions have one too.
-fn person(at: &AtStore, config: &Config, purpose: Purpose) -> Result<Principal, Failure> {
+pub(crate) fn person(at: &AtStore, config: &Config, purpose: Purpose) -> Result<Principal, Failure> {
     let Some(subject) = &at.subject else {
         if config.is_open() || purpose != Purpose::Changing {
             return Ok(Principal::trusted());

@@ -67,7 +67,7 @@ enum Command {
     Policy(policy::Policy),
     /// Draws the graph of an agent, or that of a session with its current position
     Graph(graph::Graph),
-    /// Talks with an agent of a running server, and decides in the terminal what it asks
+    /// Talks with an agent of a running server, or of a configuration without one, and decides in the terminal what it asks
     Chat(chat::Chat),
     /// Lists, shows and decides what is pending, on a running server or in a store
     Approvals(approvals::Approvals),

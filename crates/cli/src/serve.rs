@@ -1,13 +1,9 @@
 //! `countersign serve --config FILE`
 
-use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use clap::Args;
-use countersign_server::{
-    Options, Server, Webhooks,
-    config::{Config, ConfigWebhook},
-};
-use countersign_store::Store;
+use countersign_server::{Options, Server, config::Config};
 use tokio::{
     net::TcpListener,
     runtime::Handle,
@@ -18,7 +14,8 @@ use crate::{
     Outcome, assembled,
     loaded::{TLS_EXPECTED, expects_tls, keys, lines, open},
     reload::{Seen, Watched},
-    say, traces,
+    say,
+    traces::{self, Traces},
 };
 
 /// How long threads may take to end after everything has stopped.
@@ -42,13 +39,18 @@ pub(crate) fn run(serve: &Serve) -> Outcome {
     let config = Config::load(&serve.config).map_err(|errors| lines(&errors))?;
     let traces = traces::log(&config)?;
     config.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
+    on_threads(traces, |sessions| serve_until_told(config, serve, seen, sessions))
+}
+
+/// Runs a server on threads of its own, and its sessions, whose handle it gets, on others, so that long arguments do not hold
+/// up connections.
+pub(crate) fn on_threads<S: Future<Output = Outcome>>(traces: Traces, serve: impl FnOnce(Handle) -> S) -> Outcome {
     let threads = || {
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
         runtime.map_err(|error| format!("the server cannot start: {error}"))
     };
-    // Sessions have threads of their own, so that long arguments do not hold up connections.
     let (connections, sessions) = (threads()?, threads()?);
-    let served = connections.block_on(traces.send_while(serve_until_told(config, serve, seen, sessions.handle())));
+    let served = connections.block_on(traces.send_while(serve(sessions.handle().clone())));
     // Waited for no longer: a thread that looks up a name cannot be stopped, and can take minutes. Those of sessions can also
     // be removing folders.
     sessions.shutdown_timeout(10 * ENDING);
@@ -56,7 +58,7 @@ pub(crate) fn run(serve: &Serve) -> Outcome {
     served
 }
 
-async fn serve_until_told(config: Config, serve: &Serve, seen: Seen, sessions: &Handle) -> Outcome {
+async fn serve_until_told(config: Config, serve: &Serve, seen: Seen, sessions: Handle) -> Outcome {
     // Installed first, so that no signal is lost.
     let signals = Signals::new().map_err(|error| format!("signals cannot be handled: {error}"))?;
     let hangup = signal(SignalKind::hangup()).map_err(|error| format!("signals cannot be handled: {error}"))?;
@@ -79,8 +81,8 @@ async fn serve_until_told(config: Config, serve: &Serve, seen: Seen, sessions: &
     let listener = TcpListener::bind(listen).await.map_err(|error| format!("cannot listen on {listen}: {error}"))?;
     let address = listener.local_addr().map_err(|error| error.to_string())?;
     let store = open(config.store.clone(), keys(&config.store_keys)?).await?;
-    let webhooks = webhooks(&config, store.clone(), address).await?;
-    let runtime = assembled::runtime(&config, store.clone(), &options.auth, sessions)?;
+    let webhooks = assembled::webhooks(&config, store.clone(), address).await?;
+    let runtime = assembled::runtime(&config, store.clone(), &options.auth, &sessions)?;
     let runtime = runtime.build().map_err(|error| error.to_string())?;
     runtime.start().await.map_err(|refusal| format!("the store cannot be read: {refusal}"))?;
     say(&format!("listening on http://{address}"))?;
@@ -100,21 +102,14 @@ async fn serve_until_told(config: Config, serve: &Serve, seen: Seen, sessions: &
     served.map_err(|error| format!("the server failed: {error}").into())
 }
 
-/// Who is notified.
-async fn webhooks(config: &Config, store: Arc<dyn Store>, address: SocketAddr) -> Result<Webhooks, String> {
-    let endpoints = config.webhooks.iter().map(ConfigWebhook::endpoint).collect();
-    let console = config.server.public_url.clone().unwrap_or_else(|| format!("http://{address}"));
-    Webhooks::open(store, endpoints, &console, config.locale).await
-}
-
 /// SIGTERM and SIGINT: the first stops the server gracefully, the second at once.
-struct Signals {
+pub(crate) struct Signals {
     term: Signal,
     int: Signal,
 }
 
 impl Signals {
-    fn new() -> std::io::Result<Signals> {
+    pub(crate) fn new() -> std::io::Result<Signals> {
         Ok(Signals { term: signal(SignalKind::terminate())?, int: signal(SignalKind::interrupt())? })
     }
 
@@ -128,9 +123,12 @@ impl Signals {
     async fn first(mut self) {
         self.next().await;
         tracing::info!("stopping; running tools get ten seconds, a second signal stops at once");
-        tokio::spawn(async move {
-            self.next().await;
-            std::process::exit(130);
-        });
+        tokio::spawn(self.stop_at_once());
+    }
+
+    /// Ends the process at the next signal.
+    pub(crate) async fn stop_at_once(mut self) {
+        self.next().await;
+        std::process::exit(130);
     }
 }

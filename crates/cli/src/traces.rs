@@ -3,7 +3,10 @@
 use std::io::IsTerminal as _;
 
 use countersign_server::config::{Config, LogFormat};
-use tracing_subscriber::{EnvFilter, Layer as _, layer::SubscriberExt as _, util::SubscriberInitExt as _};
+use tracing_subscriber::{EnvFilter, Layer, Registry, layer::SubscriberExt as _, util::SubscriberInitExt as _};
+
+/// Where the log goes.
+type Log = Box<dyn Layer<Registry> + Send + Sync>;
 
 /// Exports spans, if configured.
 pub(crate) struct Traces {
@@ -13,7 +16,6 @@ pub(crate) struct Traces {
 
 /// Starts the log, and the export of spans if configured.
 pub(crate) fn log(config: &Config) -> Result<Traces, String> {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
     let lines =
         tracing_subscriber::fmt::layer().with_ansi(std::io::stderr().is_terminal()).with_writer(std::io::stderr);
     let log = match config.tracing.log {
@@ -21,7 +23,33 @@ pub(crate) fn log(config: &Config) -> Result<Traces, String> {
         // What a span has is for collectors.
         LogFormat::Json => lines.json().flatten_event(true).with_current_span(false).with_span_list(false).boxed(),
     };
-    let subscriber = tracing_subscriber::registry().with(log.with_filter(filter));
+    begin(config, log.with_filter(filter("info")).boxed())
+}
+
+/// Prints warnings, and starts the export of spans if configured: for a server in a terminal that people type in.
+pub(crate) fn beside_a_prompt(config: &Config) -> Result<Traces, String> {
+    begin(config, lines())
+}
+
+/// Prints warnings, for a command that serves nothing.
+pub(crate) fn warnings() {
+    tracing_subscriber::registry().with(lines()).init();
+}
+
+/// Warnings, a line each.
+fn lines() -> Log {
+    let lines = tracing_subscriber::fmt::layer().without_time().with_target(false);
+    let lines = lines.with_ansi(std::io::stderr().is_terminal()).with_writer(std::io::stderr);
+    lines.with_filter(filter("warn")).boxed()
+}
+
+/// What `RUST_LOG` says, or this.
+fn filter(default: &str) -> EnvFilter {
+    EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(default))
+}
+
+fn begin(config: &Config, log: Log) -> Result<Traces, String> {
+    let subscriber = tracing_subscriber::registry().with(log);
     #[cfg(feature = "otlp")]
     let (subscriber, traces) = {
         let otlp = config.tracing.otlp_endpoint.as_deref().map(countersign_runtime::otlp::traces).transpose();
@@ -36,13 +64,6 @@ pub(crate) fn log(config: &Config) -> Result<Traces, String> {
     };
     subscriber.init();
     Ok(traces)
-}
-
-/// Prints warnings, for a command that serves nothing.
-pub(crate) fn warnings() {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn"));
-    let lines = tracing_subscriber::fmt().with_ansi(std::io::stderr().is_terminal()).with_writer(std::io::stderr);
-    lines.without_time().with_target(false).with_env_filter(filter).init();
 }
 
 impl Traces {

@@ -9,9 +9,16 @@ use axum::{
     middleware::{from_fn, from_fn_with_state},
 };
 use countersign_runtime::run::Runtime;
-use hyper::service::Service as _;
-use hyper_util::service::TowerToHyperService;
-use tokio::{net::TcpListener, sync::watch};
+use hyper::{server::conn::http1, service::Service as _};
+use hyper_util::{
+    rt::{TokioIo, TokioTimer},
+    service::TowerToHyperService,
+};
+use tokio::{
+    io::DuplexStream,
+    net::TcpListener,
+    sync::{oneshot, watch},
+};
 
 use crate::{
     app::App,
@@ -26,6 +33,8 @@ use crate::{
 const GRACE: Duration = Duration::from_secs(10);
 /// How long connections may take to close after that.
 const CLOSING: Duration = Duration::from_secs(3);
+/// How much a connection in this process holds that its other end has not read yet, in bytes.
+const PIPE_BYTES: usize = 64 * 1024;
 
 /// A server without a network: its own process asks it. The answers are those of the HTTP interface.
 pub struct InProcess {
@@ -45,6 +54,20 @@ impl InProcess {
         let status = answer.status().as_u16();
         let bytes = to_bytes(answer.into_body(), usize::MAX).await.map_err(|error| error.to_string())?;
         Ok((status, String::from_utf8(bytes.into()).map_err(|error| error.to_string())?))
+    }
+
+    /// A connection to it, such as for a WebSocket. Call it in a tokio runtime.
+    #[must_use]
+    pub fn connect(&self) -> DuplexStream {
+        let (here, there) = tokio::io::duplex(PIPE_BYTES);
+        let router = self.router.clone();
+        tokio::spawn(async move {
+            let served = http1::Builder::new().timer(TokioTimer::new()).serve_connection(TokioIo::new(there), router);
+            if let Err(error) = served.with_upgrades().await {
+                tracing::debug!(%error, "a connection in this process ended");
+            }
+        });
+        here
     }
 }
 
@@ -92,19 +115,44 @@ impl Server {
         shutdown: impl Future<Output = ()> + Send + 'static,
     ) -> std::io::Result<()> {
         self.options.check_host |= listener.local_addr()?.ip().is_loopback();
+        let connections = self.options.connections;
+        let listening = |router, stopped: oneshot::Receiver<()>| {
+            serving::serve(listener, router, connections, async {
+                // An error means that the sender is gone, which is a reason to stop too.
+                let _ = stopped.await;
+            })
+        };
+        self.live(listening, |_| shutdown).await;
+        Ok(())
+    }
+
+    /// Serves this process alone, over no network and until `used` resolves; then it shuts down as [`Server::serve`] does.
+    pub async fn serve_in_process<U: Future>(self, used: impl FnOnce(InProcess) -> U) -> U::Output {
+        let used = |router| used(InProcess { router: TowerToHyperService::new(router) });
+        self.live(|_, _| std::future::ready(()), used).await
+    }
+
+    /// The life of a server: `connections` are served with its routes until they are told to stop, which is some time after
+    /// `until` has resolved.
+    async fn live<C, U>(
+        self,
+        connections: impl FnOnce(Router, oneshot::Receiver<()>) -> C,
+        until: impl FnOnce(Router) -> U,
+    ) -> U::Output
+    where
+        C: Future<Output = ()> + Send + 'static,
+        U: Future,
+    {
         let (runtime, auth) = (self.runtime.clone(), self.options.auth.clone());
         let (closing, receiver) = watch::channel(false);
-        let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
-        let connections = self.options.connections;
+        let (stop, stopped) = oneshot::channel();
         let metrics = Arc::new(Metrics::new(self.runtime.clone()));
         let (silence, silent) = watch::channel(false);
         let notifying = self.webhooks.clone().map(|webhooks| tokio::spawn(webhooks.run(metrics.clone(), silent)));
-        let serving = tokio::spawn(serving::serve(listener, self.app(receiver, metrics), connections, async {
-            // An error means that the sender is gone, which is a reason to stop too.
-            let _ = stopped.await;
-        }));
+        let router = self.app(receiver, metrics);
+        let serving = tokio::spawn(connections(router.clone(), stopped));
         let fresh = tokio::spawn(auth.keep_fresh());
-        shutdown.await;
+        let ended = until(router).await;
         fresh.abort();
         // It can be asked meanwhile, and says that it is not ready.
         runtime.shutdown(GRACE).await;
@@ -123,7 +171,7 @@ impl Server {
         if tokio::time::timeout(CLOSING, closed).await.is_err() {
             tracing::info!("some connections did not close in time");
         }
-        Ok(())
+        ended
     }
 
     fn app(self, closing: watch::Receiver<bool>, metrics: Arc<Metrics>) -> Router {

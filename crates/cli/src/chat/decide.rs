@@ -64,7 +64,7 @@ impl Talk {
         match chosen {
             Chosen::Send(members) => {
                 let members = format!("\"approval_key\":{},{members}", json!(key));
-                if self.request("approval", &members).await? {
+                if self.request("approval", &members).await?.is_none() {
                     self.until_told(key).await?;
                 }
                 Ok(())

@@ -4,10 +4,13 @@ use std::{sync::mpsc, thread};
 
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
+/// A line, or why there is none; `None` at the end of the input.
+type Read = Result<Option<String>, String>;
+
 /// Standard input. It is read only while a line is wanted, so that an editor has the terminal for itself.
 pub(super) struct Lines {
     wanted: mpsc::Sender<()>,
-    read: UnboundedReceiver<Option<String>>,
+    read: UnboundedReceiver<Read>,
     /// Whether a line is being read.
     reading: bool,
 }
@@ -22,8 +25,9 @@ impl Lines {
             while requests.recv().is_ok() {
                 let mut line = String::new();
                 let line = match std::io::stdin().read_line(&mut line) {
-                    Ok(0) | Err(_) => None,
-                    Ok(_) => Some(line.trim().to_owned()),
+                    Ok(0) => Ok(None),
+                    Ok(_) => Ok(Some(line.trim_end_matches(['\n', '\r']).to_owned())),
+                    Err(error) => Err(format!("cannot read the input: {error}")),
                 };
                 if lines.send(line).is_err() {
                     return;
@@ -33,13 +37,15 @@ impl Lines {
         Lines { wanted, read, reading: false }
     }
 
-    /// The next line; `None` at the end of the input. If this future is dropped, the next call gets the line.
-    pub(super) async fn next(&mut self) -> Option<String> {
+    /// The next line. If this future is dropped, the next call gets it.
+    pub(super) async fn next(&mut self) -> Read {
         if !self.reading {
-            self.wanted.send(()).ok()?;
+            if self.wanted.send(()).is_err() {
+                return Ok(None);
+            }
             self.reading = true;
         }
-        let line = self.read.recv().await.flatten();
+        let line = self.read.recv().await.unwrap_or(Ok(None));
         self.reading = false;
         line
     }

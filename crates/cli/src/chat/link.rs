@@ -1,21 +1,28 @@
-//! The WebSocket to a server, over the client that makes all other requests: the same TLS, proxies and token.
+//! The WebSocket to a server: over the client that makes all other requests, with the same TLS, proxies and token; or within
+//! this process.
 
+use countersign_server::InProcess;
 use futures::{SinkExt as _, StreamExt as _};
-use reqwest::{Method, StatusCode, Upgraded};
+use reqwest::{Method, StatusCode};
 use serde_json::Value;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_tungstenite::{
-    WebSocketStream,
+    WebSocketStream, client_async,
     tungstenite::{
         Message,
+        client::IntoClientRequest as _,
         handshake::{client::generate_key, derive_accept_key},
+        http::{HeaderValue, header::SEC_WEBSOCKET_PROTOCOL},
         protocol::{CloseFrame, Role},
     },
 };
 
+use super::place::Place;
 use crate::{
     failure::{Exit, Failure},
     remote::Remote,
-    terminal::visible,
+    terminal::{visible, visible_json},
+    write_line,
 };
 
 /// The subprotocol.
@@ -23,8 +30,19 @@ const PROTOCOL: &str = "countersign.v1";
 /// The close code of a connection whose token is no longer valid.
 const UNAUTHENTICATED: u16 = 4401;
 
+/// What a connection goes over.
+trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
+
+type Socket = WebSocketStream<Box<dyn Stream>>;
+
 /// A connection.
-pub(super) struct Link(WebSocketStream<Upgraded>);
+pub(super) struct Link {
+    socket: Socket,
+    /// Whether each frame is printed as it came, a line each.
+    prints: bool,
+}
 
 /// Why there is no further frame.
 pub(super) enum Lost {
@@ -36,49 +54,38 @@ pub(super) enum Lost {
 
 impl Link {
     /// Connects, and reads the first frame.
-    pub(super) async fn open(server: &Remote) -> Result<(Link, Value), Failure> {
-        let key = generate_key();
-        let request = server
-            .request(Method::GET, server.address(&["ws"])?)?
-            .header("connection", "Upgrade")
-            .header("upgrade", "websocket")
-            .header("sec-websocket-version", "13")
-            .header("sec-websocket-key", &key)
-            .header("sec-websocket-protocol", PROTOCOL);
-        let answer = request.send().await.map_err(|error| server.unreachable(error))?;
-        let status = answer.status();
-        if status != StatusCode::SWITCHING_PROTOCOLS {
-            let text = answer.text().await.map_err(|error| server.unreachable(error))?;
-            return Err(server.refused(status, &text));
-        }
-        let header = |name| answer.headers().get(name).and_then(|value| value.to_str().ok());
-        let accepted = header("sec-websocket-accept") == Some(derive_accept_key(key.as_bytes()).as_str());
-        if !accepted || header("sec-websocket-protocol") != Some(PROTOCOL) {
-            return Err(server.strange());
-        }
-        let stream = answer.upgrade().await.map_err(|error| server.unreachable(error))?;
-        let mut link = Link(WebSocketStream::from_raw_socket(stream, Role::Client, None).await);
-        match link.next(server).await {
+    pub(super) async fn open(place: &Place, prints: bool) -> Result<(Link, Value), Failure> {
+        let socket = match place {
+            Place::There(server) => connect(server).await?,
+            Place::Here(here) => connect_here(&here.server).await?,
+        };
+        let mut link = Link { socket, prints };
+        match link.next(place).await {
             Ok(hello) if hello["type"] == "hello" && hello["protocol"] == PROTOCOL => Ok((link, hello)),
-            Ok(_) | Err(Lost::Closed) => Err(server.strange()),
+            Ok(_) | Err(Lost::Closed) => Err(place.strange()),
             Err(Lost::Refused(failure)) => Err(failure),
         }
     }
 
     /// Sends a frame. A connection that broke is noticed by [`Link::next`].
     pub(super) async fn send(&mut self, frame: &str) {
-        let _ = self.0.send(Message::text(frame)).await;
+        let _ = self.socket.send(Message::text(frame)).await;
     }
 
-    /// The next frame.
-    pub(super) async fn next(&mut self, server: &Remote) -> Result<Value, Lost> {
+    /// The next frame. If this future is dropped, none is lost.
+    pub(super) async fn next(&mut self, place: &Place) -> Result<Value, Lost> {
         loop {
-            match self.0.next().await {
+            match self.socket.next().await {
                 Some(Ok(Message::Text(text))) => {
-                    return serde_json::from_str(&text).map_err(|_| Lost::Refused(server.strange()));
+                    let frame = serde_json::from_str(&text).map_err(|_| Lost::Refused(place.strange()))?;
+                    // Of the text and not of what was read, which may have fewer digits.
+                    if self.prints && !write_line(&visible_json(&text)).map_err(Lost::Refused)? {
+                        return Err(Lost::Refused("nobody reads the events any more".into()));
+                    }
+                    return Ok(frame);
                 }
                 Some(Ok(Message::Close(Some(CloseFrame { code, reason })))) if u16::from(code) == UNAUTHENTICATED => {
-                    let text = visible(&format!("{} says: {reason} (unauthenticated)", server.url));
+                    let text = visible(&format!("{} says: {reason} (unauthenticated)", place.name()));
                     return Err(Lost::Refused(Failure::new(Exit::Refused, text)));
                 }
                 Some(Ok(Message::Close(_)) | Err(_)) | None => return Err(Lost::Closed),
@@ -87,6 +94,41 @@ impl Link {
             }
         }
     }
+}
+
+/// Connects to a server.
+async fn connect(server: &Remote) -> Result<Socket, Failure> {
+    let key = generate_key();
+    let request = server
+        .request(Method::GET, server.address(&["ws"])?)?
+        .header("connection", "Upgrade")
+        .header("upgrade", "websocket")
+        .header("sec-websocket-version", "13")
+        .header("sec-websocket-key", &key)
+        .header("sec-websocket-protocol", PROTOCOL);
+    let answer = request.send().await.map_err(|error| server.unreachable(error))?;
+    let status = answer.status();
+    if status != StatusCode::SWITCHING_PROTOCOLS {
+        let text = answer.text().await.map_err(|error| server.unreachable(error))?;
+        return Err(server.refused(status, &text));
+    }
+    let header = |name| answer.headers().get(name).and_then(|value| value.to_str().ok());
+    let accepted = header("sec-websocket-accept") == Some(derive_accept_key(key.as_bytes()).as_str());
+    if !accepted || header("sec-websocket-protocol") != Some(PROTOCOL) {
+        return Err(server.strange());
+    }
+    let stream: Box<dyn Stream> = Box::new(answer.upgrade().await.map_err(|error| server.unreachable(error))?);
+    Ok(WebSocketStream::from_raw_socket(stream, Role::Client, None).await)
+}
+
+/// Connects to the server in this process.
+async fn connect_here(server: &InProcess) -> Result<Socket, Failure> {
+    let failed = |error| Failure::from(format!("the server in this process does not answer: {error}"));
+    let mut request = "ws://localhost/v1/ws".into_client_request().map_err(failed)?;
+    request.headers_mut().insert(SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(PROTOCOL));
+    let stream: Box<dyn Stream> = Box::new(server.connect());
+    let (socket, _) = client_async(request, stream).await.map_err(failed)?;
+    Ok(socket)
 }
 
 /// A random text, which keeps the requests of two programs apart.

@@ -1,8 +1,10 @@
 //! `countersign chat`: a conversation in the terminal, with everything that it asks (spec U3).
 
 mod decide;
+mod here;
 mod lines;
 mod link;
+mod place;
 mod printer;
 
 use std::{collections::HashSet, time::Duration};
@@ -16,21 +18,23 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use self::{
     lines::Lines,
     link::{Link, Lost, unique},
+    place::Place,
     printer::Printer,
 };
 use crate::{
     Outcome,
     approvals::show::{list, one},
     conversation,
+    desk::Asked,
     failure::{Exit, Failure},
-    remote::{Remote, of_code},
+    remote::of_code,
     terminal::{is_interactive, tell, visible},
 };
 
 /// How long to wait before each try to connect again.
 const AGAIN: [u64; 7] = [0, 1, 2, 4, 8, 15, 30];
-/// How long the server may take to acknowledge something.
-const ACKNOWLEDGED: Duration = Duration::from_secs(60);
+/// How long the server may take to acknowledge something, or to send what is there already.
+const ANSWERED: Duration = Duration::from_secs(60);
 /// How much of a session is shown when it is resumed, in messages.
 const SHOWN: &str = "20";
 
@@ -52,14 +56,21 @@ pub(crate) struct Chat {
     /// The agent of a new session; the first of the configuration if absent
     #[arg(long, conflicts_with = "session")]
     agent: Option<String>,
+    /// With --session and --json: first what came after this event, by its `seq`
+    #[arg(long, value_name = "SEQ", requires = "session", requires = "json")]
+    after: Option<u64>,
     #[command(flatten)]
-    server: Remote,
+    asked: Asked,
 }
 
 /// A chat at work.
 struct Talk {
-    server: Remote,
+    server: Place,
     link: Link,
+    /// Whether a program reads the events, as JSON.
+    json: bool,
+    /// Whether a person can be asked.
+    asks: bool,
     /// Who the server says this is, and the roles.
     subject: Option<String>,
     roles: Vec<String>,
@@ -67,7 +78,7 @@ struct Talk {
     /// The last event that was seen.
     seq: u64,
     status: String,
-    /// Whether a turn stands still until somebody continues it: in a fork, or after crashes.
+    /// Whether a turn stands still until somebody continues it: in a fork, after crashes, or in a restored store.
     held: bool,
     /// The keys of pending requests.
     pending: Vec<String>,
@@ -97,18 +108,25 @@ enum Typed {
 
 /// Runs the chat.
 pub(crate) fn run(chat: &Chat) -> Outcome {
+    if let Some(at) = chat.asked.store() {
+        return here::run(chat, at);
+    }
     let executor = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    executor.map_err(|error| error.to_string())?.block_on(chat.talk())
+    let server = Place::There(chat.asked.server().clone());
+    executor.map_err(|error| error.to_string())?.block_on(chat.talk(server))
 }
 
 impl Chat {
-    async fn talk(&self) -> Outcome {
+    async fn talk(&self, server: Place) -> Outcome {
         let interrupts =
             signal(SignalKind::interrupt()).map_err(|error| format!("signals cannot be handled: {error}"))?;
-        let (link, hello) = Link::open(&self.server).await?;
+        let json = self.asked.json;
+        let (link, hello) = Link::open(&server, json).await?;
         let mut talk = Talk {
-            server: self.server.clone(),
+            server,
             link,
+            json,
+            asks: !json && is_interactive(),
             subject: hello["subject"].as_str().map(str::to_owned),
             roles: list(&hello["roles"]).iter().filter_map(Value::as_str).map(str::to_owned).collect(),
             session: String::new(),
@@ -125,10 +143,12 @@ impl Chat {
             unacknowledged: None,
         };
         match &self.session {
-            Some(session) => talk.resume(session).await?,
-            None => talk.begin(self.agent.as_deref()).await?,
+            Some(session) => talk.resume(session, self.after).await?,
+            None => {
+                talk.begin(self.agent.as_deref()).await?;
+                talk.subscribe().await;
+            }
         }
-        talk.subscribe().await;
         if let Some(message) = &self.message {
             talk.say(message).await?;
         }
@@ -148,16 +168,56 @@ impl Talk {
         Ok(())
     }
 
-    /// Shows the end of a session.
-    async fn resume(&mut self, session: &str) -> Outcome {
+    /// Shows the end of a session, or to a program what came after an event.
+    async fn resume(&mut self, session: &str, after: Option<u64>) -> Outcome {
         check_session_id(session).map_err(|refusal| refusal.message)?;
         let state = self.server.answer(Method::GET, &["sessions", session, "state"], &[], None).await?;
+        let state: Value = self.server.read(&state)?;
+        self.know(&state);
+        if self.json {
+            return self.catch_up(&state, after).await;
+        }
         let query = [("direction", "backward".to_owned()), ("limit", SHOWN.to_owned())];
         let page = self.server.answer(Method::GET, &["sessions", session, "history"], &query, None).await?;
-        let (state, page): (Value, Value) = (self.server.read(&state)?, self.server.read(&page)?);
-        self.know(&state);
+        let page: Value = self.server.read(&page)?;
         list(&page["messages"]).iter().filter_map(conversation::message).for_each(|text| self.printer.line(&text));
+        self.subscribe().await;
         Ok(())
+    }
+
+    /// Follows from after an event, and reads all that was there at this state.
+    async fn catch_up(&mut self, state: &Value, after: Option<u64>) -> Outcome {
+        let there = self.seq;
+        match after {
+            Some(after) if after > there => {
+                let text = format!("--after {after} is not an event of the session: the last one is {there}");
+                return Err(Failure::new(Exit::Usage, text));
+            }
+            Some(after) => self.seq = after,
+            None => {}
+        }
+        self.subscribe().await;
+        let read = tokio::time::timeout(ANSWERED, self.read_up_to(there)).await;
+        read.map_err(|_| self.silent())??;
+        if self.seq == there {
+            // What older events said is over.
+            self.know(state);
+        }
+        Ok(())
+    }
+
+    async fn read_up_to(&mut self, seq: u64) -> Outcome {
+        while self.seq < seq {
+            tokio::select! {
+                frame = next(&self.server, &mut self.link) => self.take(frame).await?,
+                _ = self.interrupts.recv() => return Err("the events were not read to their end".into()),
+            }
+        }
+        Ok(())
+    }
+
+    fn silent(&self) -> Failure {
+        Failure::new(Exit::Unreachable, format!("{} does not answer", self.server.name()))
     }
 
     /// Takes over what the server says of the session.
@@ -183,11 +243,8 @@ impl Talk {
             }
             let next = self.pending.iter().find(|key| !self.later.contains(*key)).cloned();
             if let Some(key) = next {
-                if !is_interactive() {
-                    let text = format!(
-                        "{key} is pending: decide it with `countersign approvals`, then `countersign chat --session {}`",
-                        self.session
-                    );
+                if !self.asks {
+                    let text = self.server.after_pending(&key, &self.session);
                     return Err(Failure::new(Exit::Pending, visible(&text)));
                 }
                 self.decide(&key).await?;
@@ -207,6 +264,8 @@ impl Talk {
             };
             match line.as_str() {
                 "" => {}
+                // A program has no commands: whatever its users write is a message.
+                message if self.json => self.say(message).await?,
                 "/quit" => return Ok(()),
                 "/help" => tell(HELP),
                 "/pending" => self.later.clear(),
@@ -246,9 +305,10 @@ impl Talk {
         self.prompt(prompt);
         loop {
             tokio::select! {
-                line = self.lines.next() => return Ok(match line {
+                line = self.lines.next() => return Ok(match line? {
                     _ if overtaken => Typed::Overtaken,
-                    Some(line) => Typed::Line(line),
+                    Some(line) if self.json => Typed::Line(line),
+                    Some(line) => Typed::Line(line.trim().to_owned()),
                     None => Typed::End,
                 }),
                 frame = next(&self.server, &mut self.link) => {
@@ -267,7 +327,7 @@ impl Talk {
 
     fn prompt(&mut self, prompt: &str) {
         self.printer.fresh();
-        if is_interactive() {
+        if self.asks {
             eprint!("{prompt}");
         }
     }
@@ -286,6 +346,7 @@ impl Talk {
                 let text = format!("{} ({code})", frame["message"].as_str().unwrap_or_default());
                 match code {
                     "session_not_found" | "session_deleted" => return Err(Failure::new(of_code(code), visible(&text))),
+                    _ if self.json => {}
                     _ => tell(&visible(&text)),
                 }
             }
@@ -293,7 +354,7 @@ impl Talk {
                 frame["status"].as_str().unwrap_or_default().clone_into(&mut self.status);
                 self.pending = keys(&frame);
                 self.held = matches!(frame["error"]["code"].as_str(), Some("session_held" | "session_restored"));
-                self.printer.event(&frame);
+                self.show(&frame);
             }
             "approval_resolved" => {
                 self.pending.retain(|key| frame["approval_key"] != key.as_str());
@@ -301,11 +362,18 @@ impl Talk {
                     // The next status follows.
                     "running".clone_into(&mut self.status);
                 }
-                self.printer.event(&frame);
+                self.show(&frame);
             }
-            _ => self.printer.event(&frame),
+            _ => self.show(&frame),
         }
         Ok(())
+    }
+
+    /// Shows an event to a person. For a program it is printed already.
+    fn show(&mut self, event: &Value) {
+        if !self.json {
+            self.printer.event(event);
+        }
     }
 
     /// Connects again, and continues after the last event that was seen.
@@ -313,7 +381,7 @@ impl Talk {
         tell("the connection is lost; connecting again");
         for wait in AGAIN {
             tokio::time::sleep(Duration::from_secs(wait)).await;
-            match Link::open(&self.server).await {
+            match Link::open(&self.server, self.json).await {
                 Ok((link, _)) => {
                     self.link = link;
                     self.subscribe().await;
@@ -326,16 +394,25 @@ impl Talk {
                 Err(failure) => return Err(failure),
             }
         }
-        let text =
-            format!("{} is gone; `countersign chat --session {}` resumes the session", self.server.url, self.session);
+        let text = format!(
+            "{} is gone; `countersign chat --session {}` resumes the session",
+            self.server.name(),
+            self.session
+        );
         Err(Failure::new(Exit::Unreachable, text))
     }
 
     /// Sends a message. While something is pending or running, it is queued.
     async fn say(&mut self, text: &str) -> Outcome {
-        self.printer.typed(text);
+        if !self.json {
+            self.printer.typed(text);
+        }
         let (before, waits) = (self.status.clone(), self.status == "awaiting_input" || self.is_running());
-        if !self.request("message", &format!("\"content\":{},\"on_pending\":\"queue\"", json!(text))).await? {
+        let members = format!("\"content\":{},\"on_pending\":\"queue\"", json!(text));
+        if let Some(exit) = self.request("message", &members).await? {
+            if !self.asks {
+                return Err(Failure::new(exit, "the message was refused"));
+            }
             self.printer.refused();
         } else if waits {
             tell("queued");
@@ -365,8 +442,8 @@ impl Talk {
         Ok(())
     }
 
-    /// Sends a frame with these members, and waits until it is acknowledged. Whether it was: a refusal is shown.
-    async fn request(&mut self, kind: &str, members: &str) -> Result<bool, Failure> {
+    /// Sends a frame with these members, and waits until it is acknowledged. A refusal is shown, and its exit code returned.
+    async fn request(&mut self, kind: &str, members: &str) -> Result<Option<Exit>, Failure> {
         self.requests += 1;
         let id = format!("chat-{}-{}", self.unique, self.requests);
         let comma = if members.is_empty() { "" } else { "," };
@@ -378,26 +455,29 @@ impl Talk {
         );
         self.link.send(&frame).await;
         self.unacknowledged = Some(frame);
-        let answered = tokio::time::timeout(ACKNOWLEDGED, self.acknowledged(&id)).await;
+        let answered = tokio::time::timeout(ANSWERED, self.acknowledged(&id)).await;
         self.unacknowledged = None;
-        answered.map_err(|_| Failure::new(Exit::Unreachable, format!("{} does not answer", self.server.url)))?
+        answered.map_err(|_| self.silent())?
     }
 
-    async fn acknowledged(&mut self, id: &str) -> Result<bool, Failure> {
+    async fn acknowledged(&mut self, id: &str) -> Result<Option<Exit>, Failure> {
         loop {
             let frame = next(&self.server, &mut self.link).await;
-            let answer =
-                frame.as_ref().ok().filter(|frame| frame["request_id"] == id).map(|frame| frame["type"] == "ack");
+            let answer = frame.as_ref().ok().filter(|frame| frame["request_id"] == id);
+            let answer = answer.map(|frame| match frame["type"].as_str() {
+                Some("ack") => None,
+                _ => Some(of_code(frame["code"].as_str().unwrap_or_default())),
+            });
             self.take(frame).await?;
-            if let Some(acknowledged) = answer {
-                return Ok(acknowledged);
+            if let Some(refused) = answer {
+                return Ok(refused);
             }
         }
     }
 }
 
 /// The next frame. If this future is dropped, none is lost.
-async fn next(server: &Remote, link: &mut Link) -> Result<Value, Lost> {
+async fn next(server: &Place, link: &mut Link) -> Result<Value, Lost> {
     link.next(server).await
 }
 

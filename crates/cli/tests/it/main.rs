@@ -12,6 +12,8 @@ mod backup;
 mod bad_input;
 mod builtin;
 mod chat;
+mod chat_alone;
+mod chat_json;
 mod check;
 mod commands;
 mod compression;

@@ -141,7 +141,7 @@ async fn restored(store: Store) {
     assert!(again.stdout.starts_with("ok: 0 turns are held"), "{} {}", again.stdout, again.stderr);
     server.start_again().await;
     let session = server.get("/v1/sessions/s").await.ok();
-    assert_eq!((&session["status"], &session["held"]), (&json!("running"), &json!("crashes")));
+    assert_eq!((&session["status"], &session["held"]), (&json!("running"), &json!("restored")));
     let mut ws = server.ws().await;
     ws.subscribe("s", 0).await;
     let frames = ws.until(|frame| frame["error"]["code"] == "session_restored").await;
@@ -366,7 +366,7 @@ async fn r4_a_deadline_begins_nothing_in_a_restored_store() {
     tokio::time::timeout(DEADLINE, late).await.expect("the deadline passes");
     tokio::time::sleep(std::time::Duration::from_millis(500)).await;
     let session = server.get("/v1/sessions/s").await.ok();
-    assert_eq!(session["held"], "crashes", "{session}");
+    assert_eq!(session["held"], "restored", "{session}");
     assert!(!server.get("/v1/sessions/s/history").await.body.contains("done"), "no model was asked");
     let said = server.post("/v1/sessions/s/messages?wait=true", &json!({ "content": "go on" })).await.ok();
     assert_eq!(said["status"], "completed", "{said}");

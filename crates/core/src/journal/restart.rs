@@ -9,6 +9,7 @@
 //! backup was made. Its calls that may begin by themselves are therefore asked about, as calls whose outcome is unknown are:
 //! to continue the turn does not allow them again.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -61,7 +62,30 @@ impl Restarted {
     }
 }
 
+/// Why a turn is on hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Held {
+    /// It was forked, and has not been continued yet.
+    Fork,
+    /// The server ended in the middle of it, several times in a row.
+    Crashes,
+    /// The store was restored from a backup: what happened after the backup is not known here, and may have run.
+    Restored,
+}
+
 impl State {
+    /// Why the turn is on hold, if it is: as the record says that put it there.
+    #[must_use]
+    pub fn why_held(&self) -> Option<Held> {
+        match (self.held, self.restarts, self.restored) {
+            (false, ..) => None,
+            (true, 0, _) => Some(Held::Fork),
+            (true, _, false) => Some(Held::Crashes),
+            (true, _, true) => Some(Held::Restored),
+        }
+    }
+
     /// How a record affects the hold and the count of processes. A record that only begins something, or follows by
     /// itself, is not progress.
     pub(super) fn came_of_it(&mut self, record: &Record) {
@@ -76,6 +100,9 @@ impl State {
             | Record::Renamed(_) => {}
             Record::MessageQueued(_) if !self.held => {}
             Record::Restarted(restarted) => {
+                if restarted.held {
+                    self.restored = restarted.restored;
+                }
                 self.restarts = restarted.times;
                 self.held |= restarted.held;
                 if restarted.restored {
@@ -130,14 +157,14 @@ impl Draft {
     }
 
     /// Holds a turn whose store was restored from a backup: nothing of it begins by itself, also not after a deadline. `None` if
-    /// there is no turn, or it is held like that already. A fork that is held is held anew, since a deadline would release it.
+    /// there is no turn, or it is held like that already. One that is held for another reason is held anew: a deadline would
+    /// release a fork, and somebody may have continued it, or a turn that ended processes, after the backup.
     pub fn restored(mut self) -> Option<Transition> {
-        let State { held, restarts, calls, .. } = &*self.state;
-        let is_held = *held && *restarts > 0 && !calls.iter().any(would_begin);
+        let is_held = self.state.why_held() == Some(Held::Restored) && !self.state.calls.iter().any(would_begin);
         if !self.state.status.is_active() || is_held {
             return None;
         }
-        let (times, pending) = ((*restarts).max(1), self.state.open.iter().map(|open| open.asked.n).collect());
+        let (times, pending) = (self.state.restarts.max(1), self.state.open.iter().map(|open| open.asked.n).collect());
         // The notice comes after the block that the model had begun.
         if let Some(block) = self.begun(None) {
             self.push(Record::BlockShown(block));

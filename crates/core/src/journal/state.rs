@@ -149,6 +149,9 @@ pub struct State {
     /// How many processes in a row have resumed the turn without progress ([`Record::Restarted`]).
     #[serde(default, skip_serializing_if = "super::record::is_zero")]
     pub restarts: u32,
+    /// The last hold is that of a store that was restored from a backup ([`Record::Restarted`]).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub restored: bool,
     /// The application is known to have given no data of its own, so nobody needs to look for it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub no_context: bool,
@@ -208,6 +211,7 @@ impl State {
             forked_from: None,
             held: false,
             restarts: 0,
+            restored: false,
             no_context: false,
             output: None,
             nested: Vec::new(),

@@ -9,6 +9,7 @@ use countersign_core::{
         fork::ForkInput,
         graph,
         record::{Block, Kind, Record, records},
+        restart::Held,
         state::{Phase, State, Status},
     },
     refusal::{Code, Refusal},
@@ -208,7 +209,7 @@ fn r9_no_deadline_lets_a_turn_go_on_that_ends_processes() {
         world.now += 3_600_000;
         let over = Draft::new(&world.state, world.now).time_out(n, &Tools::FIRST).expect("its time is over");
         world.commit(over);
-        assert!(world.state.held && world.state.restarts == 2, "after deadline {n}");
+        assert_eq!((world.state.why_held(), world.state.restarts), (Some(Held::Crashes), 2), "after deadline {n}");
     }
     let next = graph::next(&world.state);
     assert!(!next.call_model && next.start.is_empty(), "nothing is carried out");
@@ -267,7 +268,7 @@ fn r4_a_deadline_that_passed_begins_nothing_in_a_restored_store() {
         world.now += 3_600_000;
         let over = Draft::new(&world.state, world.now).time_out(n, &Tools::FIRST).expect("its time is over");
         world.commit(over);
-        assert!(world.state.held, "after deadline {n}");
+        assert_eq!(world.state.why_held(), Some(Held::Restored), "after deadline {n}");
         nothing_begins(&world);
     }
     let input = MessageInput { content: "continue".into(), ..MessageInput::default() };
@@ -284,6 +285,7 @@ fn r4_a_fork_that_was_held_is_released_by_no_deadline_of_a_restored_store() {
     let input = ForkInput { birth: "fork".into(), ..World::fork_input(&world.state, 0, false) };
     let fork = Draft::new(&world.state, world.now).fork(input, &Tools::FIRST).expect("a fork");
     world.commit(fork);
+    assert_eq!(world.state.why_held(), Some(Held::Fork));
     let late = Record::TimedOut { n: 1, escalated: Vec::new() };
     for is_restored in [false, true] {
         if is_restored {
@@ -291,10 +293,27 @@ fn r4_a_fork_that_was_held_is_released_by_no_deadline_of_a_restored_store() {
             assert!(Draft::new(&world.state, world.now).restored().is_none(), "it is held already");
         }
         let mut state = State::clone(&world.state);
-        assert!(state.held);
+        assert_eq!(state.why_held(), Some(if is_restored { Held::Restored } else { Held::Fork }));
         state.take(&late);
         assert_eq!((state.held, graph::next(&state).call_model), (is_restored, !is_restored));
     }
+}
+
+/// A turn that ends processes may have been continued after the backup, and one of a restored store may end them later.
+#[test]
+fn r4_r9_a_turn_says_why_it_was_held_last() {
+    let mut world = waiting(&[("pay", plain())]);
+    let crashed = Draft::new(&world.state, world.now).restarted(2, true, None);
+    world.commit(crashed);
+    assert_eq!(world.state.why_held(), Some(Held::Crashes));
+    restore(&mut world);
+    assert_eq!((world.state.why_held(), world.state.restarts), (Some(Held::Restored), 2));
+    assert!(Draft::new(&world.state, world.now).restored().is_none(), "it is held already");
+    decide(&mut world, 1, vec![Decision::reject(None)], Principal::trusted()).expect("rejected");
+    assert_eq!(world.state.why_held(), None, "a person has said so");
+    let crashed = Draft::new(&world.state, world.now).restarted(2, true, None);
+    world.commit(crashed);
+    assert_eq!(world.state.why_held(), Some(Held::Crashes));
 }
 
 /// One of two calls is approved and has not begun when the backup is made.

@@ -39,6 +39,7 @@ pub struct RuntimeBuilder {
     conversation_bytes: usize,
     threads: Option<Handle>,
     effects: bool,
+    direct: bool,
 }
 
 impl RuntimeBuilder {
@@ -56,6 +57,7 @@ impl RuntimeBuilder {
             conversation_bytes: KEPT_CONVERSATIONS_BYTES,
             threads: None,
             effects: true,
+            direct: false,
         }
     }
 
@@ -111,11 +113,18 @@ impl RuntimeBuilder {
         self
     }
     /// For a program that opens a server's store to read it, or to decide there: inputs are checked and stored as by any other
-    /// runtime, and what follows from them is left to the one that has effects, now or when it starts. The audit log says of
-    /// each record that it was stored directly. To read, it needs no agents.
+    /// runtime, and what follows from them is left to the one that has effects, now or when it starts. It
+    /// [stores directly](RuntimeBuilder::stored_directly). To read, it needs no agents.
     #[must_use]
     pub fn without_effects(mut self) -> RuntimeBuilder {
         self.effects = false;
+        self.stored_directly()
+    }
+    /// For a program that opens a store itself, and takes the word of its caller for who decides: the audit log says of each
+    /// record that it was stored directly.
+    #[must_use]
+    pub fn stored_directly(mut self) -> RuntimeBuilder {
+        self.direct = true;
         self
     }
     /// How many bytes of conversations are cached over all sessions, so that a model call reads only what is new in its own.
@@ -196,6 +205,7 @@ impl RuntimeBuilder {
             told_broken: Mutex::default(),
             conversations: Conversations::new(self.conversation_bytes),
             effects: self.effects,
+            direct: self.direct,
         };
         Ok(Runtime { inner: Arc::new(inner) })
     }

@@ -162,6 +162,8 @@ pub(crate) struct Inner {
     conversations: conversations::Conversations,
     /// Whether it carries out what follows from what is stored.
     effects: bool,
+    /// Whether what it stores is said to have been stored directly.
+    direct: bool,
 }
 
 /// A new session.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+pub use countersign_core::journal::restart::Held;
 use countersign_core::{
     approval::{key::approval_key, principal::Principal},
     call::reviewer::Reviewer,
@@ -81,20 +82,10 @@ pub struct SessionView {
     pub held: Option<Held>,
 }
 
-/// Why a turn is on hold.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Held {
-    /// It was forked, and has not been continued yet.
-    Fork,
-    /// The server ended in the middle of it, several times in a row, or its store was restored from a backup.
-    Crashes,
-}
-
 impl SessionView {
     pub(crate) fn of_state(state: &State) -> SessionView {
-        let held = state.held.then_some(if state.restarts > 0 { Held::Crashes } else { Held::Fork });
-        SessionView { forked_from: state.forked_from.clone(), held, ..SessionView::of(&Summary::of(state)) }
+        let (forked_from, held) = (state.forked_from.clone(), state.why_held());
+        SessionView { forked_from, held, ..SessionView::of(&Summary::of(state)) }
     }
 
     pub(crate) fn of(summary: &Summary) -> SessionView {

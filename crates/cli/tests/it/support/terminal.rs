@@ -7,6 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use super::{BINARY, DEADLINE, Ended, Server, run};
@@ -126,6 +127,14 @@ impl Terminal {
     /// Presses keys; `\x03` is Ctrl-C.
     pub(crate) fn press(&mut self, keys: &str) {
         self.keys.write_all(keys.as_bytes()).and_then(|()| self.keys.flush()).unwrap();
+    }
+
+    /// Kills the program in it, not the terminal.
+    pub(crate) fn kill_program(&self) {
+        let terminal = self.child.id();
+        let children = std::fs::read_to_string(format!("/proc/{terminal}/task/{terminal}/children")).unwrap();
+        let program = children.split_whitespace().next().expect("a program runs in it").parse().unwrap();
+        kill_process(Pid::from_raw(program).unwrap(), Signal::KILL).unwrap();
     }
 
     /// Waits for the end; returns the exit code.

@@ -156,7 +156,7 @@ impl Inner {
     /// A transition that is ready to be stored by this runtime.
     fn placed(&self, session: &Session, transition: Transition) -> Placed {
         let placed = session.place(transition);
-        if self.effects { placed } else { placed.directly() }
+        if self.direct { placed.directly() } else { placed }
     }
 
     /// The lease that came with what was stored. Where nothing is carried out, it is given to the nodes that do.

@@ -59,9 +59,10 @@ export type Code = Wire.Code;
 /**
  * Why a turn is on hold.
  * - `fork`: It was forked, and has not been continued yet.
- * - `crashes`: The server ended in the middle of it, several times in a row, or its store was restored from a backup.
+ * - `crashes`: The server ended in the middle of it, several times in a row.
+ * - `restored`: The store was restored from a backup: what happened after the backup is not known here, and may have run.
  */
-export type Held = "fork" | "crashes";
+export type Held = "fork" | "crashes" | "restored";
 export type DecisionType = Wire.DecisionType;
 export type Risk = Wire.Risk;
 /**

@@ -1,0 +1,177 @@
+//! Spec U3: `chat --json`, for programs.
+
+use std::{
+    io::{BufRead as _, BufReader},
+    process::{Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+
+use crate::support::{BINARY, DEADLINE, Ended, Server, Setup, Store, published, run_program, trade};
+
+const ALONE: [&str; 4] = ["chat", "--json", "--config", "countersign.toml"];
+
+/// The frames that were printed, each as published.
+#[track_caller]
+fn frames(ended: &Ended) -> Vec<Value> {
+    let frames: Vec<Value> = ended.stdout.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
+    frames.iter().for_each(published::check_frame);
+    assert_eq!(frames[0]["type"], "hello", "{}", ended.stdout);
+    frames
+}
+
+/// Those of a session that have a place in it.
+fn events(frames: &[Value]) -> Vec<Value> {
+    frames.iter().filter(|frame| frame["seq"].is_u64()).cloned().collect()
+}
+
+fn last_seq(frames: &[Value]) -> u64 {
+    frames.iter().filter_map(|frame| frame["seq"].as_u64()).max().unwrap()
+}
+
+/// What the server sends of a session from its first event on.
+async fn replayed(server: &Server, session: &str, last: u64) -> Vec<Value> {
+    let mut ws = server.ws().await;
+    ws.subscribe(session, 0).await;
+    events(&ws.until(|frame| frame["seq"] == last).await)
+}
+
+/// A trade with a price whose digits a float would lose.
+fn exact(store: Store) -> Setup {
+    let script = json!({ "turns": [
+        { "text": "I will trade: \u{202e}much.", "tool_calls": [trade(100)] },
+        { "text": "Result: {{ last_tool_result }}" },
+    ], "at_end": "repeat" });
+    Setup::new(store, &json!({})).script_text(&script.to_string().replace("82000", "82000.10"))
+}
+
+#[tokio::test]
+async fn u3_chat_for_programs_prints_the_frames_of_the_server_and_continues_after_a_decision() {
+    let server = exact(Store::Memory).start().await;
+    let asked = server.command(&["chat", "--json", "buy"]);
+    assert_eq!(asked.code, Some(7), "{}", asked.stderr);
+    assert!(!asked.stdout.contains('\u{202e}') && asked.stdout.contains("\\u202emuch"), "{}", asked.stdout);
+    assert!(asked.stdout.contains("82000.10"), "all digits: {}", asked.stdout);
+    let before = frames(&asked);
+    let session =
+        before.iter().find(|frame| frame["type"] == "ack").unwrap()["session_id"].as_str().unwrap().to_owned();
+    let key = format!("{session}_1");
+    assert!(asked.stderr.contains(&format!("{key} is pending")), "{}", asked.stderr);
+    let request = before.iter().find(|frame| frame["content_block"]["type"] == "approval_request");
+    let request = &request.expect("the request was printed")["content_block"];
+    assert_eq!(request["approval_key"], key.as_str());
+    let digest = request["actions"][0]["digest"].as_str().unwrap();
+    server.command(&["approvals", "approve", &key, "--digest", digest]).ok();
+    server.until_status(&session, "completed").await;
+    // It is over already: nothing of it is missed.
+    let after = last_seq(&before).to_string();
+    let rest = server.command(&["chat", "--json", "--session", &session, "--after", &after]);
+    assert_eq!(rest.code, Some(0), "{}", rest.stderr);
+    let rest = frames(&rest);
+    assert_eq!(rest.last().unwrap()["status"], "completed");
+    let printed = [events(&before), events(&rest)].concat();
+    assert_eq!(printed, replayed(&server, &session, last_seq(&rest)).await);
+    let beyond = server.command(&["chat", "--json", "--session", &session, "--after", "9999"]);
+    assert_eq!(beyond.code, Some(2), "{}", beyond.stderr);
+    assert!(beyond.stderr.contains("the last one is"), "{}", beyond.stderr);
+}
+
+#[tokio::test]
+async fn u3_chat_for_programs_takes_each_line_as_a_message_and_no_line_as_a_command() {
+    let script = json!({ "turns": [{ "text": "You said {{ last_user }}." }], "at_end": "repeat" });
+    let server = Setup::new(Store::Memory, &script).start().await;
+    let ended = server.command_with(&["chat", "--json"], "/quit\n\n  spaces  \n", &[]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    let session = ended.stderr.trim().strip_prefix("session ").unwrap();
+    let history = server.get(&format!("/v1/sessions/{session}/history")).await.ok();
+    let said: Vec<&Value> =
+        history["messages"].as_array().unwrap().iter().map(|one| &one["content"][0]["text"]).collect();
+    assert_eq!(said, ["/quit", "You said /quit.", "  spaces  ", "You said   spaces  ."]);
+    // A refusal ends it, after the frame that says why.
+    let long = "x".repeat(300_000);
+    let refused = server.command_with(&["chat", "--json"], &format!("{long}\nnever sent\n"), &[]);
+    assert_eq!(refused.code, Some(5), "{}", refused.stderr);
+    let refusal = frames(&refused).pop().unwrap();
+    assert_eq!((&refusal["type"], &refusal["code"]), (&json!("error"), &json!("invalid_message")));
+    let binary = run_program(
+        "sh",
+        &server.path(""),
+        &["-c", &format!("printf 'a\\377b\\n' | '{BINARY}' chat --json --url http://{}", server.address)],
+        "",
+        &[],
+    );
+    assert_eq!(binary.code, Some(1), "{}", binary.stderr);
+    assert!(binary.stderr.contains("cannot read the input"), "{}", binary.stderr);
+    let failing = Setup::new(Store::Memory, &json!({ "turns": [{ "error": "on fire" }] })).start().await;
+    let ended = failing.command(&["chat", "--json", "go"]);
+    assert_eq!((ended.code, &frames(&ended).pop().unwrap()["error"]["code"]), (Some(1), &json!("model_error")));
+}
+
+#[tokio::test]
+async fn u3_chat_for_programs_needs_no_server() {
+    let mut server = exact(Store::Sqlite).start().await;
+    server.kill();
+    let asked = server.command(&[&ALONE[..], &["buy"]].concat());
+    assert_eq!(asked.code, Some(7), "{}", asked.stderr);
+    let again = "then `countersign chat --config countersign.toml --session";
+    assert!(asked.stderr.contains(again), "{}", asked.stderr);
+    let before = frames(&asked);
+    let session =
+        before.iter().find(|frame| frame["type"] == "ack").unwrap()["session_id"].as_str().unwrap().to_owned();
+    let key = format!("{session}_1");
+    server.command(&["approvals", "approve", &key, "--yes", "--config", "countersign.toml"]).ok();
+    assert!(server.calls().is_empty());
+    let after = last_seq(&before).to_string();
+    let rest = server.command(&[&ALONE[..], &["--session", &session, "--after", &after]].concat());
+    assert_eq!(rest.code, Some(0), "{}", rest.stderr);
+    assert_eq!(server.calls().len(), 1);
+    assert!(server.calls()[0].contains("82000.10"), "{:?}", server.calls());
+    let rest = frames(&rest);
+    server.start_again().await;
+    assert_eq!([events(&before), events(&rest)].concat(), replayed(&server, &session, last_seq(&rest)).await);
+}
+
+/// As when a server stops: a running tool gets its time, and nothing is unknown afterwards.
+#[tokio::test]
+async fn u3_chat_without_a_server_that_is_told_to_stop_lets_a_running_tool_finish() {
+    let script = json!({ "turns": [{ "tool_calls": [{ "name": "slow", "args": {} }] }, { "text": "Done." }] });
+    let slow = "description = \"Takes long.\"\ncommand = [\"sh\", \"-c\", \"echo begun > begun.log; sleep 2; echo ended >> calls.log\"]\nparameters = { type = \"object\" }";
+    let mut server = Setup::new(Store::Sqlite, &script).tool("slow", slow).start().await;
+    server.kill();
+    let mut chat = Command::new(BINARY)
+        .args([&ALONE[..], &["go"]].concat())
+        .current_dir(server.path(""))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(chat.stdout.take().unwrap()).lines();
+    let mut sent = lines.by_ref().map(|line| serde_json::from_str::<Value>(&line.unwrap()).unwrap());
+    let ack = sent.find(|frame| frame["type"] == "ack").unwrap();
+    let session = ack["session_id"].as_str().unwrap().to_owned();
+    let deadline = Instant::now() + DEADLINE;
+    while !server.path("begun.log").exists() {
+        assert!(Instant::now() < deadline, "the tool is not begun");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let pid = Pid::from_raw(chat.id().cast_signed()).unwrap();
+    kill_process(pid, Signal::TERM).unwrap();
+    let rest: Vec<String> = lines.map(Result::unwrap).collect();
+    assert_eq!(chat.wait().unwrap().code(), Some(1), "{rest:?}");
+    assert_eq!(server.calls(), ["ended"], "it was not killed");
+    let ended = server.command(&[&ALONE[..], &["--session", &session]].concat());
+    assert_eq!(ended.code, Some(0), "nothing is asked: {}", ended.stderr);
+    assert_eq!(server.calls(), ["ended"], "and it is not run again");
+    server.start_again().await;
+    server.until_status(&session, "completed").await;
+}
+
+#[tokio::test]
+async fn u3_chat_for_programs_ends_when_nobody_reads_it() {
+    let server = exact(Store::Memory).start().await;
+    let script = format!("'{BINARY}' chat --json --url http://{} buy 2> told | true; cat told", server.address);
+    let ended = run_program("sh", &server.path(""), &["-c", &script], "", &[]);
+    assert!(ended.stdout.contains("nobody reads the events any more"), "{}", ended.stdout);
+}
