@@ -23,10 +23,12 @@ use crate::{
 };
 
 const ROUNDS: usize = 3;
+/// Rounds of one stream and the bare loop in turn, which are short.
+const TURNS: usize = 7;
 /// Sessions at once.
 const SESSIONS: usize = 64;
 /// Cycles of one stream in a round.
-const CYCLES: usize = 150;
+const CYCLES: usize = 200;
 /// How long all sessions of one round work.
 const WORK: Duration = Duration::from_secs(6);
 /// Connections of a node, and of the bare loop beside it.
@@ -186,10 +188,13 @@ pub(crate) fn rates() -> Result<Vec<Verdict>> {
         "count(DISTINCT e.xmin::text) FROM entries e JOIN sessions s ON s.row = e.session WHERE s.id = 'warm-0'";
     let commits = figure(&database, stored)? as usize;
     let (mut ours, mut floor, mut crowd) = (Vec::new(), Vec::new(), Vec::new());
-    for round in 0..ROUNDS {
+    for turn in 0..TURNS {
         floor.push(single.block_on(bare_at_once(database.url(), 1, commits, CYCLES))?);
+        ours.push(single.block_on(stream(&runtime, &format!("r{turn}"), CYCLES))?);
+    }
+    // Afterwards: the ends of its connections would be in the way of what comes next.
+    for _ in 0..ROUNDS {
         crowd.push(single.block_on(bare_at_once(database.url(), CONNECTIONS, commits, CYCLES))?);
-        ours.push(single.block_on(stream(&runtime, &format!("r{round}"), CYCLES))?);
     }
     single.block_on(runtime.shutdown(Duration::from_secs(1)));
     drop(runtime);
