@@ -84,7 +84,7 @@ export function useLabels(): Labels {
 
 /** Puts values into a text: `{n}` is the value of that name. One that nobody gives stays as it is. */
 export function filled(text: string, values: Readonly<Record<string, string | number>>): string {
-  return text.replace(/\{(\w+)\}/g, (whole, name: string) => String(values[name] ?? whole));
+  return text.replace(/\{(\w+)\}/g, (whole, name: string) => (Object.hasOwn(values, name) ? String(values[name]) : whole));
 }
 
 /** What the parts of arguments are written with. */

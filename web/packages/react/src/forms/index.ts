@@ -6,6 +6,7 @@ export * from "./edits.js";
 export { elicitationForm, elicitationOf, formProblems, outcomeOf, type Address, type Elicitation, type Outcome } from "./elicitation.js";
 export {
   chosenOf,
+  errorAt,
   fieldsOf,
   fitsForm,
   isGroup,
