@@ -307,13 +307,21 @@ describe("what is asked in the middle of a call", () => {
   it("u2: is a form of the server's fields, and its answer says that it was accepted", async () => {
     const { sent, onReply } = replies();
     const { page } = await show(<ApprovalCard approval={asks({ mode: "form" }, form)} onReply={onReply} />);
-    expect(page.querySelector('[data-part="server-says"]')?.textContent).toBe("The server says, uncheckedHow many?");
+    expect(page.querySelector('[data-part="server-says"]')?.textContent).toBe("The server “shop” says, uncheckedHow many?");
     await write(page.querySelector('input[type="text"]'), "10");
     await click(button(page, "Accept and send"));
     expect([alert(page), page.querySelector('[data-part="problem"]')?.textContent, sent.length]).toEqual(["Fix the marked fields first.", "At most 9.", 0]);
     await write(page.querySelector('input[type="text"]'), "3");
     await click(button(page, "Accept and send"));
     expect(sent).toEqual([{ resume: { action: "accept", content: { n: 3 } } }]);
+  });
+
+  it("u2: says which server asks, with what misleads in its name, in every language", async () => {
+    const said = ["The server “s⟨U+202E⟩p” says", "Máy chủ “s⟨U+202E⟩p” nói", "服务器“s⟨U+202E⟩p”的说法"];
+    for (const [i, labels] of [english, vietnamese, chinese].entries()) {
+      const { page } = await show(<ApprovalCard approval={asks({ mode: "form", from: "s\u202ep" }, form)} />, { labels });
+      expect(page.querySelector('[data-part="server-says"] [data-part="label"]')?.textContent).toContain(said[i]);
+    }
   });
 
   it("u2: is an address to open, which shows where it leads, and can be declined", async () => {

@@ -39,7 +39,7 @@ export function ElicitationCard({ approval, submission, asked }: Props) {
     >
       <People approval={approval} bar={bar} />
       <div className="action interrupt">
-        <AskedBy approval={approval} server={asked.from} />
+        <AskedBy approval={approval} named />
         <Asked approval={approval} asked={asked} />
         {!bar && (
           <form ref={formRef} className="interrupt-form" noValidate onSubmit={accept}>
