@@ -194,7 +194,7 @@ test.describe("with styles", () => {
     expect([before.cut, before.height < 700]).toEqual([true, true]);
     await choose("Approve");
     await expect(cardOf(page).getByRole("alert")).toHaveText(labels.en.texts["shown.long"]);
-    await expect(page.getByTestId("state")).toContainText("waiting");
+    await expect(page.getByTestId("state")).toContainText("awaiting");
     await cardOf(page).getByRole("button", { name: "Show all" }).click();
     const after = await box();
     expect([after.cut, after.height > 3000]).toEqual([false, true]);

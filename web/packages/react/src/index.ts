@@ -22,7 +22,7 @@ export { fieldErrorText } from "./arguments/FormField.js";
 export { PreviewText } from "./arguments/PreviewText.js";
 export { AgentSays } from "./arguments/AgentSays.js";
 export { Problems, type Problem } from "./arguments/Problems.js";
-export { shownArgs } from "./drafts.js";
+export { draftKey, shownArgs } from "./drafts.js";
 export { answerText, type QuestionDraft } from "./questions.js";
 export { Visible } from "./Visible.js";
 export { hasHidden, segments, showDirectionMarks, visibleText, type Segment } from "./visibleText.js";
