@@ -274,6 +274,18 @@ describe("arguments with a schema", () => {
     expect(sent[1]).toMatchObject({ decisions: [{ type: "reject" }] });
   });
 
+  it("x: that take the place of others under the same key have not been seen with them", async () => {
+    const { sent, onReply } = replies();
+    const long = (word: string, digest: string) =>
+      request({ actions: [{ name: "pay", args: { text: `${word} `.repeat(1000) }, digest }], digest });
+    const { page, draw } = await show(<ApprovalCard approval={long("word", "d1")} onReply={onReply} />);
+    await click(button(page, "Show all"));
+    await draw(<ApprovalCard approval={long("other", "d2")} onReply={onReply} />);
+    await click(labelled(page, "Approve"));
+    await click(button(page, "Send"));
+    expect([alert(page), sent]).toEqual([english.texts["shown.long"], []]);
+  });
+
   it("u2: speak Vietnamese, and Chinese without a word of English", async () => {
     for (const labels of [vietnamese, chinese]) {
       const { page } = await show(<ApprovalCard approval={booked({ approvalKey: labels.language })} />, { labels });
