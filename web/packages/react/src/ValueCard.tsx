@@ -21,9 +21,9 @@ function NodeCard({ approval, onReply, className }: CardProps) {
   const replying = useReply(approval, onReply);
   const schema = approval.interrupt?.schema;
   const form = useMemo(() => answerFields(schema), [schema]);
-  const { formRef, fields, submit, wrong } = useAnswer({ form, draftKey: draftKey(approval), replying });
+  const { formRef, fields, problems, submit, wrong } = useAnswer({ form, draftKey: draftKey(approval), replying });
   return (
-    <Frame approval={approval} replying={replying} className={className} problem={wrong ? texts["edit.fixFirst"] : undefined}>
+    <Frame approval={approval} replying={replying} className={className} problem={wrong ? texts["edit.fixFirst"] : undefined} problems={problems}>
       <Form replying={replying} onSubmit={() => submit()} formRef={formRef}>
         {approval.actions.map((action, i) => (
           <Arguments key={i} action={action} config={configOf(approval, i)} />
@@ -39,7 +39,7 @@ function ElicitationCard({ approval, onReply, className, asked }: CardProps & { 
   const { texts } = useLabels();
   const replying = useReply(approval, onReply);
   const form = useMemo(() => elicitationForm(asked), [approval.approvalKey]);
-  const { formRef, fields, send, submit, wrong } = useAnswer({ form, draftKey: draftKey(approval), replying, problemsIn: formProblems });
+  const { formRef, fields, problems, send, submit, wrong } = useAnswer({ form, draftKey: draftKey(approval), replying, problemsIn: formProblems });
   const { address } = asked;
   const buttons = (
     <>
@@ -54,7 +54,7 @@ function ElicitationCard({ approval, onReply, className, asked }: CardProps & { 
   );
   const accept = () => (address ? void send({ action: "accept" }) : submit((content) => ({ action: "accept", content })));
   return (
-    <Frame approval={approval} replying={replying} className={className} problem={wrong ? texts["edit.fixFirst"] : undefined}>
+    <Frame approval={approval} replying={replying} className={className} problem={wrong ? texts["edit.fixFirst"] : undefined} problems={problems}>
       <Form replying={replying} onSubmit={accept} formRef={formRef} buttons={buttons}>
         <Asked approval={approval} asked={asked} />
         {!address && fields}

@@ -257,6 +257,20 @@ describe("arguments with a schema", () => {
     expect([text(page, "problem"), alert(page)]).toEqual([[], ""]);
   });
 
+  it("u2: say what the server has refused where no field says it, in every language", async () => {
+    const errors = [{ pointer: "/decisions/0/edited_action/args/x\u202e", message: "is not known" }, { pointer: "", message: "is too dear" }];
+    for (const labels of [english, vietnamese, chinese]) {
+      const onReply = vi.fn().mockRejectedValue(new CountersignError("invalid_edit", "no", { details: { errors } }));
+      const { page } = await show(<ApprovalCard approval={booked({ approvalKey: `refused-${labels.language}` })} onReply={onReply} />, { labels });
+      await click(labelled(page, labels.choices.edit));
+      await click(button(page, labels.texts["edit.json"]));
+      await click(button(page, labels.send));
+      expect([...page.querySelectorAll('[role="alert"] li')].map((one) => one.textContent?.trim())).toEqual(
+        [`x⟨U+202E⟩ ${labels.texts["refusal.reason"]} is not known`, `${labels.texts["refusal.reason"]} is too dear`],
+      );
+    }
+  });
+
   it("x: that are long are not approved before they have been seen to their end, and may be rejected", async () => {
     const { sent, onReply } = replies();
     const long = { name: "pay", args: { text: "word ".repeat(1000) }, digest: "d1" };
@@ -343,6 +357,16 @@ describe("what is asked in the middle of a call", () => {
     expect(page.querySelector("strong")?.textContent).toBe("bad.example");
     await click(button(page, "Decline"));
     expect(sent).toEqual([{ resume: { action: "decline" } }]);
+  });
+
+  it("u2: says what the server has refused of an answer, at its field or else below", async () => {
+    const errors = ["/content/n", "/content/m", "/content"].map((pointer) => ({ pointer, message: `${pointer} is wrong` }));
+    const onReply = vi.fn().mockRejectedValue(new CountersignError("invalid_resume", "no", { details: { errors } }));
+    const { page } = await show(<ApprovalCard approval={asks({ mode: "form" }, form)} onReply={onReply} />, { labels: chinese });
+    await write(page.querySelector('input[type="text"]'), "3");
+    await click(button(page, chinese.texts["elicit.accept"]));
+    const said = (where: string) => [...page.querySelectorAll(where)].map((one) => /\/content.*/.exec(one.textContent!)?.[0]);
+    expect([said('[data-part="problem"]'), said('[role="alert"] li')]).toEqual([["/content/n is wrong"], ["/content/m is wrong", "/content is wrong"]]);
   });
 
   it("u2: of a node of a graph is a form of its schema", async () => {
