@@ -7,7 +7,7 @@ import { draftKey } from "./drafts.js";
 import { answerFields } from "./forms/answer.js";
 import { elicitationForm, elicitationOf, formProblems, type Elicitation } from "./forms/elicitation.js";
 import { Form, Frame } from "./Frame.js";
-import { useLabels } from "./labels.js";
+import { useLabels, useTexts } from "./labels.js";
 import { useAnswer } from "./useAnswer.js";
 import { useReply, type CardProps } from "./useReply.js";
 
@@ -37,6 +37,7 @@ function NodeCard({ approval, onReply, className }: CardProps) {
 /** A form of an MCP server to fill in, or an address to open; both can be declined, or left without an answer. */
 function ElicitationCard({ approval, onReply, className, asked }: CardProps & { asked: Elicitation }) {
   const { texts } = useLabels();
+  const { part } = useTexts();
   const replying = useReply(approval, onReply);
   const form = useMemo(() => elicitationForm(asked), [approval.approvalKey]);
   const { formRef, fields, problems, send, submit, wrong } = useAnswer({ form, draftKey: draftKey(approval), replying, problemsIn: formProblems });
@@ -59,7 +60,7 @@ function ElicitationCard({ approval, onReply, className, asked }: CardProps & { 
         <Asked approval={approval} asked={asked} />
         {!address && fields}
       </Form>
-      <p data-part="hint">{texts["elicit.hint"]}</p>
+      <p {...part("hint")}>{texts["elicit.hint"]}</p>
     </Frame>
   );
 }

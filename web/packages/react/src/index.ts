@@ -16,7 +16,7 @@ export { AnswerList, type AnswerListProps } from "./AnswerList.js";
 export { Arguments, type ArgumentsProps } from "./arguments/Arguments.js";
 export { ArgumentForm, EditChanges, type ArgumentFormProps, type EditChangesProps } from "./arguments/ArgumentForm.js";
 export { Changes, type ChangesProps } from "./arguments/Changes.js";
-export { EditAsks, LeadsTo, type LeadsToProps } from "./arguments/LeadsTo.js";
+export { EditAsks, LeadsTo, roleName, type LeadsToProps } from "./arguments/LeadsTo.js";
 export { Asked, type AskedProps } from "./arguments/Asked.js";
 export { fieldErrorText } from "./arguments/FormField.js";
 export { PreviewText } from "./arguments/PreviewText.js";

@@ -235,6 +235,18 @@ describe("arguments with a schema", () => {
     expect(stringifyJson(sent)).toBe(`[{"decisions":[{"type":"edit","edited_action":{"name":"pay","args":${edited}},"args_digest":"a1","digest":"d1"}]}]`);
   });
 
+  it("u2: lead to a list that is wrong as a whole", async () => {
+    const list = { type: "object", properties: { tags: { type: "array", minItems: 2, items: { type: "string" } } } };
+    const approval = booked({ actions: [{ name: "pay", args: { tags: ["a", "b"] } }], reviewConfigs: [{ allowed_decisions: ["edit"], args_schema: list as never }] });
+    const { page } = await show(<ApprovalCard approval={approval} onReply={replies().onReply} />);
+    await click(labelled(page, "Edit"));
+    await click(page.querySelector('[data-part="remove"]'));
+    (document.activeElement as HTMLElement).blur();
+    await click(button(page, "Send"));
+    await act(() => new Promise((done) => requestAnimationFrame(done)));
+    expect(document.activeElement?.id).toBe(page.querySelector('[data-part="entry"] input')!.id);
+  });
+
   it("u2: are not sent by Enter in one of their fields", async () => {
     const { sent, onReply } = replies();
     const { page } = await show(<ApprovalCard approval={booked()} onReply={onReply} />);

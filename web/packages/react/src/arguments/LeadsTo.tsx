@@ -99,4 +99,5 @@ export function Refusal({ error }: { error: CountersignError }) {
   return typeof said === "string" ? <Visible text={said} /> : said;
 }
 
-const roleName = (role: string | undefined, t: Tell) => (role === undefined || role === "user" ? t("people.owner") : visibleText(role));
+/** A role as it is called on the page; `user`, or none, is who asked for the session's work. */
+export const roleName = (role: string | undefined, t: Tell): string => (role === undefined || role === "user" ? t("people.owner") : visibleText(role));
