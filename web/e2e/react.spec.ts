@@ -175,6 +175,40 @@ test.describe("with styles", () => {
     });
   }
 
+  test("x: a long text is approved only once all of it is shown, and then its end is there", async ({ page, serve }) => {
+    await page.setViewportSize({ width: 1280, height: 700 });
+    const note = (lines: number) => Array.from({ length: lines }, (_, i) => `Line ${i} of the note`).join("\n");
+    const args = (lines: number) => JSON.stringify({ symbol: "VNM", quantity: 1, note: note(lines) });
+    const server = await serve({ turns: [call(args(300)), call(args(40)), { text: "Done." }], origins: [styled.origin] });
+    await open(page, server, styled);
+    await page.getByRole("button", { name: "Start" }).click();
+    const text = cardOf(page).locator('[data-part="shown"]');
+    // How much of it is in its box, and whether the page can bring its last line into view.
+    const box = () => text.evaluate((pre) => ({ cut: pre.scrollHeight > pre.clientHeight + 1, height: pre.clientHeight }));
+    const choose = async (choice: string) => {
+      await cardOf(page).getByRole("radio", { name: choice }).check();
+      await cardOf(page).getByRole("button", { name: "Send" }).click();
+    };
+    await expect(text).toContainText("Line 299");
+    const before = await box();
+    expect([before.cut, before.height < 700]).toEqual([true, true]);
+    await choose("Approve");
+    await expect(cardOf(page).getByRole("alert")).toHaveText(labels.en.texts["shown.long"]);
+    await expect(page.getByTestId("state")).toContainText("awaiting");
+    await cardOf(page).getByRole("button", { name: "Show all" }).click();
+    const after = await box();
+    expect([after.cut, after.height > 3000]).toEqual([false, true]);
+    await checkAccessible(page, "a long text");
+    await choose("Approve");
+
+    // One that nobody has to scroll is not cut either.
+    await expect(cardOf(page).locator('[data-part="args"]')).toContainText("Line 39");
+    await cardOf(page).getByRole("button", { name: "Exact JSON" }).click();
+    expect(await box()).toMatchObject({ cut: false });
+    await choose("Approve");
+    await expect(page.getByTestId("state")).toContainText("completed");
+  });
+
   for (const colorScheme of ["light", "dark"] as const) {
     for (const width of [1280, 360]) {
       test(`u2: the styles that come along are legible and fit, ${colorScheme}, ${width}`, async ({ page, serve }) => {

@@ -1,13 +1,10 @@
 /** Who has to decide, in words, and whether the person at this tab may. The server says it in the end. */
 import { assigned, decidingRole, decisionFor, progress, type ApprovalView, type BlockView, type Decision, type DecisionType, type SessionView } from "@countersign/client";
-import { visibleText } from "@countersign/react";
+import { roleName, visibleText } from "@countersign/react";
 import type { Translate } from "../i18n/index.js";
 import { longTurns } from "./turns.js";
 
-/** A role as it is called on the page; `user`, or none, is the session's own subject. */
-export function roleName(role: string | undefined, t: Translate): string {
-  return role === undefined || role === "user" ? t("people.owner") : visibleText(role);
-}
+export { roleName };
 
 export function personName(name: string | undefined, t: Translate): string {
   return name === undefined ? t("people.somebody") : visibleText(name);

@@ -3,6 +3,7 @@ import { Arguments } from "./arguments/Arguments.js";
 import { Changes } from "./arguments/Changes.js";
 import { PreviewText } from "./arguments/PreviewText.js";
 import { DecisionCard } from "./DecisionCard.js";
+import { draftKey } from "./drafts.js";
 import { Resolved } from "./Frame.js";
 import { useLabels } from "./labels.js";
 import { QuestionCard } from "./QuestionCard.js";
@@ -16,8 +17,8 @@ import { Visible } from "./Visible.js";
  */
 export function ApprovalCard(props: CardProps) {
   const { approval } = props;
-  // What was entered belongs to one request.
-  const key = approval.approvalKey;
+  // What was entered, and seen, belongs to what is shown: under the same key there can be other calls later.
+  const key = draftKey(approval);
   if (approval.kind === "question") return <QuestionCard key={key} {...props} />;
   if (approval.resolution !== undefined) return <DecidedCard {...props} />;
   if (!approval.complete) return null;

@@ -4,13 +4,14 @@ import { allowedOf, configOf, decisionOf, progress, type Action, type ApprovalVi
 import { AgentSays } from "./arguments/AgentSays.js";
 import { focusWrong } from "./arguments/AnswerFields.js";
 import { Arguments } from "./arguments/Arguments.js";
+import { fieldErrorText } from "./arguments/FormField.js";
 import { PreviewText } from "./arguments/PreviewText.js";
 import { draftKey, emptyCall, shownArgs, type CallDraft } from "./drafts.js";
-import { editedArgs, needsSight, refusedEdits, type FieldProblem } from "./forms/edits.js";
+import { argumentOf, editedArgs, needsSight, refusedEdits, type FieldProblem } from "./forms/edits.js";
 import type { EditDraft } from "./forms/form.js";
 import { isLongText } from "./forms/shown.js";
 import { Form, Frame } from "./Frame.js";
-import { useLabels } from "./labels.js";
+import { useLabels, useTexts } from "./labels.js";
 import { useArgumentEdit } from "./useArgumentEdit.js";
 import { useDraft } from "./useDraft.js";
 import { useReply, type CardProps } from "./useReply.js";
@@ -18,6 +19,7 @@ import { Visible } from "./Visible.js";
 
 export function DecisionCard({ approval, onReply, className }: CardProps) {
   const labels = useLabels();
+  const { t } = useTexts();
   const replying = useReply(approval, onReply);
   const empty = () => ({ calls: approval.actions.map(() => emptyCall), comment: "" });
   const [draft, setDraft] = useDraft(draftKey(approval), empty);
@@ -60,8 +62,10 @@ export function DecisionCard({ approval, onReply, className }: CardProps) {
     setDraft({ ...draft, calls: approval.actions.map((_, j) => (j === i ? next : callAt(j))) });
   };
   const problems = refusedEdits(replying.error, approval, (i) => editedArgs(approval.actions[i]!, configOf(approval, i), callAt(i).edit));
+  // Here too where a field says it: there may be no such field, or the arguments are edited as JSON.
+  const found = problems.map((p) => ({ what: argumentOf(p.pointer), message: p.message, own: p.error && fieldErrorText(p.error, t) }));
   return (
-    <Frame approval={approval} replying={replying} className={className} problem={problem}>
+    <Frame approval={approval} replying={replying} className={className} problem={problem} problems={found}>
       {approval.kind === "in_doubt" && <p data-part="in-doubt">{labels.inDoubt}</p>}
       <Form replying={replying} onSubmit={() => void submit()} formRef={form}>
         {approval.actions.map((action, i) => (

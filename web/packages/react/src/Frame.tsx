@@ -1,6 +1,7 @@
 import type { ReactNode, Ref } from "react";
 import { decidingRole, progress, type ApprovalView } from "@countersign/client";
 import { Refusal } from "./arguments/LeadsTo.js";
+import { Problems, type Problem } from "./arguments/Problems.js";
 import { momentText } from "./forms/dates.js";
 import { useLabels } from "./labels.js";
 import type { Replying } from "./useReply.js";
@@ -12,11 +13,13 @@ interface Props {
   className: string | undefined;
   /** What keeps it from being sent, in words for people. */
   problem?: string | undefined;
+  /** What the server found wrong with what was sent, one by one. */
+  problems?: Problem[];
   children: ReactNode;
 }
 
 /** What every card has: who decides, until when, what was entered, and what came of sending that. */
-export function Frame({ approval, replying, className, problem, children }: Props) {
+export function Frame({ approval, replying, className, problem, problems = [], children }: Props) {
   const labels = useLabels();
   const { state, voted, error } = replying;
   const votes = progress(approval);
@@ -35,7 +38,15 @@ export function Frame({ approval, replying, className, problem, children }: Prop
       </p>
       {children}
       <p role="status">{said}</p>
-      <div role="alert">{problem ?? (error && <Refusal error={error} />)}</div>
+      <div role="alert">
+        {problem ??
+          (error && (
+            <>
+              <Refusal error={error} />
+              <Problems problems={problems} />
+            </>
+          ))}
+      </div>
     </section>
   );
 }

@@ -7,7 +7,7 @@ import { draftKey } from "./drafts.js";
 import { answerFields } from "./forms/answer.js";
 import { elicitationForm, elicitationOf, formProblems, type Elicitation } from "./forms/elicitation.js";
 import { Form, Frame } from "./Frame.js";
-import { useLabels } from "./labels.js";
+import { useLabels, useTexts } from "./labels.js";
 import { useAnswer } from "./useAnswer.js";
 import { useReply, type CardProps } from "./useReply.js";
 
@@ -21,9 +21,9 @@ function NodeCard({ approval, onReply, className }: CardProps) {
   const replying = useReply(approval, onReply);
   const schema = approval.interrupt?.schema;
   const form = useMemo(() => answerFields(schema), [schema]);
-  const { formRef, fields, submit, wrong } = useAnswer({ form, draftKey: draftKey(approval), replying });
+  const { formRef, fields, problems, submit, wrong } = useAnswer({ form, draftKey: draftKey(approval), replying });
   return (
-    <Frame approval={approval} replying={replying} className={className} problem={wrong ? texts["edit.fixFirst"] : undefined}>
+    <Frame approval={approval} replying={replying} className={className} problem={wrong ? texts["edit.fixFirst"] : undefined} problems={problems}>
       <Form replying={replying} onSubmit={() => submit()} formRef={formRef}>
         {approval.actions.map((action, i) => (
           <Arguments key={i} action={action} config={configOf(approval, i)} />
@@ -37,9 +37,10 @@ function NodeCard({ approval, onReply, className }: CardProps) {
 /** A form of an MCP server to fill in, or an address to open; both can be declined, or left without an answer. */
 function ElicitationCard({ approval, onReply, className, asked }: CardProps & { asked: Elicitation }) {
   const { texts } = useLabels();
+  const { part } = useTexts();
   const replying = useReply(approval, onReply);
   const form = useMemo(() => elicitationForm(asked), [approval.approvalKey]);
-  const { formRef, fields, send, submit, wrong } = useAnswer({ form, draftKey: draftKey(approval), replying, problemsIn: formProblems });
+  const { formRef, fields, problems, send, submit, wrong } = useAnswer({ form, draftKey: draftKey(approval), replying, problemsIn: formProblems });
   const { address } = asked;
   const buttons = (
     <>
@@ -54,12 +55,12 @@ function ElicitationCard({ approval, onReply, className, asked }: CardProps & { 
   );
   const accept = () => (address ? void send({ action: "accept" }) : submit((content) => ({ action: "accept", content })));
   return (
-    <Frame approval={approval} replying={replying} className={className} problem={wrong ? texts["edit.fixFirst"] : undefined}>
+    <Frame approval={approval} replying={replying} className={className} problem={wrong ? texts["edit.fixFirst"] : undefined} problems={problems}>
       <Form replying={replying} onSubmit={accept} formRef={formRef} buttons={buttons}>
         <Asked approval={approval} asked={asked} />
         {!address && fields}
       </Form>
-      <p data-part="hint">{texts["elicit.hint"]}</p>
+      <p {...part("hint")}>{texts["elicit.hint"]}</p>
     </Frame>
   );
 }

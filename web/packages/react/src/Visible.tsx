@@ -1,7 +1,8 @@
 import { useContext } from "react";
 import { Parts } from "./context.js";
 import { lookalikes } from "./forms/lookalike.js";
-import { segments } from "./visibleText.js";
+import { MARKS } from "./forms/shown.js";
+import { segments, type Segment } from "./visibleText.js";
 
 interface Props {
   text: string;
@@ -12,7 +13,7 @@ interface Props {
 /** Text with its invisible and reordering characters shown as ⟨U+…⟩. */
 export function Visible({ text, strict }: Props) {
   const part = useContext(Parts);
-  return segments(text, strict && lookalikes(text, strict)).map((segment, i) =>
+  return bounded(segments(text, strict && lookalikes(text, strict))).map((segment, i) =>
     segment.hidden ? (
       <mark key={i} {...part("hidden")}>
         {segment.text}
@@ -21,4 +22,11 @@ export function Visible({ text, strict }: Props) {
       <span key={i}>{segment.text}</span>
     ),
   );
+}
+
+/** From so many marks on it is one text, with the same characters spelled out, so that the page stays usable. */
+function bounded(all: Segment[]): Segment[] {
+  if (all.length <= MARKS) return all;
+  const rest = all.slice(MARKS).map((segment) => segment.text);
+  return [...all.slice(0, MARKS), { text: rest.join(""), hidden: false }];
 }

@@ -96,7 +96,7 @@ export const texts = {
   "interrupt.yes": "Yes",
   "interrupt.no": "No",
 
-  "elicit.says": "The server says, unchecked",
+  "elicit.says": "The server “{server}” says, unchecked",
   "elicit.address": "Address",
   "elicit.host": "It leads to",
   "elicit.open": "Open the address",

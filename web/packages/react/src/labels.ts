@@ -3,6 +3,7 @@ import { useContext, useMemo, type ReactNode } from "react";
 import type { ApprovalView, CountersignError, DecisionType } from "@countersign/client";
 import { NO_PROVIDER, Parts, Words, type Part } from "./context.js";
 import type { texts } from "./en.js";
+import { visibleText } from "./visibleText.js";
 
 /** The texts of what shows and edits arguments, by their names; TypeScript says which are missing. */
 export type Texts = Record<keyof typeof texts, string>;
@@ -84,7 +85,7 @@ export function useLabels(): Labels {
 
 /** Puts values into a text: `{n}` is the value of that name. One that nobody gives stays as it is. */
 export function filled(text: string, values: Readonly<Record<string, string | number>>): string {
-  return text.replace(/\{(\w+)\}/g, (whole, name: string) => String(values[name] ?? whole));
+  return text.replace(/\{(\w+)\}/g, (whole, name: string) => (Object.hasOwn(values, name) ? String(values[name]) : whole));
 }
 
 /** What the parts of arguments are written with. */
@@ -104,3 +105,6 @@ export function useTexts(): Writing {
 export function useQuestionWords() {
   return { words: useLabels().questions, part: useContext(Parts) };
 }
+
+/** A role as it is called on the page; `user`, or none, is who asked for the session's work. */
+export const roleName = (role: string | undefined, t: Tell): string => (role === undefined || role === "user" ? t("people.owner") : visibleText(role));

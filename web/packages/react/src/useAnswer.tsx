@@ -2,7 +2,9 @@ import { useRef, useState, type ReactNode, type RefObject } from "react";
 import type { JsonValue } from "@countersign/client";
 import { AnswerFields, focusWrong } from "./arguments/AnswerFields.js";
 import { emptyAnswer, readAnswer, type AnswerDraft, type FieldsForm } from "./forms/answer.js";
-import { problemsOf, type FieldProblem } from "./forms/edits.js";
+import type { Problem } from "./arguments/Problems.js";
+import { argumentOf, problemsAt, problemsOf, type FieldProblem } from "./forms/edits.js";
+import { placeIn } from "./forms/form.js";
 import { useDraft } from "./useDraft.js";
 import type { Replying } from "./useReply.js";
 
@@ -19,6 +21,8 @@ export interface Answering {
   formRef: RefObject<HTMLFormElement | null>;
   /** The fields, to be put into that form. */
   fields: ReactNode;
+  /** What the server found wrong, and no field says. */
+  problems: Problem[];
   /** It was to be sent, and cannot be read. */
   wrong: boolean;
   /** Sends what is filled in, or goes to what is wrong with it. `resumeOf`: the answer that it is a part of. */
@@ -42,12 +46,17 @@ export function useAnswer({ form, draftKey, replying, problemsIn = (problems) =>
     setTried(true);
     focusWrong(formRef.current);
   };
+  const refused = replying.error?.code === "invalid_resume" ? problemsIn(problemsOf(replying.error.details)) : [];
+  const places = (form.kind === "object" ? form.fields : [form.field]).map(({ name }) => placeIn("", name));
+  const problems = refused
+    .filter((p) => p.pointer === "" || !places.some((place) => problemsAt([p], place).length > 0))
+    .map((p) => ({ what: argumentOf(p.pointer), message: p.message }));
   const fields = (
     <AnswerFields
       form={form}
       draft={draft}
       errors={tried && !read.ok ? read.errors : {}}
-      problems={replying.error?.code === "invalid_resume" ? problemsIn(problemsOf(replying.error.details)) : []}
+      problems={refused}
       disabled={busy}
       onDraft={(next) => {
         replying.clearError();
@@ -55,5 +64,5 @@ export function useAnswer({ form, draftKey, replying, problemsIn = (problems) =>
       }}
     />
   );
-  return { formRef, fields, wrong: tried && !read.ok, submit, send };
+  return { formRef, fields, problems, wrong: tried && !read.ok, submit, send };
 }

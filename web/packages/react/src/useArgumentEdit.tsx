@@ -34,16 +34,17 @@ export interface ArgumentEdit {
   found: EditPreview | undefined;
 }
 
-/** Editing the arguments of one call. Where the parts stand is up to the card; what is typed, too. */
+/** Editing the arguments of one call; nothing where there is no such call, or not yet. Where the parts stand is up to the card; what is typed, too. */
 export function useArgumentEdit({ approval, index, open, draft, onDraft, problems = [], disabled = false }: ArgumentEditOptions): ArgumentEdit {
-  const action = approval.actions[index]!;
+  const action = approval.actions[index];
   const config = configOf(approval, index);
-  const fields = useMemo(() => argFields(action, config), [action, config]);
-  const args = open ? editedArgs(action, config, draft) : undefined;
-  const decision = open ? decisionOf(action, config, { choice: "edit", reason: "", output: "", args }) : undefined;
+  const fields = useMemo(() => action && argFields(action, config), [action, config]);
+  const args = open && action ? editedArgs(action, config, draft) : undefined;
+  const decision = open && action ? decisionOf(action, config, { choice: "edit", reason: "", output: "", args }) : undefined;
   const edited = decision?.type === "edit" ? decision.edited_action : undefined;
   const editing = useEditPreview(approval, index, edited, disabled);
   const refusals = edited ? editProblems(editing.found?.error, config, edited.args as JsonObject) : [];
+  if (!action) return { form: null, changes: null, preview: undefined, decision: undefined, found: undefined };
   const shared = {
     original: action.args,
     display: action.display,

@@ -95,7 +95,7 @@ export const texts: Texts = {
   "interrupt.yes": "Có",
   "interrupt.no": "Không",
 
-  "elicit.says": "Máy chủ nói, chưa được kiểm chứng",
+  "elicit.says": "Máy chủ “{server}” nói, chưa được kiểm chứng",
   "elicit.address": "Địa chỉ",
   "elicit.host": "Dẫn tới",
   "elicit.open": "Mở địa chỉ",

@@ -95,7 +95,7 @@ export const texts: Texts = {
   "interrupt.yes": "是",
   "interrupt.no": "否",
 
-  "elicit.says": "服务器的说法，未经核实",
+  "elicit.says": "服务器“{server}”的说法，未经核实",
   "elicit.address": "网址",
   "elicit.host": "将前往",
   "elicit.open": "打开网址",

@@ -235,6 +235,18 @@ describe("arguments with a schema", () => {
     expect(stringifyJson(sent)).toBe(`[{"decisions":[{"type":"edit","edited_action":{"name":"pay","args":${edited}},"args_digest":"a1","digest":"d1"}]}]`);
   });
 
+  it("u2: lead to a list that is wrong as a whole", async () => {
+    const list = { type: "object", properties: { tags: { type: "array", minItems: 2, items: { type: "string" } } } };
+    const approval = booked({ actions: [{ name: "pay", args: { tags: ["a", "b"] } }], reviewConfigs: [{ allowed_decisions: ["edit"], args_schema: list as never }] });
+    const { page } = await show(<ApprovalCard approval={approval} onReply={replies().onReply} />);
+    await click(labelled(page, "Edit"));
+    await click(page.querySelector('[data-part="remove"]'));
+    (document.activeElement as HTMLElement).blur();
+    await click(button(page, "Send"));
+    await act(() => new Promise((done) => requestAnimationFrame(done)));
+    expect(document.activeElement?.id).toBe(page.querySelector('[data-part="entry"] input')!.id);
+  });
+
   it("u2: are not sent by Enter in one of their fields", async () => {
     const { sent, onReply } = replies();
     const { page } = await show(<ApprovalCard approval={booked()} onReply={onReply} />);
@@ -257,6 +269,20 @@ describe("arguments with a schema", () => {
     expect([text(page, "problem"), alert(page)]).toEqual([[], ""]);
   });
 
+  it("u2: say what the server has refused where no field says it, in every language", async () => {
+    const errors = [{ pointer: "/decisions/0/edited_action/args/x\u202e", message: "is not known" }, { pointer: "", message: "is too dear" }];
+    for (const labels of [english, vietnamese, chinese]) {
+      const onReply = vi.fn().mockRejectedValue(new CountersignError("invalid_edit", "no", { details: { errors } }));
+      const { page } = await show(<ApprovalCard approval={booked({ approvalKey: `refused-${labels.language}` })} onReply={onReply} />, { labels });
+      await click(labelled(page, labels.choices.edit));
+      await click(button(page, labels.texts["edit.json"]));
+      await click(button(page, labels.send));
+      expect([...page.querySelectorAll('[role="alert"] li')].map((one) => one.textContent?.trim())).toEqual(
+        [`x⟨U+202E⟩ ${labels.texts["refusal.reason"]} is not known`, `${labels.texts["refusal.reason"]} is too dear`],
+      );
+    }
+  });
+
   it("x: that are long are not approved before they have been seen to their end, and may be rejected", async () => {
     const { sent, onReply } = replies();
     const long = { name: "pay", args: { text: "word ".repeat(1000) }, digest: "d1" };
@@ -272,6 +298,18 @@ describe("arguments with a schema", () => {
     await click(labelled(other.page, "Reject"));
     await click(button(other.page, "Send"));
     expect(sent[1]).toMatchObject({ decisions: [{ type: "reject" }] });
+  });
+
+  it("x: that take the place of others under the same key have not been seen with them", async () => {
+    const { sent, onReply } = replies();
+    const long = (word: string, digest: string) =>
+      request({ actions: [{ name: "pay", args: { text: `${word} `.repeat(1000) }, digest }], digest });
+    const { page, draw } = await show(<ApprovalCard approval={long("word", "d1")} onReply={onReply} />);
+    await click(button(page, "Show all"));
+    await draw(<ApprovalCard approval={long("other", "d2")} onReply={onReply} />);
+    await click(labelled(page, "Approve"));
+    await click(button(page, "Send"));
+    expect([alert(page), sent]).toEqual([english.texts["shown.long"], []]);
   });
 
   it("u2: speak Vietnamese, and Chinese without a word of English", async () => {
@@ -307,13 +345,21 @@ describe("what is asked in the middle of a call", () => {
   it("u2: is a form of the server's fields, and its answer says that it was accepted", async () => {
     const { sent, onReply } = replies();
     const { page } = await show(<ApprovalCard approval={asks({ mode: "form" }, form)} onReply={onReply} />);
-    expect(page.querySelector('[data-part="server-says"]')?.textContent).toBe("The server says, uncheckedHow many?");
+    expect(page.querySelector('[data-part="server-says"]')?.textContent).toBe("The server “shop” says, uncheckedHow many?");
     await write(page.querySelector('input[type="text"]'), "10");
     await click(button(page, "Accept and send"));
     expect([alert(page), page.querySelector('[data-part="problem"]')?.textContent, sent.length]).toEqual(["Fix the marked fields first.", "At most 9.", 0]);
     await write(page.querySelector('input[type="text"]'), "3");
     await click(button(page, "Accept and send"));
     expect(sent).toEqual([{ resume: { action: "accept", content: { n: 3 } } }]);
+  });
+
+  it("u2: says which server asks, with what misleads in its name, in every language", async () => {
+    const said = ["The server “s⟨U+202E⟩p” says", "Máy chủ “s⟨U+202E⟩p” nói", "服务器“s⟨U+202E⟩p”的说法"];
+    for (const [i, labels] of [english, vietnamese, chinese].entries()) {
+      const { page } = await show(<ApprovalCard approval={asks({ mode: "form", from: "s\u202ep" }, form)} />, { labels });
+      expect(page.querySelector('[data-part="server-says"] [data-part="label"]')?.textContent).toContain(said[i]);
+    }
   });
 
   it("u2: is an address to open, which shows where it leads, and can be declined", async () => {
@@ -323,6 +369,16 @@ describe("what is asked in the middle of a call", () => {
     expect(page.querySelector("strong")?.textContent).toBe("bad.example");
     await click(button(page, "Decline"));
     expect(sent).toEqual([{ resume: { action: "decline" } }]);
+  });
+
+  it("u2: says what the server has refused of an answer, at its field or else below", async () => {
+    const errors = ["/content/n", "/content/m", "/content"].map((pointer) => ({ pointer, message: `${pointer} is wrong` }));
+    const onReply = vi.fn().mockRejectedValue(new CountersignError("invalid_resume", "no", { details: { errors } }));
+    const { page } = await show(<ApprovalCard approval={asks({ mode: "form" }, form)} onReply={onReply} />, { labels: chinese });
+    await write(page.querySelector('input[type="text"]'), "3");
+    await click(button(page, chinese.texts["elicit.accept"]));
+    const said = (where: string) => [...page.querySelectorAll(where)].map((one) => /\/content.*/.exec(one.textContent!)?.[0]);
+    expect([said('[data-part="problem"]'), said('[role="alert"] li')]).toEqual([["/content/n is wrong"], ["/content/m is wrong", "/content is wrong"]]);
   });
 
   it("u2: of a node of a graph is a form of its schema", async () => {

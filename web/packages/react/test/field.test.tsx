@@ -1,6 +1,7 @@
 // @vitest-environment jsdom
 import { expect, test } from "vitest";
 import { FormField } from "../src/arguments/FormField.js";
+import { Visible } from "../src/Visible.js";
 import { show } from "./page.js";
 
 test("the name of an argument is shown with what misleads in it", async () => {
@@ -8,4 +9,10 @@ test("the name of an argument is shown with what misleads in it", async () => {
   const known: ReadonlySet<string> = new Set();
   const { page } = await show(<FormField id="f" field={field} place="f" draft="" errors={{}} problems={[]} known={known} onDraft={() => {}} />);
   expect(page.querySelector("label")?.textContent).toBe("p⟨U+0430⟩y⟨U+202E⟩");
+});
+
+test("a text full of hidden characters has a bounded number of marks, and none of them is hidden", async () => {
+  const { page } = await show(<Visible text={"\u200b".repeat(5000)} />);
+  expect(page.querySelectorAll("mark").length).toBe(4000);
+  expect(page.textContent).toBe("⟨U+200B⟩".repeat(5000));
 });

@@ -3,12 +3,26 @@ import { act, StrictMode } from "react";
 import { createRoot } from "react-dom/client";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { CountersignHttp, type SessionEvent } from "@countersign/client";
-import { sessionsOf, useConnection, useInbox, useSession, type Inbox, type Session } from "../src/index.js";
-import { connected, show, Socket } from "./page.js";
+import { sessionsOf, useConnection, useInbox, useArgumentEdit, useSession, type ArgumentEdit, type Inbox, type Session } from "../src/index.js";
+import { connected, request, show, Socket } from "./page.js";
 
 beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.useRealTimers());
 const wait = (ms: number) => act(() => vi.advanceTimersByTimeAsync(ms));
+
+describe("useArgumentEdit", () => {
+  it("u2: is nothing where there is no call to edit, or not yet", async () => {
+    const edits: ArgumentEdit[] = [];
+    function Card({ approval = request() }) {
+      edits.push(useArgumentEdit({ approval, index: 0, open: true, draft: undefined, onDraft: () => {} }));
+      return edits.at(-1)!.form;
+    }
+    const { page, draw } = await show(<Card approval={request({ actions: [] })} />);
+    expect([page.textContent, edits.at(-1)]).toEqual(["", { form: null, changes: null, preview: undefined, decision: undefined, found: undefined }]);
+    await draw(<Card />);
+    expect(edits.at(-1)!.decision).toMatchObject({ type: "approve" });
+  });
+});
 
 describe("useSession", () => {
   let session: Session;

@@ -61,7 +61,7 @@ export function ActionFacts({ action, config, showTitle, showRole }: Props) {
       </div>
       {action.description && (
         <p className="card-text">
-          {action.server !== undefined && <span className="muted">{t("elicit.says")}{t("text.colon")}</span>}
+          {action.server !== undefined && <span className="muted">{t("elicit.says", { server: visibleText(action.server) })}{t("text.colon")}</span>}
           <Visible text={action.description} />
         </p>
       )}

@@ -82,7 +82,8 @@ export function ApprovalCard({ approval, onSent }: Props) {
       {resolved ? (
         <Resolved approval={approval} />
       ) : (
-        approval.complete && <Waiting approval={approval} submission={submission} />
+        // What was seen to its end is what is shown, and nothing else that comes under the same key.
+        approval.complete && <Waiting key={approval.digest ?? ""} approval={approval} submission={submission} />
       )}
     </div>
   );

@@ -7,24 +7,25 @@ import { Icon } from "../Icon.js";
 
 interface Props {
   approval: ApprovalView;
-  /** It is a server's question, under the server's own name. */
-  server?: string;
+  /** Beside its words stands which server asks. */
+  named?: boolean;
 }
 
-export function AskedBy({ approval, server }: Props) {
+export function AskedBy({ approval, named = false }: Props) {
   const { t } = useI18n();
   const action = approval.actions[0];
   const input = approval.kind === "input";
-  const label = server !== undefined ? "elicit.server" : input ? "interrupt.from" : "interrupt.node";
   return (
     <div className="facts-line">
-      <span className="tool-chip">
-        <Icon name={input ? "tool" : "graph"} />
-        <span className="visually-hidden">{t(label)}{t("text.colon")}</span>
-        <code>
-          <Visible text={server ?? approval.interrupt?.node ?? ""} />
-        </code>
-      </span>
+      {!named && (
+        <span className="tool-chip">
+          <Icon name={input ? "tool" : "graph"} />
+          <span className="visually-hidden">{t(input ? "interrupt.from" : "interrupt.node")}{t("text.colon")}</span>
+          <code>
+            <Visible text={approval.interrupt?.node ?? ""} />
+          </code>
+        </span>
+      )}
       {input && action?.name && (
         <span className="fact">
           {t("card.tool")}

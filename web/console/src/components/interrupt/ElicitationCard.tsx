@@ -5,7 +5,7 @@
 import { useMemo, type FormEvent } from "react";
 import type { ApprovalView } from "@countersign/client";
 import { Asked, useAnswer, type Replying } from "@countersign/react";
-import { elicitationForm, formProblems, problemsOf, type Elicitation } from "@countersign/react/forms";
+import { elicitationForm, formProblems, type Elicitation } from "@countersign/react/forms";
 import { useI18n } from "../../i18n/index.js";
 import { draftKeys } from "../../lib/unsent.js";
 import { useBar } from "../../state/me.js";
@@ -24,22 +24,17 @@ export function ElicitationCard({ approval, submission, asked }: Props) {
   const bar = useBar(approval);
   const form = useMemo(() => elicitationForm(asked), [approval.approvalKey]);
   const busy = submission.state !== "no";
-  const { formRef, fields, send, submit } = useAnswer({ form, draftKey: draftKeys(approval).reply, replying: submission, problemsIn: formProblems });
-  const wrong = submission.error?.code === "invalid_resume" ? formProblems(problemsOf(submission.error.details)) : [];
+  const { formRef, fields, problems, send, submit } = useAnswer({ form, draftKey: draftKeys(approval).reply, replying: submission, problemsIn: formProblems });
   const accept = (event: FormEvent) => {
     event.preventDefault();
     if (asked.address) void send({ action: "accept" });
     else submit((content) => ({ action: "accept", content }));
   };
   return (
-    <CardFrame
-      approval={approval}
-      submission={submission}
-      problems={wrong.filter((p) => p.pointer === "").map((p) => ({ what: "", message: p.message }))}
-    >
+    <CardFrame approval={approval} submission={submission} problems={problems}>
       <People approval={approval} bar={bar} />
       <div className="action interrupt">
-        <AskedBy approval={approval} server={asked.from} />
+        <AskedBy approval={approval} named />
         <Asked approval={approval} asked={asked} />
         {!bar && (
           <form ref={formRef} className="interrupt-form" noValidate onSubmit={accept}>

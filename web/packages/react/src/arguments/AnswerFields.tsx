@@ -41,7 +41,9 @@ export function AnswerFields({ form, draft, errors, problems, disabled, onDraft 
   );
 }
 
-/** Once the fields are marked. */
+const WRONG = "[aria-invalid], [data-invalid] :is(input, select, textarea, button)";
+
+/** Once the fields are marked. What is wrong with a whole object or list is mended by something inside it. */
 export function focusWrong(form: HTMLElement | null): void {
-  requestAnimationFrame(() => form?.querySelector<HTMLElement>("[aria-invalid]")?.focus());
+  requestAnimationFrame(() => form?.querySelector<HTMLElement>(WRONG)?.focus());
 }

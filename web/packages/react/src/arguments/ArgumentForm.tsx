@@ -1,7 +1,7 @@
 import { useId, useMemo, type KeyboardEvent, type ReactNode } from "react";
 import type { Display, JsonObject } from "@countersign/client";
 import { problemsAt, type FieldProblem } from "../forms/edits.js";
-import { fitsForm, newEdit, partOf, placeIn, readEdit, switchTab, WHOLE, type EditDraft, type Field } from "../forms/form.js";
+import { errorAt, fitsForm, newEdit, partOf, placeIn, readEdit, switchTab, WHOLE, type EditDraft, type Field } from "../forms/form.js";
 import { escapedIn } from "../forms/lookalike.js";
 import { useTexts } from "../labels.js";
 import { Changes } from "./Changes.js";
@@ -87,7 +87,7 @@ export function ArgumentForm({ original, display, fields, draft, onChange, probl
             {read.ok ? (
               <p {...part("hint")}>{t(fields && !fitsForm(fields, read.args) ? "edit.noForm" : "edit.valid")}</p>
             ) : (
-              <p {...part("problem")}>{fieldErrorText(errors[WHOLE], t)}</p>
+              <p {...part("problem")}>{fieldErrorText(errorAt(errors, WHOLE), t)}</p>
             )}
           </div>
           <HiddenNote text={draft.raw} known={known} />

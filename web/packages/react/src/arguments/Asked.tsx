@@ -1,8 +1,9 @@
-/** What an MCP server says in the middle of a call, apart from the page's own words, and where it wants people to go. */
+/** Which MCP server asks and what it says in the middle of a call, apart from the page's own words, and where it wants people to go. */
 import type { ApprovalView } from "@countersign/client";
 import type { Address, Elicitation } from "../forms/elicitation.js";
 import { useTexts } from "../labels.js";
 import { Visible } from "../Visible.js";
+import { visibleText } from "../visibleText.js";
 import { Arguments } from "./Arguments.js";
 import { Glyph } from "./Glyph.js";
 
@@ -19,7 +20,7 @@ export function Asked({ approval, asked }: AskedProps) {
       <div {...part("server-says")}>
         <p {...part("label")}>
           <Glyph name="comment" />
-          {t("elicit.says")}
+          {t("elicit.says", { server: visibleText(asked.from) })}
         </p>
         <p {...part("server-words")} dir="auto">
           <Visible text={asked.message} />

@@ -31,15 +31,19 @@ export function Changes({ names, before, after, display, schema }: ChangesProps)
         <li>
           <span {...part("change-values")}>
             <del>
-              <code>
-                <Visible text={renamed[0]} />
-              </code>
+              <bdi>
+                <code>
+                  <Visible text={renamed[0]} />
+                </code>
+              </bdi>
             </del>
             <Arrow />
             <ins>
-              <code>
-                <Visible text={renamed[1]} />
-              </code>
+              <bdi>
+                <code>
+                  <Visible text={renamed[1]} />
+                </code>
+              </bdi>
             </ins>
           </span>
         </li>
@@ -52,7 +56,9 @@ export function Changes({ names, before, after, display, schema }: ChangesProps)
               <span {...part("muted")}>{t("edit.notSet")}</span>
             ) : (
               <del>
-                <Visible text={valueText(change.before)} strict={known} />
+                <bdi>
+                  <Visible text={valueText(change.before)} strict={known} />
+                </bdi>
               </del>
             )}
             <Arrow />
@@ -60,7 +66,9 @@ export function Changes({ names, before, after, display, schema }: ChangesProps)
               <span {...part("muted")}>{t("edit.removed")}</span>
             ) : (
               <ins>
-                <Visible text={valueText(change.after)} strict={known} />
+                <bdi>
+                  <Visible text={valueText(change.after)} strict={known} />
+                </bdi>
               </ins>
             )}
           </span>

@@ -1,7 +1,7 @@
 /** One field of a form: of a call's arguments, or of what somebody asks people to fill in. */
 import { useState, type ReactNode } from "react";
 import type { FieldProblem } from "../forms/edits.js";
-import { chosenOf, textOfDraft, type Field, type FieldDraft, type FieldError, type FieldErrors } from "../forms/form.js";
+import { chosenOf, errorAt, textOfDraft, type Field, type FieldDraft, type FieldError, type FieldErrors } from "../forms/form.js";
 import { lookalikes } from "../forms/lookalike.js";
 import { fitsFormat, isLocalMoment, limitsOf } from "../forms/rules.js";
 import { choiceText } from "../forms/values.js";
@@ -43,7 +43,7 @@ function PlainField(props: FieldProps) {
   // As it was when the field was drawn: another element in the middle of typing would lose the focus.
   const [isLong, setLong] = useState(text.length > 60);
   if (!isLong && text.includes("\n")) setLong(true);
-  const wrong = errors[place] !== undefined || problems.length > 0;
+  const wrong = errorAt(errors, place) !== undefined || problems.length > 0;
   const options = optionsOf(field, words ? t : undefined);
   const common = {
     id,
@@ -145,7 +145,7 @@ export function FieldName({ field, label, words, known }: Pick<FieldProps, "fiel
 /** What it is for, what it must be, and what is wrong with it. */
 export function Help({ id, field, place, errors, problems, known, text }: FieldProps & { text: string }) {
   const { t, part } = useTexts();
-  const error = errors[place];
+  const error = errorAt(errors, place);
   const limits = field.rules ? limitsOf(field.rules) : [];
   return (
     <div id={`${id}-help`}>
@@ -213,7 +213,7 @@ export function ServersWords({ text }: { text: string }) {
   const { t } = useTexts();
   return (
     <>
-      {t("edit.error.refused")} {t("refusal.reason")} <span lang="en">{text}</span>
+      {t("edit.error.refused")} {t("refusal.reason")} <span lang="en"><Visible text={text} /></span>
     </>
   );
 }

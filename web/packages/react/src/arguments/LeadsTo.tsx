@@ -1,7 +1,7 @@
 import { useEffect, useRef } from "react";
 import type { CountersignError, ReviewConfig } from "@countersign/client";
 import { argumentOf, asksFromTheStart, type FieldProblem } from "../forms/edits.js";
-import { useLabels, useTexts, type Tell } from "../labels.js";
+import { roleName, useLabels, useTexts } from "../labels.js";
 import type { EditPreviewing } from "../useEditPreview.js";
 import { Visible } from "../Visible.js";
 import { visibleText } from "../visibleText.js";
@@ -98,5 +98,3 @@ export function Refusal({ error }: { error: CountersignError }) {
   const said = useLabels().error(error);
   return typeof said === "string" ? <Visible text={said} /> : said;
 }
-
-const roleName = (role: string | undefined, t: Tell) => (role === undefined || role === "user" ? t("people.owner") : visibleText(role));

@@ -1,7 +1,7 @@
 /** The forms inside a form: the members of an object, and the entries of a list. */
 import { useRef } from "react";
 import { problemsAt } from "../forms/edits.js";
-import { freshDraft, isGroup, MOST_ENTRIES, partOf, placeIn, type FieldDraft } from "../forms/form.js";
+import { errorAt, freshDraft, isGroup, MOST_ENTRIES, partOf, placeIn, type FieldDraft } from "../forms/form.js";
 import { useTexts } from "../labels.js";
 import { FieldName, FormField, Help, type FieldProps } from "./FormField.js";
 import { Glyph } from "./Glyph.js";
@@ -11,7 +11,7 @@ export function ObjectField(props: FieldProps) {
   const { t, part } = useTexts();
   const set = isGroup(draft);
   return (
-    <fieldset {...part("nested")} disabled={disabled} aria-describedby={`${id}-help`}>
+    <fieldset {...part("nested")} data-invalid={isWrong(props)} disabled={disabled} aria-describedby={`${id}-help`}>
       <legend {...part("label")}>
         <FieldName {...props} />
       </legend>
@@ -48,7 +48,7 @@ export function ListField(props: FieldProps) {
   const item = field.item!;
   const put = (next: FieldDraft[]) => onDraft(next);
   return (
-    <fieldset ref={box} {...part("nested")} disabled={disabled} aria-describedby={`${id}-help`}>
+    <fieldset ref={box} {...part("nested")} data-invalid={isWrong(props)} disabled={disabled} aria-describedby={`${id}-help`}>
       <legend {...part("label")}>
         <FieldName {...props} />
       </legend>
@@ -110,6 +110,9 @@ function Part({ part, ...props }: FieldProps & { part: string | number }) {
     />
   );
 }
+
+/** Whether something is wrong with the whole. A group has no `aria-invalid`; its help says it. */
+const isWrong = ({ errors, place }: FieldProps) => errorAt(errors, place) !== undefined || undefined;
 
 /** What is wrong with the whole, and with nothing inside it that says so itself. */
 function Own(props: FieldProps) {

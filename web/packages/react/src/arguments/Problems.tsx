@@ -1,4 +1,5 @@
 import { useTexts } from "../labels.js";
+import { Visible } from "../Visible.js";
 
 /** Something that the server found wrong; `own`: in words of the page. */
 export interface Problem {
@@ -15,10 +16,10 @@ export function Problems({ problems }: { problems: readonly Problem[] }) {
     <ul>
       {problems.map((p) => (
         <li key={p.what + p.message}>
-          {p.what && <code>{p.what}</code>}{" "}
+          {p.what && <code><Visible text={p.what} /></code>}{" "}
           {p.own ?? (
             <>
-              {t("refusal.reason")} <span lang="en">{p.message}</span>
+              {t("refusal.reason")} <span lang="en"><Visible text={p.message} /></span>
             </>
           )}
         </li>

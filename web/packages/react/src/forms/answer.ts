@@ -5,7 +5,7 @@
  * written as JSON. Text becomes a value without passing through a JavaScript number. The server checks the whole schema.
  */
 import { isObject, stringifyJson, type JsonObject, type JsonValue } from "@countersign/client";
-import { fieldsOf, newEdit, readEdit, type Field, type FieldDraft, type FieldError, type Reading } from "./form.js";
+import { fieldsOf, newEdit, readEdit, type Field, type FieldDraft, type FieldErrors, type Reading } from "./form.js";
 import { plainly } from "./schema.js";
 
 export type AnswerForm =
@@ -25,7 +25,7 @@ export interface AnswerDraft {
   json?: boolean;
 }
 
-export type AnswerResult = { ok: true; value: JsonValue } | { ok: false; errors: Record<string, FieldError> };
+export type AnswerResult = { ok: true; value: JsonValue } | { ok: false; errors: FieldErrors };
 
 /** The name of the only field, where the answer is one value. */
 export const ANSWER = "";

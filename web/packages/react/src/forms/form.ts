@@ -76,13 +76,21 @@ export type FieldError = { key: "edit.error.required" | "edit.error.number" | "e
   | { key: "edit.error.duplicate"; n: string }
   | RuleError;
 
-/** By the place of each: `price`, `legs/0/price`. */
+/** By the place of each: `price`, `legs/0/price`. To be read by `errorAt`: a field may be called `constructor`. */
 export type FieldErrors = Record<string, FieldError>;
 
 export type EditResult = { ok: true; args: JsonObject } | { ok: false; errors: FieldErrors };
 
 /** The error of the raw editor has no field of its own. */
 export const WHOLE = "";
+
+/** Without a prototype: an error of a field that is called `__proto__` would be lost in that of an ordinary object. */
+const noErrors = (): FieldErrors => Object.create(null) as FieldErrors;
+
+/** What is wrong at a place, whatever the field is called. */
+export function errorAt(errors: FieldErrors, place: string): FieldError | undefined {
+  return Object.hasOwn(errors, place) ? errors[place] : undefined;
+}
 
 /** The place of a part, as JSON pointers write it, without the first slash. */
 export function placeIn(place: string, part: string | number): string {
@@ -183,7 +191,7 @@ function fits(made: Field, value: JsonValue): boolean {
       return Array.isArray(value) && value.every(isChoice);
     default: {
       const draft = fieldDraft(made, value);
-      return made.kind === "json" || (typeof draft !== "string" && equalJson(read(made, draft, undefined, "", {}), value));
+      return made.kind === "json" || (typeof draft !== "string" && equalJson(read(made, draft, undefined, "", noErrors()), value));
     }
   }
 }
@@ -264,7 +272,7 @@ export function switchTab(draft: EditDraft, fields: Field[], original: JsonObjec
 
 /** Whether the fields can show these arguments, which may have been written as JSON. */
 export function fitsForm(fields: Field[], args: JsonObject): boolean {
-  const back = readMembers(fields, newEdit(fields, args).texts, args, "", {});
+  const back = readMembers(fields, newEdit(fields, args).texts, args, "", noErrors());
   return equalJson(back, args);
 }
 
@@ -279,7 +287,7 @@ function readRaw(raw: string): EditResult {
 }
 
 function readForm(texts: Record<string, FieldDraft>, fields: Field[], original: JsonObject): EditResult {
-  const errors: FieldErrors = {};
+  const errors = noErrors();
   const args = readMembers(fields, texts, original, "", errors);
   return Object.keys(errors).length > 0 ? { ok: false, errors } : { ok: true, args };
 }

@@ -2,10 +2,28 @@
 export { ANSWER, answerFields, answerForm, emptyAnswer, readAnswer, type AnswerDraft, type AnswerForm, type AnswerResult, type FieldsForm } from "./answer.js";
 export { momentText, weekdayText } from "./dates.js";
 export { diff, type Change } from "./diff.js";
-export * from "./edits.js";
+export {
+  actionIndexOf,
+  argFields,
+  argumentOf,
+  asksAnew,
+  asksFromTheStart,
+  editApproves,
+  editedArgs,
+  editProblems,
+  needsSight,
+  placeOf,
+  problemError,
+  problemsAt,
+  problemsOf,
+  refusedEdits,
+  type FieldProblem,
+  type RefusedEdit,
+} from "./edits.js";
 export { elicitationForm, elicitationOf, formProblems, outcomeOf, type Address, type Elicitation, type Outcome } from "./elicitation.js";
 export {
   chosenOf,
+  errorAt,
   fieldsOf,
   fitsForm,
   isGroup,

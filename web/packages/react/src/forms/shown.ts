@@ -8,7 +8,7 @@ export interface ShownPart {
 }
 
 /** A text with more of them is drawn without marks from there on, so that the page stays usable. */
-const MARKS = 4000;
+export const MARKS = 4000;
 
 /** Joined again, the parts are the text: nothing is added, changed or left out. */
 export function shownParts(text: string): ShownPart[] {
