@@ -4,7 +4,7 @@
 //! person at the terminal is its only user, without a token: the audit log marks what it stores. It deletes nothing that is
 //! old, and notifies nobody: that is for servers.
 
-use std::{path::Path, process, sync::Arc, thread, time::Duration};
+use std::{process, sync::Arc, thread, time::Duration};
 
 use countersign_core::{approval::principal::Principal, wire::client::check_session_id};
 use countersign_runtime::run::Runtime;
