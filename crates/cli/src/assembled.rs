@@ -1,6 +1,6 @@
 //! What a configuration declares, put together: its models, tools and agents as a runtime, and who is notified.
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{net::SocketAddr, sync::Arc};
 
 use countersign_engine::{compression::Compression, model::Model};
 use countersign_runtime::{
@@ -40,9 +40,6 @@ pub(crate) fn runtime(
         .trace_content(config.tracing.content)
         .session_bytes(config.server.session_bytes)
         .threads(sessions.clone());
-    if let Some(days) = config.server.keep_days {
-        builder = builder.keep(Duration::from_secs(u64::from(days) * 86_400));
-    }
     for declared in &config.agents {
         let model = models.iter().find(|(name, _)| *name == declared.model).map(|(_, model)| model.clone());
         let model = model.ok_or_else(|| format!("there is no model {:?}", declared.model))?;

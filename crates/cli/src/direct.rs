@@ -17,8 +17,6 @@ use countersign_server::{
     Auth, InProcess, Options, Server,
     config::{Config, ConfigStore, short_error},
 };
-#[cfg(feature = "postgres")]
-use countersign_store::postgres::PostgresStore;
 use countersign_store::{Store, StoreError, seal::Keys, sqlite::SqliteStore};
 use reqwest::{Method, Url};
 use tokio::runtime::Handle;
@@ -28,7 +26,7 @@ use crate::{
     failure::{Exit, Failure},
     loaded,
     remote::{below, refusal},
-    terminal::tell,
+    terminal::{quoted, tell},
     traces,
 };
 
@@ -50,6 +48,19 @@ pub(crate) struct AtStore {
     /// The tenant of a person who signs in with a JWT
     #[arg(long, value_name = "TENANT", requires = "subject")]
     as_tenant: Option<String>,
+}
+
+impl AtStore {
+    /// The options that open the configuration's store again, as the same person, for a shell.
+    pub(crate) fn again(&self) -> String {
+        let config = self.config.as_deref().map(|path| path.display().to_string());
+        let one = |option, value: Option<&str>| Some(format!(" {option} {}", quoted(value?)));
+        let mut again: String = one("--config", config.as_deref()).into_iter().collect();
+        again.extend(one("--as", self.subject.as_deref()));
+        again.extend(self.as_role.iter().filter_map(|role| one("--as-role", Some(role))));
+        again.extend(one("--as-tenant", self.as_tenant.as_deref()));
+        again
+    }
 }
 
 /// What a store is opened for.
@@ -168,9 +179,7 @@ async fn of_config(at: &AtStore, path: &Path, purpose: Purpose, threads: &Handle
         ConfigStore::Sqlite(path) => Arc::new(sqlite(&path, keys, purpose).await?.map_err(|error| error.to_string())?),
         #[cfg(feature = "postgres")]
         ConfigStore::Postgres { url, password_env, lease_seconds } => {
-            let url = loaded::with_password(url, password_env.as_deref())?;
-            let opened = PostgresStore::open_existing(&url, &loaded::options(lease_seconds)).await;
-            Arc::new(opened.map_err(|error| error.to_string())?)
+            Arc::new(loaded::existing_database(url, password_env.as_deref(), lease_seconds).await?)
         }
     };
     let runtime = assembled::runtime(&config, store.clone(), &config.auth(), threads)?;

@@ -91,6 +91,17 @@ pub(crate) fn unopened(error: &StoreError) -> String {
     }
 }
 
+/// Opens a database whose tables are there, so that a name that is mistyped makes none elsewhere.
+#[cfg(feature = "postgres")]
+pub(crate) async fn existing_database(
+    url: PostgresUrl,
+    password_env: Option<&str>,
+    lease_seconds: u32,
+) -> Result<PostgresStore, String> {
+    let url = with_password(url, password_env)?;
+    PostgresStore::open_existing(&url, &options(lease_seconds)).await.map_err(|error| error.to_string())
+}
+
 /// How a database is opened.
 #[cfg(feature = "postgres")]
 pub(crate) fn options(lease_seconds: u32) -> PostgresOptions {

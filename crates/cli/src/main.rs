@@ -114,7 +114,7 @@ fn main() -> ExitCode {
         Command::Store(store) => store::run(&store),
         Command::Policy(policy) => policy::run(&policy),
         Command::Graph(graph) => graph::run(&graph),
-        Command::Chat(chat) => chat::run(&chat),
+        Command::Chat(chat) => chat::run(chat),
         Command::Approvals(approvals) => approvals::run(&approvals),
         Command::Sessions(sessions) => sessions::run(&sessions),
         Command::Webhooks(webhooks) => webhooks::run(&webhooks),

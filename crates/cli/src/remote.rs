@@ -9,11 +9,13 @@ use serde_json::Value;
 
 use crate::{
     failure::{Exit, Failure},
-    terminal::visible,
+    terminal::{quoted, visible},
 };
 
 /// The longest time a server may take to answer.
 const TIMEOUT: Duration = Duration::from_secs(60);
+/// The environment variable with the token, unless another one is named.
+const TOKEN_ENV: &str = "COUNTERSIGN_TOKEN";
 
 /// Which server.
 #[derive(Args, Clone)]
@@ -29,11 +31,20 @@ pub(crate) struct Remote {
     pub(crate) url: String,
     // An argument would be visible to every user of the machine.
     /// The environment variable with the token, if the server requires one
-    #[arg(long, value_name = "NAME", default_value = "COUNTERSIGN_TOKEN")]
+    #[arg(long, value_name = "NAME", default_value = TOKEN_ENV)]
     pub(crate) token_env: String,
 }
 
 impl Remote {
+    /// The options that ask the same server again, for a shell.
+    pub(crate) fn again(&self) -> String {
+        let mut again = format!(" --url {}", quoted(&self.url));
+        if self.token_env != TOKEN_ENV {
+            again.push_str(&format!(" --token-env {}", quoted(&self.token_env)));
+        }
+        again
+    }
+
     /// Sends a request, and returns the text of the answer. A refusal has the server's own text.
     pub(crate) fn ask(
         &self,

@@ -82,7 +82,11 @@ async fn serve_until_told(config: Config, serve: &Serve, seen: Seen, sessions: H
     let address = listener.local_addr().map_err(|error| error.to_string())?;
     let store = open(config.store.clone(), keys(&config.store_keys)?).await?;
     let webhooks = assembled::webhooks(&config, store.clone(), address).await?;
-    let runtime = assembled::runtime(&config, store.clone(), &options.auth, &sessions)?;
+    let mut runtime = assembled::runtime(&config, store.clone(), &options.auth, &sessions)?;
+    if let Some(days) = config.server.keep_days {
+        // A server's alone: whoever opens the store for a while does not expect to delete from it.
+        runtime = runtime.keep(Duration::from_secs(u64::from(days) * 86_400));
+    }
     let runtime = runtime.build().map_err(|error| error.to_string())?;
     runtime.start().await.map_err(|refusal| format!("the store cannot be read: {refusal}"))?;
     say(&format!("listening on http://{address}"))?;

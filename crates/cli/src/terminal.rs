@@ -45,6 +45,15 @@ fn is_hidden(c: char) -> bool {
             | 0xFFF9..=0xFFFB | 0xE0000..=0xE007F)
 }
 
+/// A text as one word of a command line.
+pub(crate) fn quoted(text: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./:=@%+,".contains(c);
+    if !text.is_empty() && text.chars().all(is_plain) {
+        return text.to_owned();
+    }
+    format!("'{}'", text.replace('\'', "'\\''"))
+}
+
 /// Whether a person can be asked.
 pub(crate) fn is_interactive() -> bool {
     std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
@@ -91,6 +100,12 @@ mod tests {
     fn x_what_a_terminal_would_obey_or_hide_is_visible() {
         assert_eq!(visible("a\u{1b}[2J\r\u{9b}\u{202e}b\n\tc\u{7f}"), "a\\u{1B}[2J\\u{D}\\u{9B}\\u{202E}b\n\tc\\u{7F}");
         assert_eq!(visible("Mua 100 cổ phiếu 越南 👩‍👩‍👧 ✔️"), "Mua 100 cổ phiếu 越南 👩‍👩‍👧 ✔️");
+    }
+
+    #[test]
+    fn u3_a_text_that_a_shell_would_split_or_obey_is_one_word_of_a_command() {
+        let quoted: Vec<String> = ["a/b-1.toml", "", "my files/c.toml", "it's", "$(x)", "~/c"].map(quoted).into();
+        assert_eq!(quoted, ["a/b-1.toml", "''", "'my files/c.toml'", "'it'\\''s'", "'$(x)'", "'~/c'"]);
     }
 
     #[test]

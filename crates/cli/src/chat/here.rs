@@ -1,23 +1,30 @@
-//! A chat without a running server: this process is the server of the store while the chat lasts.
+//! A chat without a running server: this process is a node of the store while the chat lasts.
 //!
 //! It is put together like the one of `serve`, and stops like it. It has no network, so nobody else can reach it, and the
-//! person at the terminal is its only user, without a token: the audit log marks what it stores.
+//! person at the terminal is its only user, without a token: the audit log marks what it stores. It deletes nothing that is
+//! old, and notifies nobody: that is for servers.
 
-use std::{path::Path, sync::Arc, time::Duration};
+use std::{process, sync::Arc, thread, time::Duration};
 
-use countersign_core::approval::principal::Principal;
+use countersign_core::{approval::principal::Principal, wire::client::check_session_id};
+use countersign_runtime::run::Runtime;
 use countersign_server::{
     Auth, Options, Server,
     config::{Config, ConfigStore},
 };
 use countersign_store::Store;
+use reqwest::Method;
+use serde_json::Value;
 use tokio::{
     runtime::Handle,
     signal::unix::{SignalKind, signal},
+    sync::watch,
+    task::spawn_blocking,
+    time::sleep,
 };
 
 use super::{
-    Chat,
+    Chat, check_after,
     place::{Here, Place},
 };
 use crate::{
@@ -25,55 +32,39 @@ use crate::{
     direct::{self, AtStore, Purpose},
     failure::{Exit, Failure},
     loaded,
+    remote::of_code,
     serve::{Signals, on_threads},
-    terminal::tell,
+    terminal::{tell, visible},
     traces,
 };
 
 /// How long stopping may take before it is explained.
 const EXPLAINED: Duration = Duration::from_secs(1);
+/// How long a chat may take to end after a signal. One that waits for a reader or an editor does not notice it.
+const ENDING: Duration = Duration::from_secs(1);
+/// The longest time from the first signal to the end of the process: more than tools, connections and threads get.
+const STOPPED: Duration = Duration::from_secs(30);
 
 /// Serves the store, and talks.
-pub(super) fn run(chat: &Chat, at: &AtStore) -> Outcome {
+pub(super) fn run(chat: &Arc<Chat>, at: &AtStore) -> Outcome {
     let Some(path) = &at.config else {
         let text = "a chat needs the agents and the models of a configuration: name that, with --config";
         return Err(Failure::new(Exit::Usage, text));
     };
     let config = loaded::load(path)?;
     let by = direct::person(at, &config, Purpose::Changing)?;
+    check_agent(chat, &config)?;
+    let again = (config.store != ConfigStore::Memory).then(|| at.again());
     let traces = traces::beside_a_prompt(&config)?;
     config.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
-    on_threads(traces, |sessions| serve(chat, path, config, by, sessions))
+    on_threads(traces, |sessions| serve(chat, again, config, by, sessions))
 }
 
-async fn serve(chat: &Chat, path: &Path, config: Config, by: Principal, sessions: Handle) -> Outcome {
+async fn serve(chat: &Arc<Chat>, again: Option<String>, config: Config, by: Principal, sessions: Handle) -> Outcome {
     // Installed first, so that no signal is lost.
-    let told = |kind| signal(kind).map_err(|error| format!("signals cannot be handled: {error}"));
-    let (mut term, mut hangup) = (told(SignalKind::terminate())?, told(SignalKind::hangup())?);
-    let store = opened(&config).await?;
-    let webhooks = assembled::webhooks(&config, store.clone(), config.server.listen).await?;
-    let runtime = assembled::runtime(&config, store.clone(), &config.auth(), &sessions)?.stored_directly();
-    let runtime = runtime.build().map_err(|error| error.to_string())?;
-    runtime.start().await.map_err(|refusal| format!("the store cannot be read: {refusal}"))?;
-    let options = Options { auth: Auth::only(by), console: false, ..Options::default() };
-    let again = (config.store != ConfigStore::Memory).then(|| format!(" --config {}", path.display()));
-    let used = async |server| {
-        let place = Place::Here(Here { server, store: loaded::store(&config), again });
-        let ended = tokio::select! {
-            ended = chat.talk(place) => ended,
-            _ = term.recv() => Err("stopped by a signal".into()),
-            _ = hangup.recv() => Err("stopped by a signal".into()),
-        };
-        if let Ok(signals) = Signals::new() {
-            tokio::spawn(signals.stop_at_once());
-        }
-        tokio::spawn(async {
-            tokio::time::sleep(EXPLAINED).await;
-            tell("stopping; running tools get ten seconds, Ctrl-C stops at once");
-        });
-        ended
-    };
-    let ended = Server::new(runtime, options).webhooks(webhooks).serve_in_process(used).await;
+    let signalled = signalled().map_err(|error| format!("signals cannot be handled: {error}"))?;
+    let store = opened(&config, chat.session.is_some()).await?;
+    let ended = serve_store(chat, again, &config, &store, by, &sessions, signalled).await;
     if let Some(nodes) = store.nodes() {
         // Others take its sessions over at once.
         nodes.leave().await;
@@ -81,12 +72,129 @@ async fn serve(chat: &Chat, path: &Path, config: Config, by: Principal, sessions
     ended
 }
 
-/// The store of a configuration, which is made if there is none.
-async fn opened(config: &Config) -> Result<Arc<dyn Store>, String> {
+async fn serve_store(
+    chat: &Arc<Chat>,
+    again: Option<String>,
+    config: &Config,
+    store: &Arc<dyn Store>,
+    by: Principal,
+    sessions: &Handle,
+    signalled: watch::Receiver<bool>,
+) -> Outcome {
+    let name = loaded::store(config);
+    let options = Options { auth: Auth::only(by), console: false, ..Options::default() };
+    check_session(chat, store, &name, options.auth.clone()).await?;
+    let runtime = assembled::runtime(config, store.clone(), &config.auth(), sessions)?.stored_directly();
+    let runtime = runtime.build().map_err(|error| error.to_string())?;
+    runtime.start().await.map_err(|refusal| format!("the store cannot be read: {refusal}"))?;
+    let used = async |server| {
+        let place = Place::Here(Here { server, store: name, again });
+        let ended = talk(chat.clone(), place, signalled).await;
+        stop_at_a_signal();
+        tokio::spawn(async {
+            sleep(EXPLAINED).await;
+            tell("stopping; running tools get ten seconds, Ctrl-C stops at once");
+        });
+        ended
+    };
+    Server::new(runtime, options).serve_in_process(used).await
+}
+
+/// Talks until the chat ends, or a signal ends it. A chat can stand still, while nobody reads what it prints or in an editor: so
+/// it has a thread of its own, which is left there then.
+async fn talk(chat: Arc<Chat>, place: Place, signalled: watch::Receiver<bool>) -> Outcome {
+    let mut told = signalled.clone();
+    let talking = spawn_blocking(move || {
+        Handle::current().block_on(async {
+            tokio::select! {
+                ended = chat.talk(place) => ended,
+                () = signal_of(&mut told) => Err(stopped()),
+            }
+        })
+    });
+    let mut signalled = signalled;
+    let late = async {
+        signal_of(&mut signalled).await;
+        sleep(ENDING).await;
+    };
+    tokio::select! {
+        ended = talking => ended.unwrap_or_else(|error| Err(format!("the chat failed: {error}").into())),
+        () = late => Err(stopped()),
+    }
+}
+
+fn stopped() -> Failure {
+    "stopped by a signal".into()
+}
+
+/// Waits for SIGTERM and SIGHUP, in a task that nothing else holds up. The first one ends the chat.
+fn signalled() -> std::io::Result<watch::Receiver<bool>> {
+    let (mut term, mut hangup) = (signal(SignalKind::terminate())?, signal(SignalKind::hangup())?);
+    let (tell, told) = watch::channel(false);
+    tokio::spawn(async move {
+        tokio::select! {
+            _ = term.recv() => {}
+            _ = hangup.recv() => {}
+        }
+        tell.send_replace(true);
+        stop_at_a_signal();
+        // Not a task: those end before the process does.
+        thread::spawn(|| {
+            thread::sleep(STOPPED);
+            process::exit(130);
+        });
+    });
+    Ok(told)
+}
+
+/// Waits until there was a signal.
+async fn signal_of(told: &mut watch::Receiver<bool>) {
+    let _ = told.wait_for(|told| *told).await;
+}
+
+/// From now on a signal ends the process at once.
+fn stop_at_a_signal() {
+    if let Ok(signals) = Signals::new() {
+        tokio::spawn(signals.stop_at_once());
+    }
+}
+
+/// What would end the chat at once is said before a store is made.
+fn check_agent(chat: &Chat, config: &Config) -> Outcome {
+    match &chat.agent {
+        Some(agent) if config.agents.iter().all(|known| known.name != *agent) => {
+            let text = format!("there is no agent {agent:?} in the configuration (unknown_agent)");
+            Err(Failure::new(of_code("unknown_agent"), visible(&text)))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// And before anything of the store is continued: whether there is this session, of this person.
+async fn check_session(chat: &Chat, store: &Arc<dyn Store>, name: &str, auth: Auth) -> Outcome {
+    let Some(session) = &chat.session else { return Ok(()) };
+    check_session_id(session).map_err(|refusal| refusal.message)?;
+    let reader = Runtime::builder(store.clone()).without_effects().build().map_err(|error| error.to_string())?;
+    let server = Server::new(reader, Options { auth, console: false, ..Options::default() }).in_process();
+    let path = ["sessions", session, "state"];
+    let state = direct::answer(&server, name, &Method::GET, &path, &[], None).await?;
+    let state: Value = serde_json::from_str(&state).map_err(|error| error.to_string())?;
+    check_after(chat.after, state["seq"].as_u64().unwrap_or_default())
+}
+
+/// The store of a configuration. A SQLite store is made if there is none, unless a session of it is `resumed`.
+async fn opened(config: &Config, resumed: bool) -> Result<Arc<dyn Store>, String> {
     let keys = loaded::keys(&config.store_keys)?;
     match config.store.clone() {
         ConfigStore::Sqlite(path) => {
+            if resumed {
+                loaded::check_there(&path)?;
+            }
             Ok(Arc::new(loaded::sqlite(path, keys).await.map_err(|error| direct::taken(&error))?))
+        }
+        #[cfg(feature = "postgres")]
+        ConfigStore::Postgres { url, password_env, lease_seconds } => {
+            Ok(Arc::new(loaded::existing_database(url, password_env.as_deref(), lease_seconds).await?))
         }
         other => loaded::open(other, keys).await,
     }

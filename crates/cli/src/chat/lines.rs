@@ -1,11 +1,18 @@
 //! What is typed, line by line, without waiting for it: events are shown meanwhile.
 
-use std::{sync::mpsc, thread};
+use std::{
+    io::{BufRead as _, Read as _},
+    sync::mpsc,
+    thread,
+};
 
+use countersign_core::limits::MESSAGE_FRAME_BYTES;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
+use crate::{failure::Failure, remote::of_code};
+
 /// A line, or why there is none; `None` at the end of the input.
-type Read = Result<Option<String>, String>;
+type Read = Result<Option<String>, Failure>;
 
 /// Standard input. It is read only while a line is wanted, so that an editor has the terminal for itself.
 pub(super) struct Lines {
@@ -23,13 +30,7 @@ impl Lines {
         // A thread that no end of the program waits for.
         thread::spawn(move || {
             while requests.recv().is_ok() {
-                let mut line = String::new();
-                let line = match std::io::stdin().read_line(&mut line) {
-                    Ok(0) => Ok(None),
-                    Ok(_) => Ok(Some(line.trim_end_matches(['\n', '\r']).to_owned())),
-                    Err(error) => Err(format!("cannot read the input: {error}")),
-                };
-                if lines.send(line).is_err() {
+                if lines.send(line(&mut std::io::stdin().lock())).is_err() {
                     return;
                 }
             }
@@ -49,4 +50,21 @@ impl Lines {
         self.reading = false;
         line
     }
+}
+
+/// Reads a line. One that no frame has room for is not read to its end.
+fn line(input: &mut impl std::io::BufRead) -> Read {
+    let mut line = Vec::new();
+    let read = input.take(MESSAGE_FRAME_BYTES as u64 + 1).read_until(b'\n', &mut line);
+    let cannot = |error: &dyn std::fmt::Display| Failure::from(format!("cannot read the input: {error}"));
+    read.map_err(|error| cannot(&error))?;
+    if line.is_empty() {
+        return Ok(None);
+    }
+    if line.len() > MESSAGE_FRAME_BYTES {
+        let text = format!("a line of the input has more than {MESSAGE_FRAME_BYTES} bytes (too_large)");
+        return Err(Failure::new(of_code("too_large"), text));
+    }
+    let line = String::from_utf8(line).map_err(|error| cannot(&error))?;
+    Ok(Some(line.trim_end_matches(['\n', '\r']).to_owned()))
 }

@@ -7,10 +7,10 @@ mod link;
 mod place;
 mod printer;
 
-use std::{collections::HashSet, time::Duration};
+use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use clap::Args;
-use countersign_core::wire::client::check_session_id;
+use countersign_core::{limits::MESSAGE_FRAME_BYTES, wire::client::check_session_id};
 use reqwest::Method;
 use serde_json::{Value, json};
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -42,8 +42,8 @@ const HELP: &str = "\
 a line is a message; while something is pending or running, it is queued
 /pending   decide what was left for later
 /cancel    cancel the turn, as Ctrl-C does while it runs
-/retry     retry a turn that has failed
-/quit      end the chat; the session stays, and `countersign chat --session ID` resumes it";
+/retry     retry a turn that has failed, or is held
+/quit      end the chat";
 
 /// Arguments of `chat`.
 #[derive(Args)]
@@ -107,9 +107,10 @@ enum Typed {
 }
 
 /// Runs the chat.
-pub(crate) fn run(chat: &Chat) -> Outcome {
+pub(crate) fn run(chat: Chat) -> Outcome {
+    let chat = Arc::new(chat);
     if let Some(at) = chat.asked.store() {
-        return here::run(chat, at);
+        return here::run(&chat, at);
     }
     let executor = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let server = Place::There(chat.asked.server().clone());
@@ -188,14 +189,8 @@ impl Talk {
     /// Follows from after an event, and reads all that was there at this state.
     async fn catch_up(&mut self, state: &Value, after: Option<u64>) -> Outcome {
         let there = self.seq;
-        match after {
-            Some(after) if after > there => {
-                let text = format!("--after {after} is not an event of the session: the last one is {there}");
-                return Err(Failure::new(Exit::Usage, text));
-            }
-            Some(after) => self.seq = after,
-            None => {}
-        }
+        check_after(after, there)?;
+        self.seq = after.unwrap_or(there);
         self.subscribe().await;
         let read = tokio::time::timeout(ANSWERED, self.read_up_to(there)).await;
         read.map_err(|_| self.silent())??;
@@ -244,7 +239,8 @@ impl Talk {
             let next = self.pending.iter().find(|key| !self.later.contains(*key)).cloned();
             if let Some(key) = next {
                 if !self.asks {
-                    let text = self.server.after_pending(&key, &self.session);
+                    let more = if self.json { format!(" --json --after {}", self.seq) } else { String::new() };
+                    let text = self.server.after_pending(&key, &self.session, &more);
                     return Err(Failure::new(Exit::Pending, visible(&text)));
                 }
                 self.decide(&key).await?;
@@ -267,7 +263,7 @@ impl Talk {
                 // A program has no commands: whatever its users write is a message.
                 message if self.json => self.say(message).await?,
                 "/quit" => return Ok(()),
-                "/help" => tell(HELP),
+                "/help" => tell(&visible(&format!("{HELP}; {}", self.server.resuming(&self.session)))),
                 "/pending" => self.later.clear(),
                 "/cancel" => self.cancel().await?,
                 "/retry" => self.retry().await?,
@@ -394,12 +390,8 @@ impl Talk {
                 Err(failure) => return Err(failure),
             }
         }
-        let text = format!(
-            "{} is gone; `countersign chat --session {}` resumes the session",
-            self.server.name(),
-            self.session
-        );
-        Err(Failure::new(Exit::Unreachable, text))
+        let text = format!("{} is gone; {}", self.server.name(), self.server.resuming(&self.session));
+        Err(Failure::new(Exit::Unreachable, visible(&text)))
     }
 
     /// Sends a message. While something is pending or running, it is queued.
@@ -453,6 +445,14 @@ impl Talk {
             json!(self.session),
             json!(id)
         );
+        if frame.len() > MESSAGE_FRAME_BYTES {
+            // A server would close the connection, and again after the frame was sent once more.
+            let length = frame.len();
+            tell(&format!(
+                "that is too long: its frame has {length} bytes, and a server takes {MESSAGE_FRAME_BYTES} (too_large)"
+            ));
+            return Ok(Some(of_code("too_large")));
+        }
         self.link.send(&frame).await;
         self.unacknowledged = Some(frame);
         let answered = tokio::time::timeout(ANSWERED, self.acknowledged(&id)).await;
@@ -473,6 +473,17 @@ impl Talk {
                 return Ok(refused);
             }
         }
+    }
+}
+
+/// Whether there can be events after this one in a session whose last one is `there`.
+fn check_after(after: Option<u64>, there: u64) -> Outcome {
+    match after {
+        Some(after) if after > there => {
+            let text = format!("--after {after} is not an event of the session: the last one is {there}");
+            Err(Failure::new(Exit::Usage, text))
+        }
+        _ => Ok(()),
     }
 }
 

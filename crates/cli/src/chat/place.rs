@@ -22,7 +22,7 @@ pub(super) struct Here {
     pub(super) server: InProcess,
     /// What its store is called in messages.
     pub(super) store: String,
-    /// The options that open the store again. `None`: it ends with the process.
+    /// The options that open the store again, for a shell. `None`: it ends with the process.
     pub(super) again: Option<String>,
 }
 
@@ -35,17 +35,30 @@ impl Place {
         }
     }
 
-    /// What is to be done about a request that is pending when the chat ends.
-    pub(super) fn after_pending(&self, key: &str, session: &str) -> String {
-        let options = match self {
-            Place::There(_) => "",
-            Place::Here(Here { again: Some(options), .. }) => options,
-            Place::Here(Here { again: None, .. }) => {
-                return format!("{key} is pending, and nobody can decide it: the store in memory ends with this chat");
-            }
+    /// The options of a command that reaches it again. `None`: it ends with this chat.
+    fn again(&self) -> Option<String> {
+        match self {
+            Place::There(server) => Some(server.again()),
+            Place::Here(here) => here.again.clone(),
+        }
+    }
+
+    /// How a session of it is resumed later, or that it cannot be.
+    pub(super) fn resuming(&self, session: &str) -> String {
+        match self.again() {
+            Some(options) => format!("`countersign chat{options} --session {session}` resumes the session"),
+            None => "the store in memory ends with this chat, and the session with it".to_owned(),
+        }
+    }
+
+    /// What is to be done about a request that is pending when the chat ends; `more` is for the chat after it.
+    pub(super) fn after_pending(&self, key: &str, session: &str, more: &str) -> String {
+        let Some(options) = self.again() else {
+            return format!("{key} is pending, and nobody can decide it: the store in memory ends with this chat");
         };
         format!(
-            "{key} is pending: decide it with `countersign approvals`, then `countersign chat{options} --session {session}`"
+            "{key} is pending: `countersign approvals show {key}{options}` shows it, and `approve`, `reject`, `edit` or \
+             `answer` in place of `show` decides it; then `countersign chat{options} --session {session}{more}`"
         )
     }
 

@@ -1,10 +1,21 @@
 //! Spec U3: `chat` with no server running, which is the server itself.
 
-use std::{fs, os::unix::fs::PermissionsExt as _};
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt as _,
+    time::{Duration, Instant},
+};
 
 use serde_json::{Value, json};
 
-use crate::support::{Server, Setup, Store, run, trade};
+use crate::{
+    support::{
+        DEADLINE, Server, Setup, Store,
+        receiver::{Answer, Receiver},
+        run, trade,
+    },
+    webhooks::{hook, notifying},
+};
 
 const ALONE: [&str; 3] = ["chat", "--config", "countersign.toml"];
 
@@ -106,8 +117,10 @@ async fn u3_chat_without_a_server_says_what_to_do_where_it_cannot_be_one() {
 #[tokio::test]
 async fn u3_chat_without_a_server_is_of_the_person_who_is_named() {
     let setup = Setup::one_trade(Store::Sqlite).trade("approval = { levels = [\"admin\"] }");
-    let server = folder(setup.person("ann", &[]).person("root", &["admin"])).await;
-    let env: Vec<(&str, &str)> = vec![("TEST_TOKEN_ANN", "ann-secret"), ("TEST_TOKEN_ROOT", "root-secret")];
+    let server = folder(setup.person("ann", &[]).person("root", &["admin"]).person("mia", &[])).await;
+    let secrets = [("ANN", "ann-secret"), ("ROOT", "root-secret"), ("MIA", "mia-secret")];
+    let env = secrets.map(|(name, secret)| (format!("TEST_TOKEN_{name}"), secret));
+    let env: Vec<(&str, &str)> = env.iter().map(|(name, secret)| (name.as_str(), *secret)).collect();
     server.command(&alone(&["buy"])).failed(2, "with --as");
     server.command(&alone(&["buy", "--as", "zoe"])).failed(2, "nobody in [[auth.tokens]] is called \"zoe\"");
     assert!(!server.path("test.db").exists(), "no store was made for nobody");
@@ -118,8 +131,9 @@ async fn u3_chat_without_a_server_is_of_the_person_who_is_named() {
     chat.see("(pending, /pending to decide) > ");
     chat.type_line("/quit");
     assert_eq!(chat.ended(), Some(0));
-    let foreign = server.command(&alone(&["--as", "root", "--session", "s"]));
+    let foreign = server.command(&alone(&["--as", "mia", "--session", &session]));
     assert_eq!(foreign.code, Some(3), "{}", foreign.stderr);
+    assert!(foreign.stderr.contains("(session_not_found)"), "{}", foreign.stderr);
     let key = format!("{session}_1");
     let approve = ["approvals", "approve", &key, "--yes", "--config", "countersign.toml", "--as"];
     server.command(&[&approve[..], &["ann"]].concat()).failed(5, "forbidden");
@@ -133,6 +147,89 @@ async fn u3_chat_without_a_server_is_of_the_person_who_is_named() {
     assert_eq!((&decided["by"], &decided["direct"]), (&json!("root"), &json!(true)));
     let requested = log.iter().find(|body| body["event"] == "requested").unwrap();
     assert_eq!(requested["direct"], true);
+}
+
+#[tokio::test]
+async fn u3_chat_without_a_server_lets_nobody_approve_what_they_asked_for_where_another_must() {
+    let setup = Setup::one_trade(Store::Sqlite).trade("approval = { levels = [\"admin\"], not_self = true }");
+    let server = folder(setup.person("ann", &["admin"]).person("root", &["admin"])).await;
+    let env: Vec<(&str, &str)> = vec![("TEST_TOKEN_ANN", "ann-secret"), ("TEST_TOKEN_ROOT", "root-secret")];
+    let mut chat = server.terminal(&alone(&["buy", "--as", "ann"]), &env);
+    let session = chat.see("\n").trim().strip_prefix("session ").unwrap().to_owned();
+    chat.see("later (l)> ");
+    chat.type_line("a");
+    chat.see("(forbidden)");
+    chat.see("later (l)> ");
+    chat.type_line("l");
+    chat.see("(pending, /pending to decide) > ");
+    chat.type_line("/quit");
+    assert_eq!(chat.ended(), Some(0));
+    // What it says can be typed as it stands.
+    let pending = server.command(&alone(&["--as", "ann", "--session", &session]));
+    assert_eq!(pending.code, Some(7), "{}", pending.stderr);
+    let (config, key) = ("--config countersign.toml --as ann", format!("{session}_1"));
+    for command in [format!("approvals show {key} {config}"), format!("chat {config} --session {session}")] {
+        assert!(pending.stderr.contains(&format!("`countersign {command}`")), "{command}: {}", pending.stderr);
+    }
+    assert!(server.calls().is_empty());
+    server.command(&["approvals", "approve", &key, "--yes", "--config", "countersign.toml", "--as", "root"]).ok();
+}
+
+/// What would end it at once is said first.
+#[tokio::test]
+async fn u3_chat_without_a_server_that_cannot_begin_changes_nothing() {
+    let slow = "description = \"Takes long.\"\ncommand = [\"sh\", \"-c\", \"echo begun > begun.log; sleep 30\"]\nparameters = { type = \"object\" }";
+    let script = json!({ "turns": [{ "tool_calls": [{ "name": "slow", "args": {} }] }, { "text": "Done." }] });
+    let mut server = folder(Setup::new(Store::Sqlite, &script).tool("slow", slow)).await;
+    server.command(&alone(&["--session", "s"])).failed(1, "there is no store at");
+    server.command(&alone(&["--agent", "nobody"])).failed(3, "(unknown_agent)");
+    assert!(!server.path("test.db").exists(), "no store was made");
+    server.start_again().await;
+    server.post("/v1/sessions/s/messages", &json!({ "content": "go" })).await.ok();
+    let deadline = Instant::now() + DEADLINE;
+    while !server.path("begun.log").exists() {
+        assert!(Instant::now() < deadline, "the tool is not begun");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    server.kill();
+    let entries = || {
+        let file = rusqlite::Connection::open(server.path("test.db")).unwrap();
+        file.query_row("SELECT count(*) FROM entries", [], |row| row.get::<_, i64>(0)).unwrap()
+    };
+    let before = entries();
+    server.command(&alone(&["--session", "none"])).failed(3, "(session_not_found)");
+    server.command(&alone(&["--session", "no/id"])).failed(1, "session id");
+    server.command(&alone(&["--json", "--session", "s", "--after", "999"])).failed(2, "the last one is");
+    server.command(&alone(&["--agent", "nobody"])).failed(3, "(unknown_agent)");
+    assert_eq!(entries(), before, "nothing was continued");
+}
+
+/// Retention and notifications are for servers.
+#[tokio::test]
+async fn u3_chat_without_a_server_deletes_nothing_and_notifies_nobody() {
+    let receiver = Receiver::start(Answer::Status(200)).await;
+    let script = json!({ "turns": [{ "text": "Hello." }, { "tool_calls": [trade(1)] }] });
+    let setup = notifying(Setup::new(Store::Sqlite, &script), &hook("desk", &receiver, ""));
+    let mut server = setup.start().await;
+    server.kill();
+    let hello = server.command(&alone(&["hi"]));
+    hello.ok();
+    let old = hello.stderr.trim().strip_prefix("session ").unwrap();
+    let file = rusqlite::Connection::open(server.path("test.db")).unwrap();
+    file.execute_batch("UPDATE sessions SET updated_at = 1000").unwrap();
+    drop(file);
+    server.configure(|text| text.replacen("[server]", "[server]\nkeep_days = 30", 1));
+    let asked = server.command_with(&alone(&[]), "hi\nbuy\n", &[]);
+    assert_eq!(asked.code, Some(7), "{}", asked.stderr);
+    server.command(&["sessions", "show", old, "--config", "countersign.toml"]).ok();
+    assert!(receiver.all().is_empty(), "nobody was told");
+    server.start_again().await;
+    assert_eq!(receiver.until(1).await[0].kind(), "approval.requested");
+    let deadline = Instant::now() + DEADLINE;
+    while server.get(&format!("/v1/sessions/{old}")).await.status != 410 {
+        assert!(Instant::now() < deadline, "a server deletes it");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
 }
 
 #[tokio::test]
@@ -160,6 +257,15 @@ async fn u3_chat_without_a_server_is_a_node_of_a_database_while_it_lasts() {
     server.kill();
     let again = server.command(&alone(&["--session", &session, "more"]));
     assert_eq!(again.code, Some(7), "{}{}", again.stdout, again.stderr);
+    // A database whose name was mistyped has no tables, and gets none.
+    let database = server.database().unwrap();
+    let tables = "SELECT 'DROP TABLE ' || c.oid::regclass || ' CASCADE' FROM pg_class c
+        WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind = 'r'";
+    for row in database.query(tables) {
+        database.run(row[0].as_deref().unwrap());
+    }
+    server.command(&alone(&["buy"])).failed(1, "there is no store in");
+    assert!(database.query(tables).is_empty(), "none was made");
 }
 
 /// Warnings are for the person at the terminal, beside what is printed for programs.

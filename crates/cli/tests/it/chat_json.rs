@@ -95,6 +95,17 @@ async fn u3_chat_for_programs_takes_each_line_as_a_message_and_no_line_as_a_comm
     assert_eq!(refused.code, Some(5), "{}", refused.stderr);
     let refusal = frames(&refused).pop().unwrap();
     assert_eq!((&refusal["type"], &refusal["code"]), (&json!("error"), &json!("invalid_message")));
+    // What no frame has room for is not sent.
+    for (huge, why) in
+        [("x".repeat(10 << 20), "a line of the input has more than"), ("\"".repeat(6 << 20), "that is too long")]
+    {
+        let began = Instant::now();
+        let refused = server.command_with(&["chat", "--json"], &format!("{huge}\nnever sent\n"), &[]);
+        assert_eq!(refused.code, Some(5), "{}", refused.stderr);
+        assert!(refused.stderr.contains(why) && refused.stderr.contains("(too_large)"), "{}", refused.stderr);
+        assert!(frames(&refused).iter().all(|frame| frame["type"] != "error"), "{}", refused.stdout);
+        assert!(began.elapsed() < DEADLINE / 2, "it does not wait for an answer");
+    }
     let binary = run_program(
         "sh",
         &server.path(""),
@@ -115,12 +126,13 @@ async fn u3_chat_for_programs_needs_no_server() {
     server.kill();
     let asked = server.command(&[&ALONE[..], &["buy"]].concat());
     assert_eq!(asked.code, Some(7), "{}", asked.stderr);
-    let again = "then `countersign chat --config countersign.toml --session";
-    assert!(asked.stderr.contains(again), "{}", asked.stderr);
     let before = frames(&asked);
     let session =
         before.iter().find(|frame| frame["type"] == "ack").unwrap()["session_id"].as_str().unwrap().to_owned();
     let key = format!("{session}_1");
+    let (config, after) = ("--config countersign.toml", last_seq(&before));
+    let again = format!("then `countersign chat {config} --session {session} --json --after {after}`");
+    assert!(asked.stderr.contains(&again), "{}", asked.stderr);
     server.command(&["approvals", "approve", &key, "--yes", "--config", "countersign.toml"]).ok();
     assert!(server.calls().is_empty());
     let after = last_seq(&before).to_string();
@@ -166,6 +178,45 @@ async fn u3_chat_without_a_server_that_is_told_to_stop_lets_a_running_tool_finis
     assert_eq!(server.calls(), ["ended"], "and it is not run again");
     server.start_again().await;
     server.until_status(&session, "completed").await;
+}
+
+/// Whoever reads no further holds up what is printed, and nothing else.
+#[tokio::test]
+async fn u3_chat_without_a_server_that_nobody_reads_stops_at_a_signal() {
+    let script = json!({ "turns": [{ "text": "long ".repeat(40_000) }] });
+    let mut server = Setup::new(Store::Sqlite, &script).start().await;
+    server.kill();
+    for signal in [Signal::TERM, Signal::HUP] {
+        let mut chat = Command::new(BINARY)
+            .args([&ALONE[..], &["go"]].concat())
+            .current_dir(server.path(""))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let deadline = Instant::now() + DEADLINE;
+        let stalled = chat.stdout.as_ref().unwrap();
+        while rustix::io::ioctl_fionread(stalled).unwrap() < 60_000 {
+            assert!(Instant::now() < deadline, "the pipe is not full");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        std::thread::sleep(Duration::from_millis(200));
+        assert!(chat.try_wait().unwrap().is_none(), "it waits for its reader");
+        kill_process(Pid::from_raw(chat.id().cast_signed()).unwrap(), signal).unwrap();
+        let ended = loop {
+            match chat.try_wait().unwrap() {
+                Some(ended) => break ended.code(),
+                None if Instant::now() > deadline => {
+                    chat.kill().unwrap();
+                    panic!("it does not end");
+                }
+                None => std::thread::sleep(Duration::from_millis(10)),
+            }
+        };
+        assert_eq!(ended, Some(1), "in order");
+    }
+    server.command(&["sessions", "list", "--config", "countersign.toml"]).ok();
 }
 
 #[tokio::test]

@@ -15,7 +15,7 @@ use super::{
 use std::sync::Arc;
 
 /// The version of the fold. Raise it whenever folding changes: a snapshot or waypoint of another version is not used.
-pub const FOLD_VERSION: u32 = 1;
+pub const FOLD_VERSION: u32 = 2;
 
 /// A position at which the session was consistent.
 #[derive(Clone, Debug, PartialEq, Eq)]

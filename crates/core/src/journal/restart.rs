@@ -98,7 +98,8 @@ impl State {
             | Record::Noted(_)
             | Record::RuleRevoked(_)
             | Record::Renamed(_) => {}
-            Record::MessageQueued(_) if !self.held => {}
+            // It only waits; a turn that is held with nothing pending is released by it.
+            Record::MessageQueued(_) if !self.held || !self.open.is_empty() => {}
             Record::Restarted(restarted) => {
                 if restarted.held {
                     self.restored = restarted.restored;

@@ -52,9 +52,12 @@ impl Draft {
             } else if self.state.calls_left(0, catalog) == 0 {
                 let message = self.state.locale.text(Text::MaxTurns).to_owned();
                 self.push_failure(Why::MaxTurns, message, None);
-            } else if self.records.iter().any(|record| matches!(record, Record::CallFinished(_) | Record::Retried(_))) {
+            } else if !self.state.held
+                && self.records.iter().any(|record| matches!(record, Record::CallFinished(_) | Record::Retried(_)))
+            {
                 // The last results have just arrived, or the model is asked again: the queue reaches it with that. At
-                // any other time it may already be answering.
+                // any other time it may already be answering. While the turn is held it does not: a message that reaches the
+                // model continues it.
                 self.queue_reaches_the_model();
             }
         }

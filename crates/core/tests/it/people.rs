@@ -6,6 +6,7 @@ use countersign_core::{
     decide::note::{self, NewNote, NoteInput},
     journal::{
         draft::{Draft, MessageInput, OnPending},
+        failure::Retried,
         fork::ForkInput,
         graph,
         record::{Block, Kind, Record, records},
@@ -223,6 +224,37 @@ fn r9_no_deadline_lets_a_turn_go_on_that_ends_processes() {
 fn restore(world: &mut World) {
     let held = Draft::new(&world.state, world.now).restored().expect("it is held");
     world.commit(held);
+}
+
+/// A message that waits continues nothing, and a deadline begins nothing afterwards.
+#[test]
+fn r4_r9_a_message_that_is_queued_leaves_a_held_turn_as_it_is() {
+    for (held, is_restored) in [(Held::Crashes, false), (Held::Restored, true)] {
+        let mut world = waiting(&[("pay", plain())]);
+        if is_restored {
+            restore(&mut world);
+        } else {
+            let crashed = Draft::new(&world.state, world.now).restarted(2, true, None);
+            world.commit(crashed);
+        }
+        let before = world.state.restarts;
+        let on_pending = Some(OnPending::Queue);
+        let input = MessageInput { content: "and this".into(), on_pending, ..MessageInput::default() };
+        let said = Draft::new(&world.state, world.now).message(input, &Tools::FIRST).expect("it is queued");
+        world.commit(said);
+        assert_eq!((world.state.why_held(), world.state.restarts), (Some(held), before));
+        let retried = Draft::new(&world.state, world.now).retry(Retried::default(), &Tools::FIRST);
+        assert!(retried.is_ok(), "it is retried as before");
+        world.now += 3_600_000;
+        let over = Draft::new(&world.state, world.now).time_out(1, &Tools::FIRST).expect("its time is over");
+        world.commit(over);
+        assert_eq!(world.state.why_held(), Some(held), "after the deadline");
+        nothing_begins(&world);
+        let retried = Draft::new(&world.state, world.now).retry(Retried::default(), &Tools::FIRST).expect("retried");
+        world.commit(retried);
+        assert_eq!(world.state.why_held(), None, "a person has said so");
+        assert!(graph::next(&world.state).call_model && world.state.queued.is_empty(), "the model reads it");
+    }
 }
 
 /// A world whose model has begun a block that people see.
