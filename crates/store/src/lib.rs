@@ -146,15 +146,10 @@ pub trait Store: Send + Sync {
     ///
     /// # Errors
     /// [`StoreError::Deleted`] if it was deleted.
-    fn tail(
-        &self,
-        session_id: &str,
-        limit: usize,
-        bytes: usize,
-    ) -> BoxFuture<'_, Result<Option<(Head, Vec<Arc<Entry>>)>, StoreError>> {
+    fn tail(&self, session_id: &str, limit: usize, bytes: usize) -> BoxFuture<'_, Result<Option<Tail>, StoreError>> {
         let _ = (limit, bytes);
         let head = self.head(session_id);
-        Box::pin(async move { Ok(head.await?.map(|head| (head, Vec::new()))) })
+        Box::pin(async move { Ok(head.await?.map(|head| Tail { head, entries: Vec::new() })) })
     }
     /// Entries at positions after `after`, oldest first, at most `limit`.
     fn read(&self, session_id: &str, after: u64, limit: usize) -> BoxFuture<'_, Result<Vec<Arc<Entry>>, StoreError>>;
@@ -351,6 +346,15 @@ pub struct Head {
     pub pos: u64,
     /// A snapshot, if there is a usable one; apply the entries after `snapshot.pos` to it.
     pub snapshot: Option<Session>,
+}
+
+/// What [`Store::tail`] gives.
+#[derive(Clone, Debug)]
+pub struct Tail {
+    /// The head.
+    pub head: Head,
+    /// The entries that follow its snapshot, or some of them, oldest first.
+    pub entries: Vec<Arc<Entry>>,
 }
 
 /// A session in lists.

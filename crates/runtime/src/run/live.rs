@@ -206,7 +206,8 @@ impl Inner {
             }
             tail => tail.map_err(|error| self.refused(error))?,
         };
-        let (end, snapshot, tail) = tail.map_or_else(Default::default, |(head, tail)| (head.pos, head.snapshot, tail));
+        let (end, snapshot, tail) =
+            tail.map_or_else(Default::default, |tail| (tail.head.pos, tail.head.snapshot, tail.entries));
         let session = snapshot.unwrap_or_else(|| Session::new(live.session_id.clone()));
         guard.snapshot = session.pos;
         self.fold(live, guard, session, (end, tail)).await

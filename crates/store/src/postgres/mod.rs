@@ -54,7 +54,7 @@ pub(crate) use self::{
 };
 use super::{
     Append, Due, Head, InterruptionFilter, InterruptionRow, Page, Paged, PendingCount, RuleFilter, RuleOwner, RuleRow,
-    SessionFilter, Store, StoreError, Summary, Waypoint,
+    SessionFilter, Store, StoreError, Summary, Tail, Waypoint,
     deliveries::Deliveries,
     nodes::{Epoch, Hint, Leased, Nodes, Position, Said},
 };
@@ -288,12 +288,7 @@ impl Store for PostgresStore {
         async move { read!(self, |on| rows::head(on, &id, self.knows)) }.boxed()
     }
 
-    fn tail(
-        &self,
-        session_id: &str,
-        limit: usize,
-        bytes: usize,
-    ) -> BoxFuture<'_, Result<Option<(Head, Vec<Arc<Entry>>)>, StoreError>> {
+    fn tail(&self, session_id: &str, limit: usize, bytes: usize) -> BoxFuture<'_, Result<Option<Tail>, StoreError>> {
         let id = session_id.to_owned();
         async move { read!(self, |on| rows::tail(on, &id, (limit, bytes), self.knows)) }.boxed()
     }

@@ -12,7 +12,7 @@ use countersign_core::{
 use tokio_postgres::{Row, types::FromSql};
 
 use super::{
-    super::{Due, Head, StoreError, Waypoint, sql},
+    super::{Due, Head, StoreError, Tail, Waypoint, sql},
     connect::{Link, error},
     flight::{Value, ask},
 };
@@ -99,7 +99,7 @@ pub(super) async fn tail(
     session_id: &str,
     (limit, bytes): (usize, usize),
     knows: u32,
-) -> Result<Option<(Head, Vec<Arc<Entry>>)>, StoreError> {
+) -> Result<Option<Tail>, StoreError> {
     let limit = u32::try_from(limit).unwrap_or(u32::MAX);
     let values = vec![session_id.into(), FOLD_VERSION.into(), limit.into(), int(bytes).into()];
     let found = one(on, TAIL, values).await?;
@@ -109,10 +109,10 @@ pub(super) async fn tail(
     let bodies = bodies.unwrap_or_default();
     // They follow another position where the snapshot cannot be used, and whoever reads them says what is missing among them.
     if last != Some(int(after.saturating_add(bodies.len() as u64))) {
-        return Ok(Some((head, Vec::new())));
+        return Ok(Some(Tail { head, entries: Vec::new() }));
     }
     let entries = bodies.into_iter().zip(after + 1..).map(|(body, pos)| entry(session_id, pos, body));
-    Ok(Some((head, entries.collect::<Result<_, _>>()?)))
+    Ok(Some(Tail { head, entries: entries.collect::<Result<_, _>>()? }))
 }
 
 fn head_of(row: Option<&Row>, session_id: &str, knows: u32) -> Result<Option<Head>, StoreError> {

@@ -56,7 +56,7 @@ pub use self::{
 };
 use super::{
     Append, Due, Head, InterruptionFilter, InterruptionRow, Page, Paged, PendingCount, RuleFilter, RuleOwner, RuleRow,
-    SessionFilter, Store, StoreError, Summary, Waypoint,
+    SessionFilter, Store, StoreError, Summary, Tail, Waypoint,
     deliveries::Deliveries,
     nodes::{Epoch, Position},
     seal::Keys,
@@ -256,12 +256,7 @@ impl Store for SqliteStore {
         .boxed()
     }
 
-    fn tail(
-        &self,
-        session_id: &str,
-        limit: usize,
-        bytes: usize,
-    ) -> BoxFuture<'_, Result<Option<(Head, Vec<Arc<Entry>>)>, StoreError>> {
+    fn tail(&self, session_id: &str, limit: usize, bytes: usize) -> BoxFuture<'_, Result<Option<Tail>, StoreError>> {
         let (id, values): (Arc<str>, _) = (session_id.into(), self.values.clone());
         async move {
             let asked = id.clone();

@@ -13,7 +13,7 @@ use countersign_core::{
 use rusqlite::{Connection, Row, TransactionBehavior, params, types::Value};
 
 use super::{
-    super::{Due, Head, StoreError, seal::Place, sql},
+    super::{Due, Head, StoreError, Tail, seal::Place, sql},
     schema::{error, key},
     sealing::{Values, column},
     statement::{all, find},
@@ -165,12 +165,13 @@ pub(super) fn parse_tail(
     session_id: &str,
     (head, entries): (RawHead, Vec<RawEntry>),
     values: &Values,
-) -> Result<(Head, Vec<Arc<Entry>>), StoreError> {
+) -> Result<Tail, StoreError> {
     let head = head.parse(session_id, values)?;
     let after = head.snapshot.as_ref().map_or(0, |snapshot| snapshot.pos);
     // They follow another position where the snapshot cannot be used.
     let follow = entries.first().is_some_and(|(pos, ..)| *pos == after + 1);
-    Ok((head, if follow { parse(session_id, entries, values)? } else { Vec::new() }))
+    let entries = if follow { parse(session_id, entries, values)? } else { Vec::new() };
+    Ok(Tail { head, entries })
 }
 
 /// Opens and parses entries.

@@ -9,7 +9,9 @@ use countersign_core::{
     limits,
     wire::event::Resolution,
 };
-use countersign_store::{Append, Guards, InterruptionFilter, SessionFilter, Store, StoreError, Visible, machine_time};
+use countersign_store::{
+    Append, Guards, InterruptionFilter, SessionFilter, Store, StoreError, Tail, Visible, machine_time,
+};
 
 use serde_json::Value;
 
@@ -288,7 +290,7 @@ async fn the_tail_is_the_head_with_what_follows(store: &dyn Store) {
     let head = store.head("s").await.expect("head").expect("session");
     let after = head.snapshot.as_ref().map_or(0, |snapshot| snapshot.pos);
     for (limit, bytes) in [(usize::MAX, usize::MAX), (512, 1 << 20), (1, 1 << 20), (512, 600), (512, 1)] {
-        let (with, entries) = store.tail("s", limit, bytes).await.expect("tail").expect("session");
+        let Tail { head: with, entries } = store.tail("s", limit, bytes).await.expect("tail").expect("session");
         assert_eq!((with.pos, &with.snapshot), (head.pos, &head.snapshot));
         let follow = store.read("s", after, entries.len()).await.expect("read");
         assert_eq!(texts(&entries), texts(&follow), "within {limit} entries and {bytes} bytes");

@@ -18,7 +18,7 @@ use countersign_core::{
     journal::draft::OnPending,
 };
 use countersign_store::{
-    Append, Guards, InterruptionFilter, Page, SessionFilter, Store, StoreError,
+    Append, Guards, InterruptionFilter, Page, SessionFilter, Store, StoreError, Tail,
     postgres::{Past, PostgresOptions, PostgresStore, PostgresUrl},
 };
 use countersign_test_postgres::{Database, Fault, Proxy};
@@ -411,7 +411,7 @@ async fn r9_a_broken_entry_is_named_and_harms_no_other_session() {
     database.run(&format!("DELETE FROM entries WHERE {}", of("gap")));
     database.run("UPDATE snapshots SET body = '{}'");
     database.run("UPDATE snapshots SET pos = 0");
-    let (_, entries) = store.tail("gap", 99, 1 << 20).await.expect("tail").expect("a session");
+    let Tail { entries, .. } = store.tail("gap", 99, 1 << 20).await.expect("tail").expect("a session");
     assert!(entries.is_empty(), "whoever reads them says what is missing");
     assert!(matches!(store.tail("bad", 99, 1 << 20).await, Err(StoreError::Corrupt(_))));
     for id in ["bad", "gap"] {
