@@ -138,6 +138,10 @@ fn signalled() -> std::io::Result<watch::Receiver<bool>> {
         }
         tell.send_replace(true);
         stop_at_a_signal();
+        tokio::spawn(async move {
+            hangup.recv().await;
+            process::exit(130);
+        });
         // Not a task: those end before the process does.
         thread::spawn(|| {
             thread::sleep(STOPPED);
@@ -159,7 +163,7 @@ fn stop_at_a_signal() {
     }
 }
 
-/// What would end the chat at once is said before a store is made.
+/// Refuses an agent that is not there, before a store is made.
 fn check_agent(chat: &Chat, config: &Config) -> Outcome {
     match &chat.agent {
         Some(agent) if config.agents.iter().all(|known| known.name != *agent) => {
@@ -170,7 +174,7 @@ fn check_agent(chat: &Chat, config: &Config) -> Outcome {
     }
 }
 
-/// And before anything of the store is continued: whether there is this session, of this person.
+/// Refuses a session that is not there or is somebody else's, before anything of the store is continued.
 async fn check_session(chat: &Chat, store: &Arc<dyn Store>, name: &str, auth: Auth) -> Outcome {
     let Some(session) = &chat.session else { return Ok(()) };
     check_session_id(session).map_err(|refusal| refusal.message)?;

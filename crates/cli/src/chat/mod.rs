@@ -399,7 +399,9 @@ impl Talk {
         if !self.json {
             self.printer.typed(text);
         }
-        let (before, waits) = (self.status.clone(), self.status == "awaiting_input" || self.is_running());
+        // A held turn may say that it runs while something is pending in it.
+        let waits = self.status == "awaiting_input" || self.is_running() || !self.pending.is_empty();
+        let before = self.status.clone();
         let members = format!("\"content\":{},\"on_pending\":\"queue\"", json!(text));
         if let Some(exit) = self.request("message", &members).await? {
             if !self.asks {

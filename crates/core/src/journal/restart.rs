@@ -75,7 +75,7 @@ pub enum Held {
 }
 
 impl State {
-    /// Why the turn is on hold, if it is: as the record says that put it there.
+    /// Why the turn is on hold, if it is.
     #[must_use]
     pub fn why_held(&self) -> Option<Held> {
         match (self.held, self.restarts, self.restored) {
@@ -98,7 +98,7 @@ impl State {
             | Record::Noted(_)
             | Record::RuleRevoked(_)
             | Record::Renamed(_) => {}
-            // It only waits; a turn that is held with nothing pending is released by it.
+            // A queued message is no progress; a turn that is held with nothing pending is released by one.
             Record::MessageQueued(_) if !self.held || !self.open.is_empty() => {}
             Record::Restarted(restarted) => {
                 if restarted.held {

@@ -44,11 +44,12 @@ impl Draft {
             return Ok(self.settle(catalog));
         }
         let waits = !self.state.open.is_empty();
+        let has_calls = self.state.calls.iter().any(|call| call.phase != Phase::Finished);
         match (self.state.status.is_active() || self.state.is_stopped_short(), on_pending) {
             (false, _) => self.push(Record::UserMessage(message)),
             // Nothing is under way: the model reads it next.
-            (true, _) if self.state.held && !waits && self.has_room_for(&message).is_ok() => {
-                if self.state.calls.iter().any(|call| call.phase != Phase::Finished) {
+            (true, _) if self.state.held && !waits && (!has_calls || self.has_room_for(&message).is_ok()) => {
+                if has_calls {
                     self.queue(message);
                     self.release();
                 } else {

@@ -49,15 +49,15 @@ impl Draft {
                 // The loop decides what follows the last answer.
             } else if self.state.answered {
                 self.end_turn(None);
+            } else if self.state.held {
+                // Neither the model nor the end of its budget follows before somebody continues the turn: the queue would reach the
+                // model with either.
             } else if self.state.calls_left(0, catalog) == 0 {
                 let message = self.state.locale.text(Text::MaxTurns).to_owned();
                 self.push_failure(Why::MaxTurns, message, None);
-            } else if !self.state.held
-                && self.records.iter().any(|record| matches!(record, Record::CallFinished(_) | Record::Retried(_)))
-            {
+            } else if self.records.iter().any(|record| matches!(record, Record::CallFinished(_) | Record::Retried(_))) {
                 // The last results have just arrived, or the model is asked again: the queue reaches it with that. At
-                // any other time it may already be answering. While the turn is held it does not: a message that reaches the
-                // model continues it.
+                // any other time it may already be answering.
                 self.queue_reaches_the_model();
             }
         }

@@ -5,7 +5,7 @@ use countersign_core::{
     call::gate::{Ask, Verdict},
     decide::note::{self, NewNote, NoteInput},
     journal::{
-        draft::{Draft, MessageInput, OnPending},
+        draft::{Catalog, Draft, MessageInput, OnPending, ToolFacts},
         failure::Retried,
         fork::ForkInput,
         graph,
@@ -226,7 +226,7 @@ fn restore(world: &mut World) {
     world.commit(held);
 }
 
-/// A message that waits continues nothing, and a deadline begins nothing afterwards.
+/// A queued message continues nothing, and a deadline begins nothing afterwards.
 #[test]
 fn r4_r9_a_message_that_is_queued_leaves_a_held_turn_as_it_is() {
     for (held, is_restored) in [(Held::Crashes, false), (Held::Restored, true)] {
@@ -255,6 +255,36 @@ fn r4_r9_a_message_that_is_queued_leaves_a_held_turn_as_it_is() {
         assert_eq!(world.state.why_held(), None, "a person has said so");
         assert!(graph::next(&world.state).call_model && world.state.queued.is_empty(), "the model reads it");
     }
+}
+
+/// The original tools, of an agent whose budget is spent with its first answer.
+struct Spent;
+
+impl Catalog for Spent {
+    fn has_agent(&self, agent: &str) -> bool {
+        Tools::FIRST.has_agent(agent)
+    }
+    fn max_turns(&self, _: &str) -> u32 {
+        1
+    }
+    fn tool(&self, agent: &str, tool: &str) -> Option<ToolFacts> {
+        Tools::FIRST.tool(agent, tool)
+    }
+}
+
+#[test]
+fn r4_r9_a_deadline_ends_no_held_turn_whose_budget_is_spent() {
+    let mut world = waiting(&[("pay", plain())]);
+    restore(&mut world);
+    let on_pending = Some(OnPending::Queue);
+    let input = MessageInput { content: "and this".into(), on_pending, ..MessageInput::default() };
+    let said = Draft::new(&world.state, world.now).message(input, &Spent).expect("it is queued");
+    world.commit(said);
+    world.now += 3_600_000;
+    let over = Draft::new(&world.state, world.now).time_out(1, &Spent).expect("its time is over");
+    world.commit(over);
+    assert_eq!((world.state.why_held(), world.state.queued.len()), (Some(Held::Restored), 1));
+    nothing_begins(&world);
 }
 
 /// A world whose model has begun a block that people see.
