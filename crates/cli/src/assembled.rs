@@ -1,6 +1,6 @@
 //! What a configuration declares, put together: its models, tools and agents as a runtime, and who is notified.
 
-use std::{net::SocketAddr, sync::Arc};
+use std::sync::Arc;
 
 use countersign_engine::{compression::Compression, model::Model};
 use countersign_runtime::{
@@ -8,10 +8,8 @@ use countersign_runtime::{
     run::{Runtime, RuntimeBuilder},
 };
 use countersign_server::{
-    Auth, Webhooks,
-    config::{
-        Config, ConfigCompression, ConfigStrategy, ConfigWebhook, guardrails, mcp_servers, sources, tool_entries,
-    },
+    Auth,
+    config::{Config, ConfigCompression, ConfigStrategy, guardrails, mcp_servers, sources, tool_entries},
 };
 use countersign_store::Store;
 use tokio::runtime::Handle;
@@ -80,13 +78,6 @@ pub(crate) fn runtime(
         builder = builder.agent(agent);
     }
     Ok(builder)
-}
-
-/// Who is notified. Messages lead to the console at this address, unless the configuration says where it is.
-pub(crate) async fn webhooks(config: &Config, store: Arc<dyn Store>, address: SocketAddr) -> Result<Webhooks, String> {
-    let endpoints = config.webhooks.iter().map(ConfigWebhook::endpoint).collect();
-    let console = config.server.public_url.clone().unwrap_or_else(|| format!("http://{address}"));
-    Webhooks::open(store, endpoints, &console, config.locale).await
 }
 
 fn compression(declared: &ConfigCompression, models: &[(&str, Arc<dyn Model>)]) -> Result<Compression, String> {

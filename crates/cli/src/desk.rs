@@ -9,8 +9,8 @@ use clap::{
 use reqwest::Method;
 
 use crate::{
-    direct::{AtStore, Direct, Purpose},
-    failure::{Exit, Failure},
+    direct::{self, AtStore, Direct, Purpose},
+    failure::Failure,
     remote::Remote,
 };
 
@@ -119,7 +119,7 @@ impl Desk {
     pub(crate) fn strange(&self) -> Failure {
         match self {
             Desk::Server(server) => server.strange(),
-            Desk::Store(_) => Failure::new(Exit::Error, "this program cannot read its own answer"),
+            Desk::Store(_) => direct::strange(),
         }
     }
 }

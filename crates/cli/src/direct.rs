@@ -140,6 +140,11 @@ impl Drop for Direct {
     }
 }
 
+/// An answer of a server in this process that this program cannot read.
+pub(crate) fn strange() -> Failure {
+    Failure::new(Exit::Error, "this program cannot read its own answer")
+}
+
 /// The text of the answer of a server in this process, over the store of this name. A refusal has its own text.
 pub(crate) async fn answer(
     server: &InProcess,

@@ -1,9 +1,13 @@
 //! `countersign serve --config FILE`
 
-use std::{net::SocketAddr, path::PathBuf, time::Duration};
+use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use clap::Args;
-use countersign_server::{Options, Server, config::Config};
+use countersign_server::{
+    Options, Server, Webhooks,
+    config::{Config, ConfigWebhook},
+};
+use countersign_store::Store;
 use tokio::{
     net::TcpListener,
     runtime::Handle,
@@ -81,7 +85,7 @@ async fn serve_until_told(config: Config, serve: &Serve, seen: Seen, sessions: H
     let listener = TcpListener::bind(listen).await.map_err(|error| format!("cannot listen on {listen}: {error}"))?;
     let address = listener.local_addr().map_err(|error| error.to_string())?;
     let store = open(config.store.clone(), keys(&config.store_keys)?).await?;
-    let webhooks = assembled::webhooks(&config, store.clone(), address).await?;
+    let webhooks = webhooks(&config, store.clone(), address).await?;
     let mut runtime = assembled::runtime(&config, store.clone(), &options.auth, &sessions)?;
     if let Some(days) = config.server.keep_days {
         // A server's alone: whoever opens the store for a while does not expect to delete from it.
@@ -104,6 +108,13 @@ async fn serve_until_told(config: Config, serve: &Serve, seen: Seen, sessions: H
         nodes.leave().await;
     }
     served.map_err(|error| format!("the server failed: {error}").into())
+}
+
+/// Who is notified. Messages lead to the console at this address, unless the configuration says where it is.
+async fn webhooks(config: &Config, store: Arc<dyn Store>, address: SocketAddr) -> Result<Webhooks, String> {
+    let endpoints = config.webhooks.iter().map(ConfigWebhook::endpoint).collect();
+    let console = config.server.public_url.clone().unwrap_or_else(|| format!("http://{address}"));
+    Webhooks::open(store, endpoints, &console, config.locale).await
 }
 
 /// SIGTERM and SIGINT: the first stops the server gracefully, the second at once.

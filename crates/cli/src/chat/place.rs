@@ -3,11 +3,7 @@
 use countersign_server::InProcess;
 use reqwest::Method;
 
-use crate::{
-    direct,
-    failure::{Exit, Failure},
-    remote::Remote,
-};
+use crate::{direct, failure::Failure, remote::Remote};
 
 /// A server.
 pub(super) enum Place {
@@ -85,7 +81,7 @@ impl Place {
     pub(super) fn strange(&self) -> Failure {
         match self {
             Place::There(server) => server.strange(),
-            Place::Here(_) => Failure::new(Exit::Error, "this program cannot read its own answer"),
+            Place::Here(_) => direct::strange(),
         }
     }
 }

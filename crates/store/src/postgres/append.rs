@@ -76,8 +76,8 @@ const MAKE: &str = concat!(
 /// Of all appends at one position, the one whose update finds the session there wins; the others wait for it, and find
 /// nothing. Whoever stores that there is work takes the lease, if no other node has it. What came of the last effect gives
 /// it back; an input does not, since effects that it stops may still be ending. It finds nothing either if a request id of `$13`
-/// is known, or outside of the time from `$14` to before `$15`. Time is compared before the row's lock is waited for: what was in
-/// time when it came to the row is, since whatever is stored first moves the session.
+/// is known, or outside of the time from `$14` to before `$15`. Time is compared before the row's lock is waited for: what
+/// reaches the row in time counts, since whatever is stored before it moves the session.
 const MOVE: &str = concat!(
     "UPDATE sessions s
  SET pos = $3, agent = $4, title = $5, status = $6, updated_at = $7, pending = $8,
