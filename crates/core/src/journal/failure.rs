@@ -278,7 +278,7 @@ impl Draft {
         retried.replaced = self.state.broken_off;
         self.push_retried(retried);
         if was_held {
-            self.push(Record::Status { pending: Vec::new(), awaiting: false });
+            self.push(Record::Status { pending: Vec::new(), awaiting: false, hold: None });
         }
         let settled = self.settle(catalog);
         let is_spent =

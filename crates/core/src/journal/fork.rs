@@ -244,7 +244,7 @@ impl Draft {
     /// Records that a held fork resumes.
     pub(super) fn release(&mut self) {
         if self.state.held {
-            self.push(Record::Status { pending: Vec::new(), awaiting: false });
+            self.push(Record::Status { pending: Vec::new(), awaiting: false, hold: None });
         }
     }
 }

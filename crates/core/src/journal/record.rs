@@ -21,7 +21,7 @@ pub use super::{
     fork::{Forked, Judged},
     input::InputRequired,
     rename::Renamed,
-    restart::Restarted,
+    restart::{Hold, Restarted},
     window::{Compressed, MakeRoom},
 };
 use crate::{
@@ -187,6 +187,9 @@ pub enum Record {
         /// Whether the turn is blocked until one of them is resolved.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         awaiting: bool,
+        /// The turn is held: what has followed from a deadline does not release it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        hold: Option<Hold>,
     },
     /// A run of a graph begins.
     RunStarted(Box<RunStarted>),

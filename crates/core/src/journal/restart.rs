@@ -40,13 +40,30 @@ pub struct Restarted {
 }
 
 impl Restarted {
-    /// Why it is held, for programs.
+    /// Why it is held, if it is.
+    pub(crate) fn hold(&self) -> Hold {
+        Hold { times: self.times, restored: self.restored }
+    }
+}
+
+/// Why a turn is held that no process resumes by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hold {
+    /// How many processes in a row have resumed it without progress.
+    pub times: u32,
+    /// The store was restored from a backup.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub restored: bool,
+}
+
+impl Hold {
+    /// For programs.
     #[must_use]
     pub fn code(&self) -> &'static str {
         if self.restored { "session_restored" } else { "session_held" }
     }
 
-    /// Why it is held, as text.
+    /// As text.
     #[must_use]
     pub fn why(&self) -> String {
         if self.restored {
@@ -84,6 +101,11 @@ impl State {
             (true, _, false) => Some(Held::Crashes),
             (true, _, true) => Some(Held::Restored),
         }
+    }
+
+    /// The hold of a turn that no deadline releases.
+    pub(super) fn hold(&self) -> Option<Hold> {
+        (self.held && self.restarts > 0).then_some(Hold { times: self.restarts, restored: self.restored })
     }
 
     /// How a record affects the hold and the count of processes. A record that only begins something, or follows by

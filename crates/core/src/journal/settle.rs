@@ -16,7 +16,7 @@ impl Draft {
             return self.finish();
         }
         if self.state.status == Status::AwaitingInput && !self.must_wait() {
-            self.push(Record::Status { pending: Vec::new(), awaiting: false });
+            self.push_status(Vec::new(), false);
         }
         let settled = |call: &&Call| matches!(call.phase, Phase::Settled(..));
         for call in self.state.calls.iter().filter(settled).cloned().collect::<Vec<_>>() {
@@ -33,7 +33,7 @@ impl Draft {
         self.next_turn(catalog);
         if self.state.status == Status::AwaitingInput && !self.must_wait() {
             // With its last result a nested agent continues, while others wait for people.
-            self.push(Record::Status { pending: Vec::new(), awaiting: false });
+            self.push_status(Vec::new(), false);
         }
         self.ask_for_room(catalog);
         self.tell_what_is_pending();
@@ -99,8 +99,13 @@ impl Draft {
         });
         if self.state.status != Status::AwaitingInput || told {
             let pending: Vec<u32> = self.state.open.iter().map(|open| open.asked.n).collect();
-            self.push(Record::Status { pending, awaiting: true });
+            self.push_status(pending, true);
         }
+    }
+
+    fn push_status(&mut self, pending: Vec<u32>, awaiting: bool) {
+        let hold = self.state.hold();
+        self.push(Record::Status { pending, awaiting, hold });
     }
 
     /// Whether the session is blocked until a person decides.

@@ -23,6 +23,7 @@ use crate::{
             Block, CallFinished, EndReason, Entry, Forked, Interrupted, Kind, Note, Record, Retried, TurnEnded,
             TurnFailed,
         },
+        restart::Hold,
         run::Raw,
         state::Status,
     },
@@ -362,10 +363,9 @@ impl Out<'_> {
             }),
             Record::Withdrawn { n, by } => self.resolved(*n, Resolution::Cancelled, by.as_ref()),
             Record::CallFinished(call) if call.is_shown() => self.finished(call),
-            Record::Status { pending, awaiting } => self.status(working(*awaiting), pending, None),
+            Record::Status { pending, awaiting, hold } => self.status(working(*awaiting), pending, hold.map(on_hold)),
             Record::Restarted(restarted) if restarted.held => {
-                let error = RunError { code: restarted.code().to_owned(), message: restarted.why() };
-                self.status(working(restarted.paused), &restarted.pending, Some(error));
+                self.status(working(restarted.paused), &restarted.pending, Some(on_hold(restarted.hold())));
             }
             Record::TurnEnded(ended) => self.turn_ended(ended),
             Record::TurnFailed(failed) => self.turn_failed(failed),
@@ -511,6 +511,10 @@ impl Out<'_> {
 
 fn working(awaiting: bool) -> Status {
     if awaiting { Status::AwaitingInput } else { Status::Running }
+}
+
+fn on_hold(hold: Hold) -> RunError {
+    RunError { code: hold.code().to_owned(), message: hold.why() }
 }
 
 /// The beginning of a text, for display.

@@ -10,7 +10,7 @@ use countersign_core::{
         fork::ForkInput,
         graph,
         record::{Block, Kind, Record, records},
-        restart::Held,
+        restart::{Held, Hold},
         state::{Phase, State, Status},
     },
     refusal::{Code, Refusal},
@@ -247,6 +247,12 @@ fn r4_r9_a_message_that_is_queued_leaves_a_held_turn_as_it_is() {
         assert!(retried.is_ok(), "it is retried as before");
         world.now += 3_600_000;
         let over = Draft::new(&world.state, world.now).time_out(1, &Tools::FIRST).expect("its time is over");
+        let told: Vec<_> = over
+            .records()
+            .filter_map(|r| if let Record::Status { hold, .. } = r { Some(hold) } else { None })
+            .collect();
+        let says_so = |hold: &&Option<Hold>| hold.is_some_and(|hold| hold.restored == is_restored);
+        assert!(!told.is_empty() && told.iter().all(says_so), "followers are told that it is still held: {told:?}");
         world.commit(over);
         assert_eq!(world.state.why_held(), Some(held), "after the deadline");
         nothing_begins(&world);
