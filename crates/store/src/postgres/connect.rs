@@ -47,18 +47,54 @@ macro_rules! durable {
     };
 }
 
+/// How statements are planned, where the database can be told so; `local` to a transaction or not.
+macro_rules! planned {
+    ($mode:literal, $others:literal, $local:literal) => {
+        concat!(
+            "SELECT set_config('plan_cache_mode', '",
+            $mode,
+            "', ",
+            $local,
+            "), set_config('enable_seqscan', '",
+            $others,
+            "', ",
+            $local,
+            "), set_config('enable_hashjoin', '",
+            $others,
+            "', ",
+            $local,
+            "), set_config('enable_mergejoin', '",
+            $others,
+            "', ",
+            $local,
+            ") WHERE current_setting('plan_cache_mode', true) IS NOT NULL"
+        )
+    };
+}
+
 /// A statement takes a bounded time, also when it waits for locks, and so does a transaction in which nothing happens: they
 /// bound what a process that was stopped in the middle of one holds up. A connection that is not used stays; one whose other
 /// end has gone is noticed by the server too. Whatever the database's defaults are, a statement by itself may write, and sees
 /// what was committed before it.
+///
+/// A prepared statement is planned once. Left alone, the database plans most of them for each execution, which takes half as
+/// long as an append: it compares costs, and expects more rows than the one or two that there are. Each of them finds its rows
+/// by indexes. Its plan has to stay right when the tables have grown, so it is not made for tables that are still small. None
+/// takes so long that compiling it would pay.
 const SETTINGS: &str = concat!(
     bounds!("SET"),
-    "SELECT set_config(name, '0', false) FROM pg_settings WHERE name = 'idle_session_timeout';
+    "SELECT set_config(name, CASE name WHEN 'jit' THEN 'off' ELSE '0' END, false)
+ FROM pg_settings WHERE name IN ('idle_session_timeout', 'jit');
  SET default_transaction_isolation = 'read committed'; SET default_transaction_read_only = off;
  SET tcp_keepalives_idle = 15; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 3; ",
-    durable!("false")
+    durable!("false"),
+    "; ",
+    planned!("force_generic_plan", "off", "false")
 );
-/// What of them a transaction needs, which begins with them: a pooler gives the session to others after it.
+/// Begins a transaction whose statement is planned for its values.
+pub(super) const BEGIN_PLANNED: &str =
+    concat!("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; ", planned!("auto", "on", "true"));
+/// What of the settings a transaction needs, which begins with them: a pooler gives the session to others after it.
 pub(super) const BEGIN: &str =
     concat!("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; ", bounds!("SET LOCAL"), durable!("true"));
 /// The backend that answers: two connections have the same one only through a pooler.
@@ -361,7 +397,29 @@ pub(super) fn is_refusal(e: &Error) -> bool {
 mod tests {
     use countersign_test_postgres::Database;
 
-    use super::*;
+    use super::{
+        super::flight::{ask, ask_once},
+        *,
+    };
+
+    /// A list is planned for what it filters by, everything else once.
+    #[tokio::test]
+    async fn r11_a_prepared_statement_is_planned_once_and_a_list_for_its_values() {
+        let database = Database::new();
+        let pool = pool(&database.url().parse().expect("a URL"), 2).expect("a pool");
+        let held = Held::of(&pool).await.expect("a connection");
+        let one = "SELECT count(*) FROM unnest($1::bigint[]) AS n WHERE n > $2";
+        for n in 0..9_i64 {
+            ask(&held, one, vec![Value::Ints(vec![n]), n.into()]).await.expect("answered");
+        }
+        let how = "SELECT current_setting('plan_cache_mode')";
+        let mode = |rows: Vec<Row>| rows[0].get::<_, String>(0);
+        assert_eq!(mode(ask_once(&held, how, &[]).await.expect("answered")), "auto");
+        assert_eq!(mode(ask(&held, how, vec![]).await.expect("answered")), "force_generic_plan");
+        let planned = "SELECT sum(custom_plans)::bigint, sum(generic_plans)::bigint FROM pg_prepared_statements";
+        let rows = ask_once(&held, planned, &[]).await.expect("answered");
+        assert_eq!((rows[0].get::<_, i64>(0), rows[0].get::<_, i64>(1) > 9), (0, true));
+    }
 
     #[tokio::test]
     async fn c_a_statement_that_another_session_has_is_told_as_a_poolers_doing() {

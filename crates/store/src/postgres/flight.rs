@@ -8,7 +8,7 @@ use tokio_postgres::{
     types::{ToSql, Type},
 };
 
-use super::connect::{BEGIN, Link};
+use super::connect::{BEGIN, BEGIN_PLANNED, Link};
 
 /// A value of a statement.
 #[derive(Clone, Debug, PartialEq)]
@@ -239,13 +239,11 @@ pub(super) async fn typed(client: &Client, sql: &str, values: &[Value]) -> Resul
     client.query_typed(sql, &values).await
 }
 
-/// The same in a transaction of its own. One through a pooler begins with its settings: all of it is sent together. The
-/// statement is one that may be committed by itself, so its transaction is not waited for.
+/// The same in a transaction of its own, which begins with its settings: all of it is sent together. The statement is one that
+/// may be committed by itself, so its transaction is not waited for.
 pub(super) async fn alone(client: &Client, pooled: bool, sql: &str, values: &[Value]) -> Result<Vec<Row>, Error> {
-    if !pooled {
-        return typed(client, sql, values).await;
-    }
-    let mut begun = pin!(maybe_done(client.batch_execute(BEGIN)));
+    let begin = if pooled { BEGIN } else { BEGIN_PLANNED };
+    let mut begun = pin!(maybe_done(client.batch_execute(begin)));
     let mut asked = pin!(maybe_done(typed(client, sql, values)));
     let mut ended = pin!(maybe_done(client.batch_execute("COMMIT")));
     // Polled once, each is sent, in this order.

@@ -43,6 +43,42 @@ async fn r3_what_was_stored_is_there_when_it_is_opened_again() {
     assert_eq!(store.due(i64::MAX, 9).await.expect("due"), [(Arc::from("s"), 1)]);
 }
 
+/// Plans are made while the tables are empty, and must stay right when they are not.
+#[tokio::test]
+async fn r11_nothing_at_work_reads_a_table_from_end_to_end() {
+    let database = Database::new();
+    // A connection's reads are counted at the latest when it has ended. Making an index reads its table.
+    let ended = async || {
+        let others = "SELECT FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()";
+        while !database.query(others).is_empty() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    drop(open(&database).await);
+    ended().await;
+    // The database knows how small the tables are.
+    database.run("ANALYZE");
+    database.run("SELECT pg_stat_reset()");
+    let store = open(&database).await;
+    for i in 0..8 {
+        let id = format!("s{i}");
+        let mut driven = waiting(&store, &id, i, Some("ann"), "t", asks(Some("admin"), 60)).await;
+        let n = driven.state.open[0].asked.n;
+        let yes = driven.decides(i + 1, n, Decision::approve(), Some("yes")).expect("decide");
+        driven.store(&store, yes).await.expect("decided");
+        assert!(store.tail(&id, 99, 1 << 20).await.expect("tail").is_some());
+        store.read(&id, 0, 99).await.expect("read");
+        store.has_request(&id, "yes").await.expect("known");
+        store.due(i, 9).await.expect("due");
+    }
+    drop(store);
+    ended().await;
+    let tables = "FROM pg_stat_user_tables WHERE relname IN ('sessions', 'entries', 'snapshots', 'interruptions', 'requests', 'ids')";
+    assert_eq!(database.query(&format!("SELECT {tables} AND idx_scan >= 8")).len(), 6);
+    let read = database.query(&format!("SELECT relname || ' ' || seq_scan {tables} AND seq_scan > 0"));
+    assert_eq!(read, Vec::<Vec<Option<String>>>::new());
+}
+
 #[tokio::test]
 async fn c_each_schema_of_a_database_is_a_store_of_its_own() {
     let database = Database::new();
