@@ -2,9 +2,10 @@
 
 use std::{
     ffi::OsStr,
+    fs::{self, File},
     io::{BufRead, BufReader, ErrorKind},
     path::Path,
-    process::{Command, Stdio},
+    process::{Command, ExitStatus, Stdio},
 };
 
 use crate::Outcome;
@@ -44,8 +45,7 @@ pub(crate) fn shown(command: &Command) -> String {
 pub(crate) fn run(command: &mut Command) -> Outcome {
     say(&shown(command));
     match command.status() {
-        Ok(status) if status.success() => Ok(()),
-        Ok(status) => Err(format!("`{}` failed ({status})", shown(command))),
+        Ok(status) => ended_well(command, status),
         Err(error) => Err(not_started(command, &error)),
     }
 }
@@ -60,10 +60,26 @@ pub(crate) fn run_reading(command: &mut Command, mut read: impl FnMut(&str)) -> 
         }
     }
     match child.wait() {
-        Ok(status) if status.success() => Ok(()),
-        Ok(status) => Err(format!("`{}` failed ({status})", shown(command))),
+        Ok(status) => ended_well(command, status),
         Err(error) => Err(format!("`{}` was lost: {error}", shown(command))),
     }
+}
+
+/// Runs a command beside another one: what it prints, into a file meanwhile, is shown as a whole when it has ended.
+pub(crate) fn run_beside(command: &mut Command, file: &Path) -> Outcome {
+    say(&shown(command));
+    let told = |error| format!("{} could not be written or read: {error}", file.display());
+    let (out, err) = File::create(file).and_then(|file| Ok((file.try_clone()?, file))).map_err(told)?;
+    let ended = command.stdout(out).stderr(err).status();
+    println!("{}", String::from_utf8_lossy(&fs::read(file).map_err(told)?));
+    match ended {
+        Ok(status) => ended_well(command, status),
+        Err(error) => Err(not_started(command, &error)),
+    }
+}
+
+fn ended_well(command: &Command, status: ExitStatus) -> Outcome {
+    if status.success() { Ok(()) } else { Err(format!("`{}` failed ({status})", shown(command))) }
 }
 
 /// Runs a command for its output, which is not shown.

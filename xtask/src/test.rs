@@ -2,14 +2,15 @@
 
 use std::{
     fs,
-    path::Path,
     process::Command,
     thread,
     time::{Duration, Instant},
 };
 
 use crate::{
-    Outcome, Places, built, chromium, clean,
+    Outcome, Places, built,
+    chromium::{self, Browsers},
+    clean,
     failures::Failures,
     npm, pooler, postgres,
     process::{self, cargo, program, say},
@@ -50,6 +51,12 @@ impl Steps {
             }
             None => self.step(name, step),
         }
+    }
+
+    /// Adds those that ran beside these.
+    fn append(&mut self, mut others: Steps) {
+        self.done.append(&mut others.done);
+        self.skipped.append(&mut others.skipped);
     }
 
     fn summary(self) -> Outcome {
@@ -98,15 +105,45 @@ pub(crate) const FEATURES: &str = "countersign/postgres,countersign-cli/computer
 /// Installs what is missing and runs every test; those whose packages take minutes to install only if `all` is set, and what is tried in a clean clone.
 pub(crate) fn run(places: &Places, all: bool) -> Outcome {
     let mut steps = Steps::default();
-    let web = places.web();
-    let npm_script = |args: &[&str]| self::npm(&web, args);
+    let built = prepare(places, &mut steps);
+    // Both wait a lot, and neither changes what the other uses.
+    let (rust, console) = thread::scope(|scope| {
+        let console = scope.spawn(|| console_tests(places, &built));
+        (rust_tests(places, &built, all), console.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+    });
+    steps.append(rust);
+    steps.append(console);
+    steps.summary()
+}
 
+/// Which of the steps succeeded that tests need.
+struct Built {
+    packages: bool,
+    console: bool,
+    rust: bool,
+    others: bool,
+    python: bool,
+    database: bool,
+    browsers: Option<Browsers>,
+}
+
+impl Built {
+    /// Tells tests where the browsers are.
+    fn tell(&self, command: &mut Command) {
+        if let Some(browsers) = &self.browsers {
+            browsers.tell(command);
+        }
+    }
+}
+
+/// Installs and builds.
+fn prepare(places: &Places, steps: &mut Steps) -> Built {
     let packages = steps.step(PACKAGES, || npm::check_node(&places.root).and_then(|()| npm::install(places, "web")));
     // The console first: the server carries its files.
     let console = steps.step_after(&[(packages, PACKAGES)], CONSOLE, || web::build(places));
     let mut browsers = None;
     // Downloads leave the processors to the compiler.
-    let (rust, others, python, has_browser, database) = thread::scope(|scope| {
+    let (rust, others, python, database) = thread::scope(|scope| {
         let fetched = scope.spawn(|| {
             let others = timed(OTHERS, || npm::install(places, "tests/third-party"));
             let python = timed(PYTHON, || ENVIRONMENTS.iter().try_for_each(|name| python::install(places, name)));
@@ -128,41 +165,43 @@ pub(crate) fn run(places: &Places, all: bool) -> Outcome {
         match fetched.join() {
             Ok((others, python, browser, counter, database)) => {
                 let (others, python) = (steps.take(OTHERS, others), steps.take(PYTHON, python));
-                let browser = steps.take(BROWSER, browser);
+                steps.take(BROWSER, browser);
                 // Without it the benchmarks' own test counts nothing.
                 steps.take(COUNTER, counter);
-                (rust, others, python, browser, steps.take(DATABASE, database))
+                (rust, others, python, steps.take(DATABASE, database))
             }
             Err(panic) => std::panic::resume_unwind(panic),
         }
     });
-    let with_browser = |command: &mut Command| {
-        if let Some(browsers) = &browsers {
-            browsers.tell(command);
-        }
-    };
+    Built { packages, console, rust, others, python, database, browsers }
+}
+
+/// The tests in Rust.
+fn rust_tests(places: &Places, built: &Built, all: bool) -> Steps {
+    let mut steps = Steps::default();
+    let (rust, others, database) = ((built.rust, RUST), (built.others, OTHERS), (built.database, DATABASE));
     // Without a browser only its own tests fail.
-    let needs = [(rust, RUST), (others, OTHERS), (database, DATABASE)];
+    let needs = [rust, others, database];
     steps.step_after(&needs, "test Rust, with the documentation", || {
         let mut test = cargo(&places.root);
         test.args(["test", "--workspace", "--no-fail-fast", "--features", FEATURES]);
-        with_browser(&mut test);
+        built.tell(&mut test);
         tests(&mut test)
     });
     steps.step_after(
-        &[(rust, RUST), (others, OTHERS), (python, PYTHON), (database, DATABASE)],
+        &[rust, others, (built.python, PYTHON), database],
         "test third-party generated clients, MCP and mail servers, TLS to PostgreSQL, and requests by the SDKs' types",
         || third_party(places, &["third_party", "mail::", "mcp_npm", "mcp_pypi", "postgres_tls", "sdk_types"]),
     );
     if all {
         let proxy = steps.step(PROXY, || python::install(places, LARGE));
-        steps.step_after(&[(rust, RUST), (proxy, PROXY)], "test with a proxy before models", || {
+        steps.step_after(&[rust, (proxy, PROXY)], "test with a proxy before models", || {
             third_party(places, &["litellm"])
         });
-        steps.step_after(&[(rust, RUST)], "install and pack in a clean clone", || clean::run_all(places, FEATURES));
+        steps.step_after(&[rust], "install and pack in a clean clone", || clean::run_all(places, FEATURES));
     }
     steps.step_after(
-        &[(rust, RUST)],
+        &[rust],
         "lint the library without features, and with each of its default ones and each store without the others of its crate",
         || {
             // `cel` and `http` are the engine's, the others the store's.
@@ -174,7 +213,7 @@ pub(crate) fn run(places: &Places, all: bool) -> Outcome {
         },
     );
     steps.step_after(
-        &[(rust, RUST), (others, OTHERS)],
+        &[rust, others],
         "test core and the library again, as other crates of a user's program may change what JSON is to them",
         || {
             // genai turns on serde_json's preserve_order; another crate of a user's program may turn on
@@ -193,23 +232,36 @@ pub(crate) fn run(places: &Places, all: bool) -> Outcome {
             built.programs("countersign-server")?.try_for_each(|mut test| tests(test.arg("config::")))
         },
     );
-    steps.step_after(&[(console, CONSOLE)], "check the console's types", || npm_script(&["run", "check"]));
-    steps.step_after(&[(packages, PACKAGES)], "test the console's parts", || npm_script(&["test"]));
-    let needs = [(rust, RUST), (console, CONSOLE), (has_browser, BROWSER)];
+    steps
+}
+
+/// The tests of the console and of its packages, which run beside those in Rust.
+fn console_tests(places: &Places, built: &Built) -> Steps {
+    let mut steps = Steps::default();
+    let npm = |args: &[&str], with: &dyn Fn(&mut Command)| {
+        let mut command = program("npm", &places.web());
+        command.args(args);
+        with(&mut command);
+        process::run_beside(&mut command, &places.target.join("console-tests.txt"))
+    };
+    let (packages, console) = ((built.packages, PACKAGES), (built.console, CONSOLE));
+    steps.step_after(&[console], "check the console's types", || npm(&["run", "check"], &|_| {}));
+    steps.step_after(&[packages], "test the console's parts", || npm(&["test"], &|_| {}));
+    let needs = [(built.rust, RUST), console, (built.browsers.is_some(), BROWSER)];
     steps.step_after(&needs, "test the console in a browser", || {
-        let mut e2e = program("npm", &web);
-        e2e.args(["run", "e2e"]).env("COUNTERSIGN_BIN", places.countersign("debug"));
-        with_browser(&mut e2e);
         let told = places.target.join("e2e-failures.txt");
         // An earlier run's file is not about this one. Usually there is none.
         let _ = fs::remove_file(&told);
-        e2e.env("E2E_FAILURES", &told);
-        process::run(&mut e2e).map_err(|error| {
+        let tested = npm(&["run", "e2e"], &|e2e| {
+            e2e.env("COUNTERSIGN_BIN", places.countersign("debug")).env("E2E_FAILURES", &told);
+            built.tell(e2e);
+        });
+        tested.map_err(|error| {
             let failed = fs::read_to_string(&told).unwrap_or_default();
             failed.lines().fold(error, |all, line| all + "\n  " + line)
         })
     });
-    steps.summary()
+    steps
 }
 
 /// Runs a step, and returns its duration. A failure is shown at once.
@@ -244,10 +296,6 @@ fn third_party(places: &Places, modules: &[&str]) -> Outcome {
     let mut test = cargo(&places.root);
     test.args(["test", "--workspace", "--features", FEATURES, "--test", "it", "--", "--ignored"]).args(modules);
     tests(test.env("THIRD_PARTY_PYTHON", python::folder(places)))
-}
-
-fn npm(web: &Path, args: &[&str]) -> Outcome {
-    process::run(program("npm", web).args(args))
 }
 
 #[cfg(test)]
