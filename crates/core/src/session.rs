@@ -100,7 +100,7 @@ pub struct Placed {
 }
 
 impl Placed {
-    /// It is stored by a program that has opened the store itself.
+    /// Marks it as stored by a program that has opened the store itself.
     pub fn directly(mut self) -> Placed {
         self.entries.iter_mut().for_each(|entry| Arc::make_mut(entry).direct = true);
         self

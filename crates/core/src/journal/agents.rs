@@ -224,7 +224,7 @@ pub fn input(args: &Args) -> String {
 }
 
 impl Draft {
-    /// The model of a nested agent failed for good: its caller gets the error.
+    /// The model of a nested agent failed, and is not retried: its caller gets the error.
     pub fn agent_failed(mut self, run: u32, message: &str, catalog: &dyn Catalog) -> Transition {
         if !self.state.wants_answer(run) {
             return self.finish();
@@ -297,7 +297,7 @@ impl Draft {
         self.end_agent(run, CallStatus::Success, text);
     }
 
-    /// The agent that works for call `run` gives up: its caller gets the error.
+    /// The agent that works for call `run` fails: its caller gets the error.
     pub(super) fn end_agent(&mut self, run: u32, status: CallStatus, text: &str) {
         let inner: Vec<u32> =
             self.state.calls_of(run).filter(|call| call.phase != Phase::Finished).map(|call| call.call).collect();

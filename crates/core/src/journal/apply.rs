@@ -247,7 +247,7 @@ impl State {
             self.reviewers.extend(action.reviewer().role().map(str::to_owned));
         }
         if self.open.is_empty() {
-            // Hardly ever are there more at once.
+            // More than one at a time is rare.
             self.open.reserve_exact(1);
         }
         self.open.push(Open {

@@ -20,7 +20,7 @@ use crate::{
 };
 
 impl Draft {
-    /// Asks about what must be asked now: lost calls one by one, gated calls by role once nothing else of the answer
+    /// Makes the requests that are due: lost calls one by one, gated calls by role once nothing else of the answer
     /// can run without them (spec G2, W4).
     pub(super) fn ask(&mut self, catalog: &dyn Catalog) {
         if !self.state.status.is_active() {

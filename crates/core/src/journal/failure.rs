@@ -1,17 +1,17 @@
 //! Turns that have failed: a failure is a pause (spec W2, S22).
 //!
 //! A failed turn keeps its calls and its requests, and begins nothing: no model call, no tool call, no new request.
-//! What has begun ends and is stored; decisions, answers and deadlines count, but take effect only when [`Retried`]
-//! continues the turn. Nothing is done twice.
+//! Running calls end and their results are stored; decisions, answers and deadlines count, but take effect only when
+//! [`Retried`] continues the turn. No effect is repeated.
 //!
 //! A failure ends the message of the stream, and a block needs an open one. So events that have a block are kept
 //! ([`Unshown`]) and shown in the message that the retry begins.
 //!
 //! The answer that the model was giving stays readable as far as people have seen it. A retry asks for a new one, so it
-//! marks those blocks as no part of the conversation ([`Retried::replaced`]); giving the turn up leaves them, since no
+//! marks those blocks as no part of the conversation ([`Retried::replaced`]); abandoning the turn leaves them, since no
 //! answer follows in their place.
 //!
-//! Only a new message, a new run of a graph or a cancel gives up a failed turn. It is retried and cancelled in one
+//! Only a new message, a new run of a graph or a cancel abandons a failed turn. It is then retried and cancelled in one
 //! append, so that its pending requests end as `cancelled` and every call has its result.
 
 use std::sync::Arc;
@@ -151,8 +151,8 @@ impl Unshown {
 }
 
 impl State {
-    /// Whether the turn has failed and left something: a call without its result, a pending request, or a block to
-    /// show.
+    /// Whether the turn has failed and left something unfinished: a call without its result, a pending request, or a
+    /// block to show.
     #[must_use]
     pub fn is_stopped_short(&self) -> bool {
         self.status == Status::Failed
@@ -184,7 +184,7 @@ impl State {
         }
     }
 
-    /// Whether there is something to retry: the turn, including one that is held because its processes ended in it, or
+    /// Whether there is something to retry: the turn, including one that is held because processes ended in it, or
     /// a task of a graph's run that otherwise continues.
     #[must_use]
     pub fn is_to_be_retried(&self) -> bool {
@@ -264,7 +264,7 @@ impl Draft {
         self.push(Record::TurnFailed(Box::new(TurnFailed { failure, pending, partial })));
     }
 
-    /// Continues what has failed: the turn, or tasks of a graph's run while others run or are pending. Also continues a
+    /// Continues after a failure: the turn, or tasks of a graph's run while others run or are pending. Also continues a
     /// turn that is held because its processes ended in it.
     ///
     /// # Errors
@@ -295,7 +295,7 @@ impl Draft {
         Ok(settled)
     }
 
-    /// Gives up a failed turn. What follows begins an append.
+    /// Abandons a failed turn. The records that follow are another append.
     pub(super) fn give_up_failed(&mut self, by: Option<&Arc<str>>, request_id: Option<Arc<str>>) {
         self.push_retried(Retried { by: by.cloned(), ..Retried::default() });
         self.end(EndReason::Cancelled, by, None, request_id);

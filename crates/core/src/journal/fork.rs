@@ -11,7 +11,7 @@
 //!
 //! How the record changes the state:
 //! - Pending calls, and approved calls that have not begun, are gated again from the first level, with fresh votes and
-//!   deadlines; a handover to another role is undone too.
+//!   deadlines; a reassignment to another role is undone too.
 //! - Every call that has not begun is judged by today's policy ([`must_be_judged`]) and by standing rules that reject.
 //!   The stricter of today's verdict and the earlier one counts. So a call that needed no approval runs only if it
 //!   needs none today, what is denied today is denied, and what a standing rule allowed is asked about whatever the
@@ -139,8 +139,8 @@ pub fn own(entries: &[Arc<Entry>]) -> &[Arc<Entry>] {
     forked.map_or(entries, |at| &entries[at..])
 }
 
-/// Whether a fork asks the policy about a call again: it may begin there, or begin once more. What allowed it in the
-/// original, even if no approval was needed, counts there alone (spec P4).
+/// Whether a fork asks the policy about a call again: it may start there, or start once more. What allowed it in the
+/// original, even if no approval was needed, counts in the original alone (spec P4).
 #[must_use]
 pub fn must_be_judged(call: &Call) -> bool {
     let over = matches!(call.phase, Phase::Delegated | Phase::Settled(..) | Phase::Finished);

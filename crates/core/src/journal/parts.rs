@@ -161,7 +161,7 @@ impl Call {
         }
     }
 
-    /// Whether it runs, or will without a decision. A handoff waits for the other calls of its answer.
+    /// Whether it runs, or will run without a decision. A handoff waits for the other calls of its answer.
     #[must_use]
     pub fn goes_on(&self) -> bool {
         match self.phase {
@@ -294,7 +294,7 @@ impl Open {
 }
 
 impl Interrupted {
-    /// Hands it over to this reviewer.
+    /// Reassigns it to this reviewer.
     pub fn hand_to(&mut self, reviewer: &Reviewer) {
         for action in &mut self.actions {
             action.instead = Some(reviewer.clone());

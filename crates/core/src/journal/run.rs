@@ -11,12 +11,12 @@
 //! (`Record::States`) once the updates since have as many bytes: a fold reads at most about twice the size of the
 //! state, and the journal grows linearly.
 //!
-//! A failed task fails its own round and nothing else: what is done stays done, what is pending stays pending. When
-//! nothing else can continue the run has failed, and `retry` tries only what failed.
+//! A failed task fails its own round and nothing else: results are kept, and requests stay pending. When nothing else
+//! can continue the run has failed, and `retry` repeats only the failed tasks.
 //!
 //! A step is recorded before it begins, unless it is idempotent. A step without an end after a crash, or after its
-//! node's time limit, has an unknown outcome as a tool call would, and a person decides what became of it. Nodes
-//! themselves may run again; what must not happen twice belongs in a step.
+//! node's time limit, has an unknown outcome as a tool call would, and a person reports it. Nodes themselves may run
+//! again; an effect that must not be repeated belongs in a step.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -155,7 +155,7 @@ pub struct DoneTask {
     pub update: Option<Raw>,
 }
 
-/// What follows when tasks are done.
+/// How the run continues when tasks are done.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Then {
@@ -333,7 +333,7 @@ pub enum TaskPhase {
     Waiting,
     /// It is the graph in this frame.
     Graph(u32),
-    /// It failed for good: the code, and what failed.
+    /// It failed, until a retry: the code, and what failed.
     Failed(String, String),
     /// It has its result.
     Done,
@@ -349,7 +349,7 @@ pub enum Step {
     Done(Raw),
     /// A crash left its outcome unknown: a person is asked.
     Lost,
-    /// A person gave it up, for this reason.
+    /// A person rejected it, for this reason.
     GivenUp(String),
 }
 

@@ -158,7 +158,7 @@ pub struct State {
     /// The final output of the last turn, where that was a tool's result (spec S24).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<Arc<str>>,
-    /// The nested agents at work, in the order in which they began.
+    /// The running nested agents, in the order in which they began.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub nested: Vec<Nested>,
 }

@@ -168,7 +168,7 @@ impl Draft {
         self.state.window.due.is_some().then(|| self.finish()).filter(|made| !made.is_empty())
     }
 
-    /// Room was made. `None` if none is wanted any more.
+    /// The conversation was compressed. `None` if that is no longer required.
     #[must_use]
     pub fn compressed(mut self, compressed: Compressed) -> Option<Transition> {
         self.state.window.due?;

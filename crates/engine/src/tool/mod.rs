@@ -120,8 +120,8 @@ impl ToolError {
 }
 
 impl ToolError {
-    /// Not an error: the call asks a person something before it can end. Without a question it is one: nobody's answer would
-    /// let the call go on.
+    /// Not an error: the call asks a person something before it can end. Without a question it is one: no answer could
+    /// ever resume the call.
     #[must_use]
     pub fn asks(asks: Asks) -> ToolError {
         if asks.questions.is_empty() {
