@@ -64,7 +64,7 @@ impl Piece {
     }
 }
 
-/// A copy in progress. Unless it is finished, dropping it gives up what was copied.
+/// A copy in progress. Unless it is finished, dropping it discards the copied entries.
 struct Copy<'w> {
     writer: &'w Writer,
     /// Set by the writer; 0 is no session's.
@@ -73,7 +73,7 @@ struct Copy<'w> {
 
 impl<'w> Copy<'w> {
     async fn begin(writer: &'w Writer, session_id: Arc<str>) -> Result<Copy<'w>, StoreError> {
-        // Created first: if the caller stops waiting for the number, drop gives it up too.
+        // Created first: if the caller stops waiting for the number, drop discards it too.
         let copy = Copy { writer, number: Arc::default() };
         writer.write(Op::Begin(copy.number.clone(), session_id)).await?;
         Ok(copy)

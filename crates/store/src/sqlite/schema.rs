@@ -99,7 +99,7 @@ pub(super) fn reader(path: &Path) -> Result<Connection, StoreError> {
 /// Whether it was moved elsewhere.
 pub(super) fn is_moved(conn: &Connection) -> Result<bool, StoreError> {
     let number = |pragma: &str| conn.pragma_query_value(None, pragma, |row| row.get::<_, i32>(0));
-    // What is no database at all is named by `recognise`.
+    // `recognise` reports a file that is not a database.
     Ok(number("application_id").is_ok_and(|id| id == APPLICATION_ID)
         && number("user_version").map_err(|e| error(&e))? == MOVED)
 }
@@ -171,8 +171,9 @@ fn recognise(conn: &Connection, file: &Path) -> Result<bool, StoreError> {
     Ok(false)
 }
 
-/// Refuses a file that ends in the middle of its last page: SQLite would read the rest of that as zeros, so that something stored
-/// there would seem never to have been. Where there is a log, a checkpoint may have been cut off, and the log has all of that page.
+/// Refuses a file that ends in the middle of its last page: SQLite would read the rest of that as zeros, so that stored
+/// data would silently be missing. Where there is a log, a checkpoint may have been cut off, and the log has all of
+/// that page.
 fn is_whole(conn: &Connection, path: &Path) -> Result<(), StoreError> {
     let number =
         |pragma: &str| conn.pragma_query_value(None, pragma, |row| row.get::<_, i64>(0)).map_err(|e| error(&e));
