@@ -248,7 +248,7 @@ impl<S: GraphState> StateGraph<S> {
         self.leave(from.into(), Leave::Edge(to));
     }
 
-    /// Adds a conditional edge: `choose` looks at the state after the round, `to` maps each variant of `R` to a node,
+    /// Adds a conditional edge: `choose` reads the state after the round, `to` maps each variant of `R` to a node,
     /// with a `match` that the compiler checks for completeness.
     pub fn route<R: Route>(
         &mut self,

@@ -11,7 +11,7 @@ pub trait GraphState: Clone + Send + Sync + Serialize + DeserializeOwned + 'stat
     /// An update; its default changes nothing. In journals it is a JSON object with only the changed fields.
     type Update: Default + Serialize + DeserializeOwned + Send + Sync + 'static;
 
-    /// Merges the updates of one round, in task order. After an error `self` is not used any more.
+    /// Merges the updates of one round, in task order. After an error `self` is no longer used.
     ///
     /// # Errors
     /// Two updates set a field that has no reducer, or an update does not match the state.

@@ -43,7 +43,7 @@ impl<S: GraphState> From<RunState> for GraphInput<S> {
     }
 }
 
-/// A graph's run, once it is paused or over.
+/// A graph's run, once it has paused or ended.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct GraphResult<S> {
@@ -64,7 +64,7 @@ impl<S> GraphResult<S> {
 }
 
 impl<S: GraphState> Graph<S> {
-    /// Runs the graph here until it is over or paused. A paused run resumes from its state, here or in another
+    /// Runs the graph here until it ends or pauses. A paused run resumes from its state, here or in another
     /// process.
     ///
     /// ```
@@ -151,8 +151,8 @@ impl<S: GraphState> Graph<S> {
     }
 }
 
-/// The result of a run, or its error: both with where the run is now. From an earlier state, what has run since would run
-/// again.
+/// The result of a run, or its error: both with the run's current state. From an earlier state, effects since would be
+/// repeated.
 async fn result<S>(
     store: &dyn Store,
     id: &str,

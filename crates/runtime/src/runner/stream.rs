@@ -1,6 +1,6 @@
 //! A run whose events are read as they happen (spec S15).
 //!
-//! A resumed stream starts with the decisions, including statuses that were over by then, and ends at the first pause
+//! A resumed stream starts with the decisions, including earlier statuses, and ends at the first pause
 //! or end after that.
 
 use std::{collections::VecDeque, sync::Arc};
@@ -20,7 +20,7 @@ use crate::run::{
     subscription::{Frame, Told},
 };
 
-/// A run whose events are read as they happen. It ends when the run is paused or over; then [`RunStream::finish`]
+/// A run whose events are read as they happen. It ends when the run pauses or ends; then [`RunStream::finish`]
 /// returns the result, and a paused run can be resumed as another stream.
 ///
 /// Dropping it stops the run where it is.
