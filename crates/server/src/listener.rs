@@ -118,7 +118,7 @@ impl AsyncWrite for Connection {
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        // A connection without a request has no answer to read, and one that must make room is closed at once.
+        // A connection without a request has no answer to read, and one closed to make room is closed at once.
         let place = self.place.take().filter(|place| place.has_begun() && !place.is_gone());
         if let (Some(mut stream), Some(place), Ok(runtime)) =
             (self.stream.take(), place, tokio::runtime::Handle::try_current())

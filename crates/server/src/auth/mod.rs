@@ -1,6 +1,6 @@
 //! Authentication: bearer tokens, compared in constant time, and JWTs (spec X).
 //!
-//! [`Auth`] says who may connect, and may be replaced while the server runs; a [`pass::Pass`] is a connection's
+//! [`Auth`] decides who may connect, and may be replaced while the server runs; a [`pass::Pass`] is a connection's
 //! credential, checked again with each message.
 
 mod authority;
@@ -149,7 +149,7 @@ impl Auth {
             (Some(options), Some(before)) if *before.options() == options => Some(before),
             (Some(options), _) => {
                 let jwt = Arc::new(Jwt::new(options));
-                // Before any credential is checked against keys that are not there yet.
+                // Before any credential is checked against keys that are not fetched yet.
                 jwt.keys().refresh().await;
                 Some(jwt)
             }
