@@ -34,7 +34,7 @@ const STREAMS_AT_ONCE: u32 = 8;
 #[derive(Clone)]
 pub(super) struct Http {
     client: Client,
-    /// What no error may repeat of the server's answers.
+    /// The secrets that no error may repeat from the server's answers.
     secrets: Arc<Secrets>,
     /// When the last stream was, or will be, opened.
     streams: Arc<Mutex<Instant>>,

@@ -1,4 +1,4 @@
-//! What providers reached over HTTP share: the client, the address and the errors.
+//! Shared by providers reached over HTTP: the client, the address and the errors.
 
 use std::{
     collections::BTreeMap,

@@ -104,8 +104,8 @@ impl HttpTool {
     }
 
     /// The tool. By default it needs no approval and is not idempotent; `GET` and `HEAD` count as read-only (RFC 9110,
-    /// 9.2.1). A reviewer is shown the request. An approved call is asked about again if the template has changed by
-    /// the time it would run; the value of a secret is not part of that.
+    /// 9.2.1). A reviewer is shown the request. If the template has changed by the time an approved call would run, a
+    /// person is asked again; the value of a secret is not part of that.
     #[must_use]
     pub fn entry(self, spec: ToolSpec) -> ToolEntry {
         let request = &self.inner.request;

@@ -2,7 +2,7 @@
 //!
 //! A call that a server holds open while it asks is parked in memory. The answer finds it by the question's name; if it
 //! is gone (another process), the outcome is unknown. A server that does not say in which call it asks has its calls
-//! run one at a time (`Turns`): a call whose question is pending gives its turn back, and one that has waited for its
+//! run one at a time (`Turns`): a call whose question is pending releases its turn, and one that has waited for its
 //! turn up to the call limit runs without.
 
 use std::{

@@ -81,7 +81,7 @@ impl Patch {
         .map_err(ToolError::new)
     }
 
-    /// The changes, and what the result says of each.
+    /// The changes, and the line of the result about each.
     fn changes(&self, workspace: &Workspace) -> Result<(Vec<Change>, Vec<String>), ToolError> {
         let operations = self.operations()?;
         if operations.is_empty() || operations.len() > FILES {
