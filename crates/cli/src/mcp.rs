@@ -1,4 +1,4 @@
-//! What `check` prints about MCP servers, connected or not.
+//! The output of `check` about MCP servers, connected or not.
 
 use std::collections::BTreeMap;
 
