@@ -297,7 +297,7 @@ async fn decided_and_done(store: &Tested, id: &str, decision: Decision) -> Drive
     driven.store(&**store, ran).await.expect("finished");
     let done = driven.answers(2, "done");
     driven.store(&**store, done).await.expect("answered");
-    // What came of an effect gives the lease back, where there is one.
+    // The outcome of an effect gives the lease back, where there is one.
     if let Some(nodes) = store.nodes() {
         let lease = nodes.claim(id).await.expect("claim").expect("it is its own");
         assert!(nodes.release(id, lease, driven.state.pos).await.expect("released"));
