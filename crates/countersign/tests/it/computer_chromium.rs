@@ -35,7 +35,8 @@ addEventListener('scroll', () => fetch('/said?scrolled'), { once: true });
 document.getElementById('field').addEventListener('keydown', e => { if (e.key === 'Enter') fetch('/said?enter'); });
 </script>"#;
 
-/// A page of another host, in it and next to it, and whom it talks to without any name: `peer` over UDP, `relay` over TCP.
+/// Requests to another host, from the page and from a frame, and to addresses without a name: `peer` over UDP, `relay`
+/// over TCP.
 fn reaching_out(address: SocketAddr, peer: SocketAddr, relay: SocketAddr) -> String {
     format!(
         r#"<!doctype html><body><script>
@@ -123,7 +124,7 @@ async fn s14_a_chromium_types_clicks_scrolls_and_is_seen() {
     let after = computer.screenshot(1 << 20).await.expect("picture");
     assert_ne!(before.png, after.png);
 
-    // Everything is chosen and written over.
+    // The whole text is selected and overwritten.
     computer.double_click(field).await.expect("double click");
     computer.keypress(&["CTRL".to_owned(), "A".to_owned()]).await.expect("keys");
     computer.type_text("two\n").await.expect("type");
@@ -132,7 +133,7 @@ async fn s14_a_chromium_types_clicks_scrolls_and_is_seen() {
     assert_eq!(hears(&mut said).await, "two");
     computer.keypress(&["NOSUCH".to_owned()]).await.expect_err("no key");
 
-    // A dialog stops nothing.
+    // A dialog does not block.
     computer.click(alert, Button::Left).await.expect("click");
     computer.screenshot(1 << 20).await.expect("picture");
     assert_eq!(hears(&mut said).await, "after");
@@ -194,7 +195,7 @@ async fn s14_a_browser_reaches_the_hosts_it_was_given_and_no_others() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("listen");
     let (address, mut said) = serve(html, listener).await;
     let port = address.port();
-    // The same machine has two names here, of which the browser may use one.
+    // The same machine has two names here, of which one is allowed.
     let begin = format!("http://localhost:{port}/");
     let only = Hosts::new(["localhost"]).expect("hosts");
     let computer = chromium().start_page(&begin).hosts(only.clone()).start().await.expect("a browser");
@@ -207,7 +208,7 @@ async fn s14_a_browser_reaches_the_hosts_it_was_given_and_no_others() {
     assert_eq!(peer.try_recv(&mut [0; 100]).expect_err("nothing").kind(), std::io::ErrorKind::WouldBlock);
     assert_eq!(relay.accept().expect_err("nobody").kind(), std::io::ErrorKind::WouldBlock);
 
-    // Without hosts the same page reaches all of that.
+    // Without `hosts` the same page reaches all of them.
     let computer = chromium().start_page(&begin).start().await.expect("a browser");
     for told in ["fetch-reached", "redirect-reached"] {
         assert_eq!(hears(&mut said).await, told);
@@ -235,7 +236,7 @@ async fn s14_a_start_page_that_may_not_be_reached_is_told_with_the_hosts_that_ma
     assert!(error.starts_with(&begin) && error.ends_with(reaches), "{error}");
 }
 
-/// Else any program of this machine could tell it what to do (spec X).
+/// Otherwise any program on this machine could control it (spec X).
 #[tokio::test]
 async fn s14_no_port_leads_into_a_browser() {
     let (address, _said) = page().await;
