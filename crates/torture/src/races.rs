@@ -1,4 +1,4 @@
-//! Many people, one interruption: one of them wins, and all others are told who (spec R2).
+//! Many people, one interruption: one of them wins, and all others learn who (spec R2).
 
 use std::{
     collections::HashSet,
@@ -18,7 +18,7 @@ use crate::{
 
 /// Sessions in which people race at the same time.
 const LANES: usize = 3;
-/// Of a decision and a cancel, the one that comes so much earlier wins for certain.
+/// Of a decision and a cancel, the one that is this much earlier wins for certain.
 const LEAD: Duration = Duration::from_millis(500);
 /// How many people race, one race after another, and which of their [`decision`]s wins for certain: all of them send that kind.
 const CROWDS: [(usize, Option<usize>); 6] =
@@ -39,7 +39,7 @@ fn approval(session: &str, key: &str, decisions: &Value) -> Value {
 /// From 2 to [`DECIDERS`] people decide at once, each by a connection to any of the servers, in so many races a session.
 ///
 /// # Errors
-/// Not exactly one of them won, or another was not told who; or the races were none.
+/// Not exactly one of them won, or another did not learn who; or the attempts did not overlap.
 pub async fn deciders(base: &Base, ground: Ground, races: usize) -> Result<Report, String> {
     let arena = Arena::open(base, ground, None).await?;
     let sessions: Vec<String> = (0..LANES).map(|i| format!("race{i}")).collect();
