@@ -46,7 +46,7 @@ pub(crate) fn run(serve: &Serve) -> Outcome {
     on_threads(traces, |sessions| serve_until_told(config, serve, seen, sessions))
 }
 
-/// Runs a server on threads of its own, and its sessions, whose handle it gets, on others, so that long arguments do
+/// Runs a server on its own threads, and its sessions, whose handle it gets, on others, so that long arguments do
 /// not delay connections.
 pub(crate) fn on_threads<S: Future<Output = Outcome>>(traces: Traces, serve: impl FnOnce(Handle) -> S) -> Outcome {
     let threads = || {

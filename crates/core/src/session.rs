@@ -78,8 +78,8 @@ impl Session {
         Placed { after: Session { cursor, state }, entries, started }
     }
 
-    /// An append of our own that breaks the rules could be stored, but not be read again: tests and debug builds stop at
-    /// the transition that makes one.
+    /// An append of this program that breaks the rules could be stored, but not be read again: tests and debug builds
+    /// stop at the transition that makes one.
     #[cfg(debug_assertions)]
     fn check(&self, entries: &[Arc<Entry>]) {
         let mut read = self.clone();

@@ -1,6 +1,6 @@
 //! The connection to one server: made when it is needed, and again when it was closed, with back-off.
 //!
-//! A task of its own connects. A turn waits for it for a bounded time, a call up to its limit.
+//! A separate task connects. A turn waits for it for a bounded time, a call up to its limit.
 
 mod calling;
 mod handler;

@@ -82,7 +82,7 @@ impl McpServer {
         }
     }
 
-    /// A server that is a program: started without a shell, in a process group of its own that ends with the runtime.
+    /// A server that is a program: started without a shell, in its own process group, which ends with the runtime.
     /// Its environment is that of command tools ([`countersign_engine::process::PASSED_ENV`]) and what is added here.
     pub fn stdio(name: impl Into<Arc<str>>, command: impl IntoIterator<Item = impl Into<String>>) -> McpServer {
         let command = command.into_iter().map(Into::into).collect();

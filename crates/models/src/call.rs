@@ -379,7 +379,7 @@ pub(super) enum Ending {
     Failed,
 }
 
-/// Reads a stop reason. An unknown one counts as the end of a complete answer, since servers have names of their own
+/// Reads a stop reason. An unknown one counts as the end of a complete answer, since servers have their own names
 /// for that.
 pub(super) fn ending(reason: &str) -> Ending {
     Ending::Cut(match &*reason.to_ascii_lowercase() {

@@ -528,7 +528,7 @@ pub struct SessionFilter {
 pub struct Visible {
     /// Their name.
     pub subject: Option<String>,
-    /// Their tenant: nothing of another tenant is listed. `None` is a tenant of its own.
+    /// Their tenant: nothing of another tenant is listed. `None` is a separate tenant.
     pub tenant: Option<String>,
     /// Their roles, without `user`.
     pub roles: Vec<String>,

@@ -1,7 +1,7 @@
 //! Several servers on one PostgreSQL database: they are killed at any moment and at every failpoint, shut down, stopped for longer than
 //! their leases, and cut off from the database, which is restarted too, while people talk to whichever is there (spec R5). Each reaches
-//! the database through a proxy of its own, which cuts what is said in two, loses replies to commits, and is slow; and each has a
-//! machine's clock of its own, which is set forward and back by days.
+//! the database through its own proxy, which cuts messages in two, loses replies to commits, and is slow; and each has
+//! its own machine's clock, which is set forward and back by days.
 
 use std::{
     collections::VecDeque,
@@ -51,7 +51,7 @@ pub const HELD: &str = "network to PostgreSQL held for longer than the lease";
 pub const HALF_SAID: &str = "a connection to PostgreSQL cut in the middle of an append";
 /// The label of connections that end in the middle of the answer to that.
 pub const HALF_ANSWER: &str = "a connection to PostgreSQL cut in the middle of its answer";
-/// The label of transactions that are committed, of which the node does not hear.
+/// The label of transactions that are committed without an answer to the node.
 pub const LOST_COMMIT: &str = "the reply to COMMIT was lost";
 /// The same for an append that is one statement.
 pub const LOST_ALONE: &str = "the reply to an append that commits by itself was lost";

@@ -27,7 +27,7 @@ pub(crate) fn prompt(question: &Value) -> &'static str {
     }
 }
 
-/// The meaning of a typed line: numbers are options, and any other text is an answer of its own.
+/// The meaning of a typed line: numbers are options, and any other text is a free answer.
 pub(crate) fn typed(question: &Value, line: &str) -> Result<Typed, String> {
     let options = list(&question["options"]);
     let parts: Vec<&str> = line.split(',').map(str::trim).filter(|part| !part.is_empty()).collect();

@@ -101,7 +101,7 @@ async fn serve_store(
 }
 
 /// Talks until the chat ends, or a signal ends it. A chat can block, when nobody reads its output or in an editor: so
-/// it has a thread of its own, which is then abandoned.
+/// it has its own thread, which is then abandoned.
 async fn talk(chat: Arc<Chat>, place: Place, signalled: watch::Receiver<bool>) -> Outcome {
     let mut told = signalled.clone();
     let talking = spawn_blocking(move || {

@@ -411,7 +411,7 @@ impl Talk {
         } else if waits {
             tell("queued");
         } else if self.status == before {
-            // The status of its own follows.
+            // Its own status follows.
             "running".clone_into(&mut self.status);
             self.held = false;
         }

@@ -54,7 +54,7 @@ impl Printer {
         self.own.pop_back();
     }
 
-    /// Prints a line of its own.
+    /// Prints a separate line.
     pub(super) fn line(&mut self, text: &str) {
         self.fresh();
         self.print(&format!("{}\n", visible(text)));

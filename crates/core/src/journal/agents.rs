@@ -1,6 +1,6 @@
 //! Agents that work for other agents: handoffs, and agents as tools (spec S4, S5, S25).
 //!
-//! All of a session's agents share its one journal. An agent that was called as a tool has a run of its own, identified
+//! All of a session's agents share its one journal. An agent that was called as a tool has its own run, identified
 //! by the number of the call it works for; the session's own conversation is run 0. Calls, interruptions and decisions
 //! are numbered across the whole session, so a person answers the session at whatever depth a request came up, and a
 //! resume covers no more than what was pending.
@@ -133,7 +133,7 @@ impl State {
             && self.loop_node().is_none_or(|node| node == graph::AGENT)
     }
 
-    /// Whether a handoff is to be carried out, or asked about again, before anything else.
+    /// Whether a handoff is to be carried out, or requested again, before anything else.
     pub(super) fn hands_off(&self) -> bool {
         let due = |call: &Call| hands_off(call) && self.calls_of(call.run).all(is_settled);
         self.status.is_active() && !self.held && self.calls.iter().any(due)

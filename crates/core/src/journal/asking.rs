@@ -59,7 +59,7 @@ impl Draft {
                 c.phase == Phase::Gated
                     && c.run == run
                     && asked_of(c) == same
-                    // Each question has a request of its own.
+                    // Each question has its own request.
                     && if first.question { c.call == first.call } else { !c.question }
             };
             let group: Vec<&Call> = self.state.calls.iter().filter(together).collect();

@@ -1,5 +1,5 @@
 //! Transitions: the effect of an input on a session, as an append that is stored whole or not at all. The beginning of
-//! a turn has an append of its own, and so has the creation of a session.
+//! a turn has its own append, and so has the creation of a session.
 //!
 //! Each input is checked against the state, then becomes records; [`Draft::settle`] adds what follows by itself
 //! (results of refused calls, interruptions, the end of the turn). Nothing has happened until the transition is stored
@@ -108,7 +108,7 @@ impl Draft {
         self.records.push(record);
     }
 
-    /// Creates the session, in an append of its own, so that there is a checkpoint before its first message where a
+    /// Creates the session, in a separate append, so that there is a checkpoint before its first message where a
     /// fork may say something else.
     pub fn create(&mut self, created: SessionCreated) {
         self.push(Record::SessionCreated(created));

@@ -91,7 +91,7 @@ pub struct Retried {
     /// How many more model calls the turn may make from here on.
     #[serde(default, skip_serializing_if = "super::record::is_zero")]
     pub more_calls: u32,
-    /// How many of the last blocks of the failed message belong to an answer that broke off: the model is asked again.
+    /// How many of the last blocks of the failed message belong to an answer that broke off: the model is called again.
     #[serde(default, skip_serializing_if = "super::record::is_zero")]
     pub replaced: u32,
     /// Events since the turn failed that have a block.
@@ -128,7 +128,7 @@ pub enum Unshown {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         escalated: Vec<Reviewer>,
     },
-    /// A reviewer's message with a decision. It follows the retry as a message of its own.
+    /// A reviewer's message with a decision. It follows the retry as a separate message.
     Said(UserMessage),
     /// A call has its result.
     Finished(CallFinished),
@@ -226,7 +226,7 @@ impl State {
 }
 
 impl Draft {
-    /// Fails the turn. Does nothing if it is over, or has failed already.
+    /// Fails the turn. Does nothing if it has ended, or has failed already.
     pub fn fail(mut self, code: &str, message: String, partial: Option<Block>, catalog: &dyn Catalog) -> Transition {
         if self.state.status.is_active() {
             self.push_failure(Why::Error(code.to_owned()), message, partial);

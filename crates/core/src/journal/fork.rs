@@ -2,7 +2,8 @@
 //!
 //! The past is copied append by append, at the same positions, and followed by an append that begins with [`Forked`].
 //! Earlier decisions count as history, never as a permission: reviewers are asked again under the new session's keys,
-//! what was approved but not begun is asked about again, and what only the original can know has an unknown outcome.
+//! calls that were approved but not begun are requested again, and what only the original can know has an unknown
+//! outcome.
 //!
 //! Positions and cursors stay the same, so events and history of the past stay the same under the new session's keys.
 //! Stores need no marker: the entries of an append before its last [`Forked`] are not the session's own ([`own`]), and
@@ -74,7 +75,7 @@ pub struct Forked {
     /// Whether it is held until a person resumes it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub held: bool,
-    /// Calls that were judged anew.
+    /// Calls that were judged again.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub judged: Vec<Judged>,
     /// Distinguishes the fork from every other session, see [`super::record::SessionCreated::birth`].
@@ -90,7 +91,7 @@ pub struct ForkedFrom {
     pub checkpoint: u64,
 }
 
-/// A call that had not begun where its session was forked, and was judged anew.
+/// A call that had not begun where its session was forked, and was judged again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Judged {
     /// The call's number.

@@ -177,7 +177,7 @@ impl Call {
         self.ask.as_deref().or_else(|| self.stood_in.as_deref().map(|stood_in| &stood_in.ask))
     }
 
-    /// Drops the decision that stood in a person's place.
+    /// Drops the decision that replaced a person's.
     pub(super) fn asks_after_all(&mut self) {
         if let Some(stood_in) = self.stood_in.take() {
             self.ask.get_or_insert_with(|| Arc::new(stood_in.ask.clone()));

@@ -162,7 +162,7 @@ pub enum Record {
     /// A call has its result.
     CallFinished(CallFinished),
     /// An allowed call does not begin: the description or schema of its tool differs from what its reviewers saw, or it
-    /// now targets another agent. It is asked about again (spec S13).
+    /// now targets another agent. It is requested again (spec S13).
     CallOutdated {
         /// The call's number.
         call: u32,

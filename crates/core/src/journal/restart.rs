@@ -161,7 +161,7 @@ impl State {
     }
 }
 
-/// Whether it is permitted and has an effect of its own. Agents that are called have none: each of their calls has its
+/// Whether it is permitted and has its own effect. Agents that are called have none: each of their calls has its
 /// own verdict.
 fn would_begin(call: &Call) -> bool {
     call.phase == Phase::Permitted && call.target.is_none()

@@ -1,9 +1,9 @@
 //! Runs of graphs: their records, and the progress of a run (spec G1, G3).
 //!
-//! A run proceeds in rounds. All tasks of a round run at the same time; when each has its result the round is over,
+//! A run proceeds in rounds. All tasks of a round run at the same time; when each has its result the round ends,
 //! their updates are merged in the order of the tasks, and the next round begins. The record that ends a round names
 //! the tasks of the next one, so routes are never evaluated twice. A task that is itself a graph has a frame with
-//! rounds of its own. The typed state of a graph is not here: it is the fold of the updates in [`TasksDone`], made by
+//! its own rounds. The typed state of a graph is not here: it is the fold of the updates in [`TasksDone`], made by
 //! the code that knows its type. Only what continues is kept here.
 //!
 //! So a result does not depend on which task was fastest. A nested graph shares the journal: its requests are pending
@@ -110,7 +110,7 @@ pub struct RunStarted {
     pub request_id: Option<Arc<str>>,
 }
 
-/// A task that is a graph begins: a frame of its own. Also the beginning of an agent's loop that has custom nodes,
+/// A task that is a graph begins: a new frame. Also the beginning of an agent's loop that has custom nodes,
 /// which is frame 0 and has no task.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FrameBegan {
@@ -161,9 +161,9 @@ pub struct DoneTask {
 pub enum Then {
     /// The round continues.
     Wait,
-    /// The round is over and the next begins.
+    /// The round has ended and the next begins.
     Round(Round),
-    /// The frame is over.
+    /// The frame has ended.
     End,
 }
 
@@ -329,7 +329,7 @@ pub struct Task {
 pub enum TaskPhase {
     /// It runs, or is to be run.
     Ready,
-    /// It waits for people.
+    /// It has pending interruptions.
     Waiting,
     /// It is the graph in this frame.
     Graph(u32),

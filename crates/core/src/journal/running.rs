@@ -347,7 +347,7 @@ impl Draft {
         self.push(Record::FrameBegan(Box::new(began)));
     }
 
-    /// Tasks have their results. Their open questions are withdrawn; if the root is over, the run is.
+    /// Tasks have their results. Their open questions are withdrawn; if the root has ended, the run has.
     pub fn tasks_done(&mut self, done: TasksDone) {
         let asked: Vec<u32> = self
             .state
@@ -380,7 +380,7 @@ impl Draft {
         self.push(Record::TaskFailed(failed));
     }
 
-    /// A task waits for people: it asks these questions, or waits again for earlier ones. `goes_on`: one of their
+    /// A task pauses: it asks these questions, or waits again for earlier ones. `goes_on`: one of their
     /// answers has arrived meanwhile, so it resumes at once.
     pub fn task_asks(&mut self, task: u32, questions: Vec<NewQuestion>, goes_on: bool) {
         let Some((run, found)) = self.state.run.as_ref().and_then(|run| run.tasks.get(&task).map(|found| (run, found)))

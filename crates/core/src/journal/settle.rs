@@ -32,7 +32,7 @@ impl Draft {
         self.turn_may_end(catalog);
         self.next_turn(catalog);
         if self.state.status == Status::AwaitingInput && !self.must_wait() {
-            // With its last result a nested agent continues, while others wait for people.
+            // With its last result a nested agent continues, while others are pending.
             self.push_status(Vec::new(), false);
         }
         self.ask_for_room(catalog);
@@ -56,14 +56,14 @@ impl Draft {
                 let message = self.state.locale.text(Text::MaxTurns).to_owned();
                 self.push_failure(Why::MaxTurns, message, None);
             } else if self.records.iter().any(|record| matches!(record, Record::CallFinished(_) | Record::Retried(_))) {
-                // The last results have just arrived, or the model is asked again, and it reads the queue with them. At
-                // any other time it may already be answering.
+                // The last results have just arrived, or the model is called again, and it reads the queue with them.
+                // At any other time it may already be answering.
                 self.queue_reaches_the_model();
             }
         }
     }
 
-    /// Once the turn is over the first queued message begins the next one.
+    /// Once the turn has ended the first queued message begins the next one.
     fn next_turn(&mut self, catalog: &dyn Catalog) {
         // After a failure that leaves nothing unfinished the next turn begins at once; any other failure waits for its
         // retry.
@@ -81,7 +81,7 @@ impl Draft {
         }
     }
 
-    /// Says that the session waits for people, and for which decisions, when that is new.
+    /// Records that the session is pending, and its requests, when that is new.
     fn tell_what_is_pending(&mut self) {
         if !self.must_wait() {
             return;

@@ -77,7 +77,7 @@ impl State {
     }
 }
 
-/// Whether a decision has text of its own: a reason, other arguments, a result.
+/// Whether a decision has its own text: a reason, other arguments, a result.
 fn speaks(decided: &Decided) -> bool {
     let words = |decision: &Decision| match &decision.choice {
         Choice::Edit(_) | Choice::Respond { .. } => true,

@@ -314,7 +314,7 @@ impl Out<'_> {
             Unshown::Resumed { n, value } => self.resumed(*n, value),
             Unshown::TimedOut { n, escalated } => self.timed_out(*n, escalated),
             Unshown::Finished(call) => self.finished(call),
-            // It follows as a record of its own.
+            // It follows as a separate record.
             Unshown::Said(_) => {}
         }
     }

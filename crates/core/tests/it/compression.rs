@@ -167,7 +167,7 @@ fn words(messages: &[Message]) -> Vec<String> {
     messages.iter().map(word).collect()
 }
 
-/// Spec G5: the summary replaces whole turns, once; what comes after the cut is unchanged; the summary goes into the
+/// Spec G5: the summary replaces whole turns, once; the messages after the cut are unchanged; the summary goes into the
 /// next one.
 #[test]
 fn g5_a_summary_takes_the_place_of_whole_turns_and_the_rest_is_unchanged() {

@@ -241,7 +241,8 @@ impl Model for Blind {
     }
 }
 
-/// A model whose provider refuses every request with an image at one of these addresses, and which calls a tool if it is told to.
+/// A model whose provider refuses every request with an image at one of these addresses, and which calls a tool on
+/// demand.
 struct Refuses {
     addresses: &'static [&'static str],
     with: ModelError,

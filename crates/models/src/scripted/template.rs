@@ -7,7 +7,7 @@ use countersign_core::limits;
 use super::Entry;
 use countersign_engine::model::{ModelError, Transcript};
 
-/// What a placeholder stands for.
+/// The value of a placeholder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Name {
     LastUser,

@@ -194,7 +194,7 @@ impl<S: GraphState> StateGraph<S> {
         Each { node: self.add(name, options, Work::Each(Box::new(run))), item: PhantomData }
     }
 
-    /// Adds a graph as a node. It has a state of its own: `enter` creates it, `leave` turns its final state into an
+    /// Adds a graph as a node. It has its own state: `enter` creates it, `leave` turns its final state into an
     /// update of this one. Its nodes' questions are asked in this graph's session, and an answer restarts only the
     /// node that asked.
     pub fn subgraph<C: GraphState>(

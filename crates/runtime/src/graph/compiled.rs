@@ -38,7 +38,7 @@ pub(crate) enum Work<S> {
     Run(Run<S>),
     /// An async function of an item.
     Each(Run<S>),
-    /// A graph of its own.
+    /// A nested graph.
     Graph { graph: Arc<dyn AnyGraph>, enter: Box<dyn Fn(&S) -> AnyState + Send + Sync>, leave: LeaveGraph },
     /// A node of the agent's loop, which the runner performs itself.
     Builtin,
@@ -155,7 +155,7 @@ const LOOP: [&str; 4] = [COMPRESSION, AGENT, APPROVAL, TOOLS];
 pub(crate) enum Kind {
     /// The runner starts it.
     Run,
-    /// It runs in a frame of its own.
+    /// It runs in its own frame.
     Graph(Arc<dyn AnyGraph>),
     /// The runner performs it itself.
     Builtin,

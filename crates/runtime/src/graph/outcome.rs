@@ -9,7 +9,7 @@ use serde_json::Value;
 pub enum Outcome<S> {
     /// It is done.
     Done(S),
-    /// It waits for people.
+    /// It has pending interruptions.
     Paused {
         /// The state after all completed rounds.
         state: S,

@@ -45,7 +45,7 @@ pub(crate) type NodeFuture = BoxFuture<'static, Result<Given, NodeError>>;
 pub(crate) enum Stretch {
     /// The node has its result.
     Over(Result<Given, NodeError>),
-    /// It waits for people, or for a decision on a step with unknown outcome. It can resume in place.
+    /// It has pending questions, or a step with unknown outcome. It can resume in place.
     Paused(Parked),
 }
 

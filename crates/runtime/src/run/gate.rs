@@ -160,7 +160,7 @@ impl Inner {
         Some(decided)
     }
 
-    /// What the model reads of a call that the program rejected, perhaps without a text of its own.
+    /// What the model reads of a call that the program rejected, perhaps without a text.
     fn rejected(&self, facts: &CallFacts<'_>, text: Option<&str>, locale: Locale) -> String {
         match text.map(str::trim).filter(|text| !text.is_empty()) {
             Some(text) => text.to_owned(),

@@ -210,7 +210,7 @@ pub struct Stored {
     pub follow: Option<Subscription>,
 }
 
-/// The state of a turn when no more effects follow.
+/// The state of a turn when nothing more happens by itself.
 #[derive(Clone, Debug, serde::Serialize, schemars::JsonSchema)]
 pub struct Outcome {
     /// The session.

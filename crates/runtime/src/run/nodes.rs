@@ -256,7 +256,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Each in a task of its own, so that a session in use delays no other.
+    /// Each in its own task, so that a session in use delays no other.
     fn hear_all(self: &Arc<Self>, changed: HashSet<Arc<str>>) {
         for live in changed.into_iter().filter_map(|id| self.if_live(&id)) {
             let inner = self.clone();

@@ -35,7 +35,7 @@ pub(super) enum Shows {
 /// An update for followers before a block ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Rest {
-    /// The rest of the text, as a block of its own.
+    /// The rest of the text, as a separate block.
     More(Block),
     /// The whole text: they have seen none.
     All,

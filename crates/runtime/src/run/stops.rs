@@ -50,7 +50,7 @@ impl Stop {
         Stop { code: "unknown_agent", message, why: Why::NoAgent(name.clone()) }
     }
 
-    /// A guardrail has tripped, or failed. People and models are told which one; its finding or error may contain
+    /// A guardrail has tripped, or failed. People and models learn which one; its finding or error may contain
     /// secrets, and is for the operators alone.
     pub(super) fn tripped(result: GuardrailResult, session_id: &str, locale: Locale) -> Stop {
         let (code, stopped, unchecked) = match result.kind {

@@ -4,9 +4,9 @@
 //! finished blocks, and the start of the open one. This does not depend on followers, and an answer that comes at once
 //! is one record.
 //!
-//! Text that followers have seen is never taken back. When the model is asked again, after a broken stream or a crash,
+//! Text that followers have seen is never taken back. When the model is called again, after a broken stream or a crash,
 //! and repeats itself, the repetition is not shown, and a block that was open starts over in its place. When it
-//! differs, the open block ends as it is, and `Record::Replaced` marks what was shown as no part of the answer.
+//! differs, the open block ends early, and `Record::Replaced` marks what was shown as no part of the answer.
 //!
 //! An answer that continues after a cut is one answer. The further model calls happen before anything of it is recorded
 //! as complete, so its text is one block, and the provider's opaque data is left out, since it would be about a part.
@@ -306,7 +306,7 @@ struct Writer<'a> {
     open: Option<Block>,
     /// The open block is on record as begun, and followers see what is added to it.
     seen: bool,
-    /// How many of `blocks` are on record (the first ones), once `repeating` is over.
+    /// How many of `blocks` are recorded (the first ones), once `repeating` has ended.
     recorded: usize,
     /// Recorded blocks of a broken stream; while they repeat nothing is shown.
     before: Vec<Block>,

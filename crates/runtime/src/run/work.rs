@@ -28,7 +28,7 @@ use crate::tool::{AppContext, ToolError};
 pub(super) struct Work {
     /// The tool call, if it is one.
     pub(super) call: Option<u32>,
-    /// The call of another agent that it works for, directly or through a call of its own; 0 if it is the session's
+    /// The call of another agent that it works for, directly or through its own call; 0 if it is the session's
     /// own.
     pub(super) within: u32,
     pub(super) work: BoxFuture<'static, Done>,

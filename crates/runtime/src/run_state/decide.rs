@@ -379,7 +379,7 @@ impl RunState {
     }
 }
 
-/// Whether an item is of this very request: a digest names one request for ever (spec R11).
+/// Whether an item is of this very request: a digest names one request permanently (spec R11).
 fn is_of(item: &Interruption, open: &Open, action: &Action, session_id: &str) -> bool {
     approval_key(session_id, open.asked.n) == item.approval_key
         && *action.digest == *item.digest

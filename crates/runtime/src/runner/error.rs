@@ -249,7 +249,7 @@ impl RunError {
         }
     }
 
-    /// The stable code of a failure without a kind of its own. That of a refusal is in [`RunError::refusal`].
+    /// The stable code of a failure without a separate kind. That of a refusal is in [`RunError::refusal`].
     #[must_use]
     pub fn code(&self) -> Option<&str> {
         match &self.0.cause {

@@ -141,8 +141,8 @@ impl Auth {
         self.access().open.is_some()
     }
 
-    /// Replaces who may connect. A connection whose credential is no longer valid is closed; one whose roles changed
-    /// continues with the new ones. JWT keys stay cached while their rules are unchanged.
+    /// Replaces the set of clients that may connect. A connection whose credential is no longer valid is closed; one
+    /// whose roles changed continues with the new ones. JWT keys stay cached while their rules are unchanged.
     pub async fn replace(&self, tokens: Vec<Token>, jwt: Option<JwtOptions>) {
         let before = self.access().jwt.clone();
         let jwt = match (jwt, before) {

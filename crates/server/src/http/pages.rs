@@ -95,7 +95,7 @@ fn table(schema: &Value) -> String {
     if rows.is_empty() { String::new() } else { format!("\n| member | type | | |\n|---|---|---|---|\n{rows}") }
 }
 
-/// A type with a heading of its own.
+/// A type with its own heading.
 fn schema(page: &mut String, name: &str, schema: &Value) {
     let _ = write!(page, "\n### {name}\n");
     if !text(&schema["description"]).is_empty() {

@@ -101,7 +101,7 @@ impl PostgresUrl {
     /// The same as the URL of a transaction pooler, such as PgBouncer, which gives each transaction any session of the
     /// database. Then no statement is prepared by name, and every setting is one of a transaction.
     ///
-    /// `direct` is the same database past the pooler: what needs a session of its own uses one connection to it.
+    /// `direct` is the same database past the pooler: work that needs its own session uses one connection to it.
     /// Without it nodes get no notifications of each other's changes, but poll for them each second, and see each block
     /// that a model writes on another node only when it is complete.
     ///

@@ -95,7 +95,7 @@ impl Own {
         !self.pooled
     }
 
-    /// Runs one statement, in a transaction of its own.
+    /// Runs one statement, in a separate transaction.
     pub(super) async fn ask(&self, sql: &str, values: &[Value]) -> Result<Vec<Row>, Error> {
         alone(&self.client, self.pooled, sql, values).await
     }
@@ -121,7 +121,7 @@ impl Own {
     }
 }
 
-/// A connection of its own, when a store is opened: fails if there is a pooler that the URL does not declare.
+/// A separate connection, when a store is opened: fails if there is a pooler that the URL does not declare.
 pub(super) async fn first(url: &PostgresUrl) -> Result<(Own, Heard), StoreError> {
     let Some(direct) = url.past_pooler() else {
         return if url.is_pooled() { made(url, true).await } else { first_direct(url, SAY_SO).await };
@@ -162,7 +162,7 @@ async fn one<T: FromSqlOwned>(own: &Own, sql: &str) -> Result<T, StoreError> {
 /// The remedy where a pooler was not expected.
 const SAY_SO: &str = "set `pooled = true` in [store] (PostgresUrl::through_pooler), or name the database itself";
 
-/// A connection of its own.
+/// A separate connection.
 pub(super) async fn connect(url: &PostgresUrl) -> Result<(Own, Heard), StoreError> {
     match url.past_pooler() {
         Some(direct) => made(direct, false).await,

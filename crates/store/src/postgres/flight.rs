@@ -20,7 +20,7 @@ pub(super) enum Value {
     /// Content.
     Bytes(Option<Vec<u8>>),
     Many(Vec<Vec<u8>>),
-    /// A fixed text of our own.
+    /// A fixed built-in text.
     Word(&'static str),
     Text(String),
 }
@@ -223,7 +223,7 @@ pub(super) async fn within(on: &Link, sql: &'static str, values: Vec<Value>) -> 
     answer(on, &Text::of(on, sql).await?, &values).await
 }
 
-/// Runs one statement, in a transaction of its own.
+/// Runs one statement, in a separate transaction.
 pub(super) async fn ask(on: &Link, sql: &'static str, values: Vec<Value>) -> Result<Vec<Row>, Error> {
     if on.pooled { alone(on, true, sql, &values).await } else { within(on, sql, values).await }
 }
@@ -239,7 +239,7 @@ pub(super) async fn typed(client: &Client, sql: &str, values: &[Value]) -> Resul
     client.query_typed(sql, &values).await
 }
 
-/// The same in a transaction of its own. One through a pooler begins with its settings: all of it is sent together. The
+/// The same in a separate transaction. One through a pooler begins with its settings: all of it is sent together. The
 /// statement may also be committed by itself, so the BEGIN is not waited for.
 pub(super) async fn alone(client: &Client, pooled: bool, sql: &str, values: &[Value]) -> Result<Vec<Row>, Error> {
     if !pooled {

@@ -1,7 +1,7 @@
 //! This process among those that share the database: it renews the term of its leases, and notifies others of its
 //! changes.
 //!
-//! Both use one connection of their own, so that no slow statement delays them. Through a pooler there are no
+//! Both share one separate connection, so that no slow statement delays them. Through a pooler there are no
 //! notifications, since a database session belongs to one transaction only. Hints only save waiting, since every node
 //! also polls, and messages about an open block only show its text earlier. A term that was not renewed in time ends;
 //! the node continues under the same number, and keeps each lease that no other node took meanwhile.

@@ -207,7 +207,7 @@ impl PostgresStore {
         write.map_err(|e| StoreError::Failed(format!("an append was not serialised: {e}")))?
     }
 
-    /// Makes a change in a task of its own, which continues if the caller stops waiting.
+    /// Makes a change in a separate task, which continues if the caller stops waiting.
     async fn change<C: Change<Done: 'static> + Send + 'static>(&self, change: C) -> Result<C::Done, StoreError> {
         let pool = self.pool.clone();
         let changed = tokio::spawn(async move { transact(&pool, &change).await }).await;

@@ -59,7 +59,7 @@ pub(super) const TAKE_OVER: &str = concat!(
 pub(super) const OWN: &str =
     "SELECT id FROM sessions WHERE node = $1 AND id > $2 AND (status = 'running' OR $3) ORDER BY id LIMIT $4";
 const POSITIONS: &str = "SELECT id, pos FROM sessions WHERE id = ANY($1)";
-/// Of one session, as before each input to it: a list is planned anew each time, which takes longer than the answer.
+/// Of one session, as before each input to it: a list is planned again each time, which takes longer than the answer.
 const POSITION: &str = "SELECT id, pos FROM sessions WHERE id = $1";
 
 const OTHERS: &str = "SELECT FROM nodes WHERE id <> $1 AND until > clock_timestamp() LIMIT 1";

@@ -11,10 +11,11 @@ use super::{
 
 /// The version of the tables and of their contents: the only one supported. `tests/formats` holds it.
 const VERSION: i32 = 1;
-/// 'COPY' stands in place of [`VERSION`] while a store is copied into the tables, so that no version of this program serves them.
+/// 'COPY' is in place of [`VERSION`] while a store is copied into the tables, so that no version of this program serves
+/// them.
 #[cfg(feature = "sqlite")]
 const BEGUN: i32 = 0x434F_5059;
-/// 'FULL' stands there once everything is copied and durable, until the copied store is marked as moved.
+/// 'FULL' is there once everything is copied and durable, until the copied store is marked as moved.
 #[cfg(feature = "sqlite")]
 const FULL: i32 = 0x4655_4C4C;
 /// The oldest supported version of PostgreSQL.
@@ -24,7 +25,7 @@ const TABLES: &str = "SELECT count(*) FILTER (WHERE c.relname = 'countersign'), 
  WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind IN ('r', 'p', 'v', 'm', 'f')";
 
 /// One node at a time checks whether there are tables, and makes them: the lock is held until the transaction ends. In
-/// each schema it is a lock of its own: 'CSGN', and a number of the schema.
+/// each schema it is a different lock: 'CSGN', and a number of the schema.
 const LOCK: &str = "SELECT pg_advisory_xact_lock(x'4353474e'::int, hashtext(current_schema()::text))";
 
 /// Makes the tables if there are none.
@@ -72,7 +73,7 @@ async fn row(own: &Own, url: &PostgresUrl, sql: &str) -> Result<Row, StoreError>
     row.ok_or_else(|| StoreError::Failed(format!("cannot use {url}: an answer is missing")))
 }
 
-/// The contents of a database into which a store is copied. Each copy has an id of its own.
+/// The contents of a database into which a store is copied. Each copy has its own id.
 #[cfg(feature = "sqlite")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Found {

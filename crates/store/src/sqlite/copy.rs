@@ -4,7 +4,7 @@
 //! they are invisible. The append that ends the fork gives that number to the session, in one transaction with the rest
 //! of it.
 //!
-//! A piece is a megabyte and a transaction of its own, queued among other writes, so nothing waits for more than one
+//! A piece is a megabyte and a separate transaction, queued among other writes, so nothing waits for more than one
 //! piece and no more is in memory. In an encrypted store each entry is opened and sealed for its new place. The append
 //! that ends the fork syncs all pieces. A taken id is refused before anything is copied, and checked again at the end.
 //! A copy by reference would make deleting the original, and encrypting it under another key, a matter of every fork.

@@ -11,8 +11,8 @@ use crate::owner_only;
 const APPLICATION_ID: i32 = 0x4353_474E;
 /// The version of the schema and of its contents, in `user_version`: the only one supported. `tests/formats` holds it.
 const VERSION: i32 = 1;
-/// 'MOVE' stands in place of [`VERSION`] in a store that was moved elsewhere, whose table `moved` says where. So no version of this
-/// program serves it.
+/// 'MOVE' is in place of [`VERSION`] in a store that was moved elsewhere, whose table `moved` says where. So no version
+/// of this program serves it.
 pub(super) const MOVED: i32 = 0x4D4F_5645;
 /// Prepared statements kept by each connection; more than there are.
 const STATEMENTS: usize = 128;

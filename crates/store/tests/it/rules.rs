@@ -287,7 +287,7 @@ async fn rests(store: Tested) {
     assert_eq!(rested(1_000, 999).await, Vec::<String>::new());
 }
 
-/// A session whose turn is over, at 2.
+/// A session whose turn ends at 2.
 async fn decided_and_done(store: &Tested, id: &str, decision: Decision) -> Driven {
     let mut driven = decided(store, id, 2, "pay", decision).await;
     let start = driven.draft(2).start(&driven.in_phase(|phase| *phase == Phase::Permitted));

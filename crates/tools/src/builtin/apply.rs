@@ -33,7 +33,7 @@ struct Patch {
     operation: Option<OperationArgs>,
 }
 
-/// The format as the model is told it. Reviewers read the tool's own description, which is short.
+/// The description of the format for the model. Reviewers read the tool's own description, which is short.
 const FORMAT: &str = "The patch, in this format:\n\
 *** Begin Patch\n\
 *** Add File: path/new.txt\n\

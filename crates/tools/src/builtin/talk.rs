@@ -121,7 +121,7 @@ pub fn write_todos() -> ToolEntry {
     }
 }
 
-/// Shows the user a text of its own during the work.
+/// Shows the user a separate text during the work.
 #[must_use]
 pub fn share_thought() -> ToolEntry {
     let spec = ToolSpec {

@@ -26,7 +26,7 @@ pub(super) enum Secrets {
     Named,
 }
 
-/// A request that could be sent. It has no text form of its own: it may contain secrets.
+/// A request that could be sent. It has no text form, since it may contain secrets.
 pub(super) struct Filled {
     /// The whole address.
     pub(super) url: String,
@@ -195,7 +195,7 @@ impl Values<'_> {
         }
     }
 
-    /// From the path on: values in the path have rules of their own.
+    /// From the path on: values in the path have other rules.
     fn url(&self) -> Result<String, Unfit> {
         let (mut out, mut in_path) = (String::new(), true);
         // The segment that is being written, and the last place in it.

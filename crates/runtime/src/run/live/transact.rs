@@ -179,7 +179,7 @@ impl Inner {
     }
 
     /// Stores a session that begins with the past of another, up to the snapshot, and then the transition that makes it
-    /// a session of its own.
+    /// a separate session.
     pub(in crate::run) async fn begin_with(
         &self,
         live: &Live,

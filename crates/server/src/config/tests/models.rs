@@ -1,4 +1,4 @@
-//! `[models.*]` of the providers with APIs of their own (spec M1, S13).
+//! `[models.*]` of the providers with their own APIs (spec M1, S13).
 
 use std::collections::BTreeMap;
 
