@@ -420,7 +420,7 @@ pub async fn stored(world: &World, sessions: &[&str]) -> Result<Left, String> {
 }
 
 /// A person who reaches this failpoint repeatedly.
-fn who_reaches(point: &str, seed: u64) -> Player {
+fn person_reaching(point: &str, seed: u64) -> Player {
     match point.split('.').next() {
         Some("compress") => Player::new("s", COMPRESSED, seed, 4),
         Some("time_out") => Player::new("s", "brief", seed, 2).silent(),
@@ -455,7 +455,7 @@ pub async fn enumerate(base: Base, point: &'static str, from: u64, step: u64, se
         let name = format!("{point}:{hit}");
         let mut rng = Rng::of(seed, &name);
         let second = rng.percent(50).then(|| any_point(&mut rng, 3));
-        let player = who_reaches(point, seed ^ hit).under(&base);
+        let player = person_reaching(point, seed ^ hit).under(&base);
         let at = |point: &String| Plan { failpoint: Some(point.clone()), ..Plan::rest(&world) };
         let mut plans = before(point, &world).into_iter().chain([at(&name)]).chain(second.as_ref().map(at));
         let plan = |_| plans.next().unwrap_or_else(|| Plan::rest(&world));

@@ -47,7 +47,7 @@ impl Talk {
         if ending(&request).is_some() {
             self.pending.retain(|pending| pending != key);
             // The events of that are on their way.
-            return self.until_told(key).await;
+            return self.until_resolved(key).await;
         }
         self.printer.line(show::card(&request).trim_end());
         if !self.is_mine(&request) {
@@ -65,7 +65,7 @@ impl Talk {
             Chosen::Send(members) => {
                 let members = format!("\"approval_key\":{},{members}", json!(key));
                 if self.request("approval", &members).await?.is_none() {
-                    self.until_told(key).await?;
+                    self.until_resolved(key).await?;
                 }
                 Ok(())
             }
@@ -80,7 +80,7 @@ impl Talk {
 
     /// Reads the events that follow from a decision, up to the request's resolution. A vote leaves it pending, and is
     /// not requested again.
-    async fn until_told(&mut self, key: &str) -> Outcome {
+    async fn until_resolved(&mut self, key: &str) -> Outcome {
         // If no event comes in time, later frames are shown at the prompt.
         tokio::time::timeout(TOLD, self.told(key)).await.unwrap_or(Ok(()))
     }

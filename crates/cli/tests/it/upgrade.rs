@@ -138,7 +138,7 @@ impl Cluster {
     }
 
     /// Waits until everybody has done two more rounds.
-    async fn goes_on(&mut self) {
+    async fn makes_progress(&mut self) {
         let before: Vec<usize> = self.rounds.iter().map(|rounds| rounds.load(Ordering::SeqCst)).collect();
         let further = |rounds: &[Arc<AtomicUsize>]| {
             rounds.iter().zip(&before).all(|(now, before)| now.load(Ordering::SeqCst) >= before + 2)
@@ -222,9 +222,9 @@ async fn side_by_side(newer: &Server, older: &Server, another: &Server) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn r5_r9_nodes_are_replaced_one_by_one_by_newer_ones_and_back_and_nothing_is_lost_or_done_twice() {
     let mut cluster = Cluster::start().await;
-    cluster.goes_on().await;
+    cluster.makes_progress().await;
     cluster.replace(0, "1").await;
-    cluster.goes_on().await;
+    cluster.makes_progress().await;
     let [newer, older, another] = &cluster.servers[..] else { unreachable!("there are three") };
     side_by_side(newer, older, another).await;
     // Rollback: sessions in which the newer node has stored something wait for a newer one, and all others continue.
@@ -236,7 +236,7 @@ async fn r5_r9_nodes_are_replaced_one_by_one_by_newer_ones_and_back_and_nothing_
     assert_eq!(cluster.servers[0].post("/v1/approvals/older_1?wait=true", &yes).await.ok()["status"], "completed");
     for at in 0..3 {
         cluster.replace(at, "1").await;
-        cluster.goes_on().await;
+        cluster.makes_progress().await;
     }
     assert_eq!(cluster.servers[1].post("/v1/approvals/newer_1?wait=true", &yes).await.ok()["status"], "completed");
     cluster.enough.store(true, Ordering::SeqCst);

@@ -37,7 +37,7 @@ async fn asked(server: &Server, session: &str) -> Ws {
 pub(crate) async fn approved(server: &Server, session: &str, receivers: &[&Receiver]) {
     let mut ws = asked(server, session).await;
     for receiver in receivers {
-        receiver.until_told(|one| one.is_of(session)).await;
+        receiver.until_received(|one| one.is_of(session)).await;
     }
     ws.decide(&format!("{session}_1"), json!([{ "type": "approve" }])).await;
     ws.until_status("completed").await;
@@ -181,7 +181,7 @@ async fn u4_nobody_is_told_that_a_request_waits_which_is_over() {
     let receiver = Receiver::start(Answer::Status(500)).await;
     let server = notifying(Setup::one_trade(Store::Sqlite), &hook("desk", &receiver, "")).start().await;
     approved(&server, "s", &[&receiver]).await;
-    receiver.until_told(|one| one.kind() == "approval.resolved").await;
+    receiver.until_received(|one| one.kind() == "approval.resolved").await;
     let before = receiver.all().len();
     receiver.answers(Answer::Status(200));
     until_webhook(&server, |webhook| webhook["waiting"] == 0).await;

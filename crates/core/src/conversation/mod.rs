@@ -204,7 +204,7 @@ impl Conversation {
     }
 
     /// Recounts after a change other than an addition.
-    fn count_anew(&mut self) {
+    fn recount(&mut self) {
         self.bytes = self.messages.iter().map(Message::bytes).sum();
     }
 
@@ -247,7 +247,7 @@ impl Conversation {
         }
         self.latest.0 = (self.latest.0 + usize::from(summary.is_some())).saturating_sub(covered);
         Arc::make_mut(&mut self.messages).splice(..covered, summary);
-        self.count_anew();
+        self.recount();
     }
 
     /// Drops the images that a model does not take, and all but the newest of the others, up to the limits
@@ -282,7 +282,7 @@ impl Conversation {
             }
         }
         if forgotten {
-            self.count_anew();
+            self.recount();
         }
     }
 

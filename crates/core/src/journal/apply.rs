@@ -31,8 +31,8 @@ impl State {
         let (pos, at) = (self.pos, self.updated_at);
         self.bytes = self.bytes.saturating_add(size::of(record));
         self.window.take(record, pos, self.status.is_active(), &self.shown);
-        self.hears(record);
-        self.came_of_it(record);
+        self.note_speakers(record);
+        self.note_progress(record);
         self.keep_unshown(record);
         match record {
             Record::SessionCreated(created) => self.created(created, at),

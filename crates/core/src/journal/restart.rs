@@ -110,7 +110,7 @@ impl State {
 
     /// How a record affects the hold and the count of processes. A record that only begins something, or follows by
     /// itself, is not progress.
-    pub(super) fn came_of_it(&mut self, record: &Record) {
+    pub(super) fn note_progress(&mut self, record: &Record) {
         match record {
             Record::BlockBegan(_)
             | Record::BlockShown(_)

@@ -36,7 +36,7 @@ impl Draft {
             self.push_status(Vec::new(), false);
         }
         self.ask_for_room(catalog);
-        self.tell_what_is_pending();
+        self.push_awaiting();
         self.finish()
     }
 
@@ -82,7 +82,7 @@ impl Draft {
     }
 
     /// Records that the session is pending, and its requests, when that is new.
-    fn tell_what_is_pending(&mut self) {
+    fn push_awaiting(&mut self) {
         if !self.must_wait() {
             return;
         }

@@ -48,7 +48,7 @@ impl Speakers {
 impl State {
     /// Notes whose text the models read. Comments on a request are for people, and a plain approval or rejection has no
     /// text of its own.
-    pub(super) fn hears(&mut self, record: &Record) {
+    pub(super) fn note_speakers(&mut self, record: &Record) {
         let calls = self.call_count;
         match record {
             Record::UserMessage(message) => {

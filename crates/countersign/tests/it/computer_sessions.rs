@@ -22,7 +22,7 @@ const PAGE: &str =
     r#"<!doctype html><body style="margin:0;height:400px" onclick="fetch('/said?' + location.pathname)">"#;
 
 async fn site() -> (SocketAddr, mpsc::UnboundedReceiver<String>) {
-    let (said, hears) = mpsc::unbounded_channel();
+    let (said, requests) = mpsc::unbounded_channel();
     let said = move |RawQuery(query): RawQuery| {
         let said = said.clone();
         async move {
@@ -37,7 +37,7 @@ async fn site() -> (SocketAddr, mpsc::UnboundedReceiver<String>) {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("listen");
     let address = listener.local_addr().expect("address");
     tokio::spawn(async move { axum::serve(listener, app).await.expect("serve") });
-    (address, hears)
+    (address, requests)
 }
 
 fn click() -> Value {
@@ -69,7 +69,7 @@ fn edited() -> Decision {
     Decision::edit(COMPUTER, Args::parse(&args).expect("args"))
 }
 
-async fn hears(said: &mut mpsc::UnboundedReceiver<String>) -> String {
+async fn next_request(said: &mut mpsc::UnboundedReceiver<String>) -> String {
     tokio::time::timeout(Duration::from_secs(60), said.recv()).await.expect("in time").expect("said")
 }
 
@@ -84,7 +84,7 @@ async fn s14_what_is_approved_or_changed_is_not_done_in_another_browser_than_was
         assert!(shown(&outcome).starts_with(&format!("On {page}, in a browser that is started for it\n1. click")));
         // The same browser: the edited action runs.
         let outcome = decide(&before, &outcome.pending[0], vec![edited()]).await.expect("decide");
-        assert_eq!(hears(&mut said).await, "/");
+        assert_eq!(next_request(&mut said).await, "/");
         assert!(shown(&outcome).starts_with(&format!("On {page}\n1. click")), "{}", shown(&outcome));
         before.runtime.shutdown(Duration::ZERO).await;
         let after = started(&store, &page, &turns);
@@ -113,7 +113,7 @@ async fn s14_a_start_page_that_leads_elsewhere_is_looked_at_before_anything_is_d
     assert!(shown(&outcome).starts_with(&format!("On http://{address}/\n1. click")), "{}", shown(&outcome));
     assert!(said.try_recv().is_err(), "nothing was clicked");
     decide(&runtime, &outcome.pending[0], vec![Decision::approve()]).await.expect("decide");
-    assert_eq!(hears(&mut said).await, "/");
+    assert_eq!(next_request(&mut said).await, "/");
 }
 
 #[tokio::test]
@@ -123,7 +123,7 @@ async fn s14_a_session_never_gets_the_browser_of_a_deleted_one_with_its_id() {
     let runtime = started(&store, &format!("http://{address}/"), &turns);
     let outcome = send(&runtime, "s", "go").await.expect("run");
     decide(&runtime, &outcome.pending[0], vec![Decision::approve()]).await.expect("decide");
-    assert_eq!(hears(&mut said).await, "/");
+    assert_eq!(next_request(&mut said).await, "/");
     runtime.delete_session(&Principal::trusted(), "s").await.expect("deleted");
     assert_eq!(send(&runtime, "s", "go").await.expect_err("its id is gone too").code, Code::SessionDeleted);
     let outcome = send(&runtime, "t", "go").await.expect("run");

@@ -356,7 +356,7 @@ impl Runtime {
     }
 
     /// Runs a session here until no effect follows.
-    pub(crate) async fn go_on(&self, session_id: &Arc<str>) {
+    pub(crate) async fn run_until_idle(&self, session_id: &Arc<str>) {
         let live = self.inner.live(session_id);
         self.inner.clone().drive_until_idle(&live).await;
     }

@@ -44,7 +44,7 @@ impl Contest {
     }
 
     /// Whether to try the input again.
-    pub(super) fn goes_on<T>(&mut self, tried: &Result<T, Refusal>) -> bool {
+    pub(super) fn may_retry<T>(&mut self, tried: &Result<T, Refusal>) -> bool {
         self.0 -= 1;
         self.0 > 0 && tried.as_ref().is_err_and(Refusal::is_overtaken)
     }
@@ -77,7 +77,7 @@ macro_rules! contested {
         let mut contest = $crate::run::nodes::Contest::new();
         loop {
             let tried = $input;
-            if !contest.goes_on(&tried) {
+            if !contest.may_retry(&tried) {
                 break tried;
             }
             tokio::time::sleep(contest.pause()).await;

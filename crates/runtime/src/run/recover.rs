@@ -131,7 +131,7 @@ impl Inner {
                 }
                 Ok(Some(false)) => {
                     self.spawn_driver(live.clone());
-                    let survived = timeout(PROBATION, something_comes_of(&live)).await.is_err();
+                    let survived = timeout(PROBATION, until_progress(&live)).await.is_err();
                     if survived && sessions.peek().is_some() {
                         // It is only slow. If the process ends from here on, the next one may be the cause as well.
                         self.is_not_blamed(&live).await;
@@ -294,7 +294,7 @@ impl Inner {
 }
 
 /// Waits until a resumed turn has made progress, or has no more effects.
-async fn something_comes_of(live: &LiveRef) {
+async fn until_progress(live: &LiveRef) {
     // A state that cannot be read now is in use.
     let got_on = |state: Arc<State>| state.restarts == 0 || state.status != Status::Running;
     while !live.lock().await.state().is_ok_and(got_on) {

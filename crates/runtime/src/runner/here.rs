@@ -138,7 +138,7 @@ impl<S: GraphState> Graph<S> {
         let id = state.state().session_id.clone();
         let begun = async {
             let (runtime, runs) = self.runs_in(store)?;
-            Box::pin(goes_on(&runtime, &by, &**store, &mut state)).await?;
+            Box::pin(prepare_to_resume(&runtime, &by, &**store, &mut state)).await?;
             Ok((runtime, runs))
         };
         let (runtime, runs) = match begun.await {
@@ -146,7 +146,7 @@ impl<S: GraphState> Graph<S> {
             // Nothing has run.
             Err(error) => return Err(RunError::with(error, Some(state))),
         };
-        Box::pin(runtime.go_on(&id)).await;
+        Box::pin(runtime.run_until_idle(&id)).await;
         result(&**store, &id, runs.outcome(&by, &id).await).await
     }
 }
@@ -169,7 +169,12 @@ async fn result<S>(
 }
 
 /// Prepares a paused run to resume, with the answers and decisions recorded on it.
-async fn goes_on(runtime: &Runtime, by: &Principal, store: &dyn Store, state: &mut RunState) -> Result<(), RunError> {
+async fn prepare_to_resume(
+    runtime: &Runtime,
+    by: &Principal,
+    store: &dyn Store,
+    state: &mut RunState,
+) -> Result<(), RunError> {
     let id = state.state().session_id.clone();
     let claimed = || RunError::new(Cause::Claimed(id.to_string()), None);
     match store.head(&id).await.map_err(RunStateError::from)? {

@@ -483,7 +483,7 @@ impl Session {
     /// Drives it until no more effects follow.
     pub(super) async fn drive(mut self) -> Result<RunResult, RunError> {
         if self.moves {
-            let mut going = std::pin::pin!(self.runtime.go_on(&self.session_id));
+            let mut going = std::pin::pin!(self.runtime.run_until_idle(&self.session_id));
             tokio::select! {
                 biased;
                 () = self.until_cancelled() => {

@@ -71,7 +71,7 @@ macro_rules! read {
 }
 
 /// Stores another message or a cancel, and returns how often that failed.
-async fn go_on(store: &PostgresStore, driven: &mut Driven, now: i64) -> u32 {
+async fn store_next(store: &PostgresStore, driven: &mut Driven, now: i64) -> u32 {
     let mut failed = 0;
     loop {
         let said = driven.says(now, &format!("{now}"), None, Some(OnPending::Queue));
@@ -116,7 +116,7 @@ pub(crate) async fn survives_cuts(database: &Database, store: PostgresStore) {
         tasks.push(tokio::spawn(async move {
             let (mut failed, mut now) = (0, 2);
             while !end.load(Ordering::SeqCst) {
-                failed += go_on(&store, &mut driven, now).await;
+                failed += store_next(&store, &mut driven, now).await;
                 now += 1;
             }
             (driven, failed)

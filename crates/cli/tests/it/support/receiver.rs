@@ -102,7 +102,7 @@ impl Receiver {
     }
 
     /// Waits for a request like this.
-    pub(crate) async fn until_told(&self, is_it: impl Fn(&Received) -> bool) {
+    pub(crate) async fn until_received(&self, is_it: impl Fn(&Received) -> bool) {
         let deadline = Instant::now() + DEADLINE;
         while !self.all().iter().any(&is_it) {
             assert!(Instant::now() < deadline, "{:?}", self.all());
